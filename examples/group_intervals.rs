@@ -20,14 +20,9 @@ const TRUTH: [f64; 4] = [0.7, 0.4, 0.5, 0.5];
 
 const NAMES: [&str; 4] = ["first, intercept", "first, slope", "second, intercept", "noise"];
 
-/// Rows of an input, two codes of levels and the column of the slope, with their targets.
-struct DataSet {
-    x: Mat<f64>,
-    y: Vec<f64>,
-}
-
-/// Draws the function, the effects and the noise.
-fn draw(n: usize, seed: u64) -> DataSet {
+/// Draws the function, the effects and the noise. Returns rows of an input, two codes of levels and the column of the slope, with their
+/// targets.
+fn draw(n: usize, seed: u64) -> (Mat<f64>, Vec<f64>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut normals =
         |count: usize| -> Vec<f64> { (0..count).map(|_| StandardNormal.sample(&mut random)).collect() };
@@ -56,7 +51,7 @@ fn draw(n: usize, seed: u64) -> DataSet {
         1 | 2 => codes[i][j - 1] as f64,
         _ => slope[i],
     });
-    DataSet { x, y }
+    (x, y)
 }
 
 fn term(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectTerm {
@@ -67,19 +62,10 @@ fn term(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectTerm 
     }
 }
 
-/// An estimate with its interval.
-struct Estimate {
-    sd: f64,
-    interval: Option<[f64; 2]>,
-}
-
-/// Returns the estimates, in the order of `TRUTH`.
-fn estimates(model: &Model) -> Vec<Estimate> {
-    let components = model.variance_components();
-    let mut out: Vec<Estimate> =
-        components.iter().map(|own| Estimate { sd: own.sd, interval: own.interval }).collect();
-    out.extend(model.residual_deviation().map(|sd| Estimate { sd, interval: model.residual_interval() }));
-    out
+/// Returns the estimates with their intervals, in the order of `TRUTH`.
+fn estimates(model: &Model) -> Vec<(f64, Option<[f64; 2]>)> {
+    let components = model.variance_components().into_iter().map(|own| (own.sd, own.interval));
+    components.chain(model.residual_deviation().map(|sd| (sd, model.residual_interval()))).collect()
 }
 
 /// The numbers of intervals of one component, by outcome.
@@ -94,9 +80,9 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, truth: f64, found: &Estimate) {
-        self.estimate += found.sd;
-        let Some([lower, upper]) = found.interval else {
+    fn add(&mut self, truth: f64, sd: f64, interval: Option<[f64; 2]>) {
+        self.estimate += sd;
+        let Some([lower, upper]) = interval else {
             self.missing += 1;
             return;
         };
@@ -121,11 +107,11 @@ fn main() {
     };
     let mut tallies = [Tally::default(); 4];
     for seed in 0..sets {
-        let data = draw(n, seed as u64);
-        let model = ModelBuilder::new().options(options.clone()).fit(data.x.as_ref(), &data.y);
+        let (x, y) = draw(n, seed as u64);
+        let model = ModelBuilder::new().options(options.clone()).fit(x.as_ref(), &y);
         let model = model.expect("a fit");
-        for ((tally, truth), result) in tallies.iter_mut().zip(TRUTH).zip(estimates(&model)) {
-            tally.add(truth, &result);
+        for ((tally, truth), (sd, interval)) in tallies.iter_mut().zip(TRUTH).zip(estimates(&model)) {
+            tally.add(truth, sd, interval);
         }
     }
     println!("{sets} data sets of {n} rows, {} and {} levels", LEVELS[0], LEVELS[1]);

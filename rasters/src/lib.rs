@@ -122,7 +122,34 @@ impl Raster {
     ///
     /// If the file cannot be created, or has no room for the points or columns.
     pub fn create(&self, path: &Path, columns: PredictedTable) -> Result<PredictionWriter> {
-        Ok(PredictionWriter::of(Box::new(writer(path, self, &columns)?), columns))
+        let bands: Vec<Band> =
+            columns.numbers.iter().map(|column| Band::new(column, &self.targets)).collect();
+        let size = self.grid.points().checked_mul(VALUE * bands.len() as u64);
+        // The values may take half of the bytes that positions can address; the rest is room for everything else.
+        if size.is_none_or(|size| size > i64::MAX as u64 / 2) {
+            return Err(Error::usage(format!(
+                "{}: ⟨grid⟩ has more points than a file holds",
+                path.display()
+            )));
+        }
+        if self.format == RasterFormat::GeoTiff && bands.len() > usize::from(u16::MAX) {
+            return Err(Error::usage(format!(
+                "{}: found {} columns of predictions, expected at most {} for GeoTIFF",
+                path.display(),
+                bands.len(),
+                u16::MAX
+            ))
+            .hint("write NetCDF (.nc)"));
+        }
+        let mut out = AtomicFile::create(path)?;
+        let positions = match self.format {
+            RasterFormat::NetCdf => netcdf::begin(&mut out, self, &bands),
+            RasterFormat::GeoTiff => geotiff::begin(&mut out, self, &bands),
+        };
+        let positions = positions.map_err(|error| write_error(path, &error))?;
+        let (name, format) = (path.to_owned(), self.format);
+        let writer = RasterWriter { name, out, positions, bands, format, block: Vec::new() };
+        Ok(PredictionWriter::of(Box::new(writer), columns))
     }
 
     /// Returns the grid in the order of the file.
@@ -178,11 +205,6 @@ impl Raster {
         }
         Ok(())
     }
-
-    /// The bands of predictions with these columns.
-    fn bands(&self, columns: &PredictedTable) -> Vec<Band> {
-        columns.numbers.iter().map(|column| Band::new(column, &self.targets)).collect()
-    }
 }
 
 /// Returns the value of an axis with a single value, as text.
@@ -237,33 +259,6 @@ struct RasterWriter {
     bands: Vec<Band>,
     format: RasterFormat,
     block: Vec<u8>,
-}
-
-/// Begins a file with everything except the values of the bands.
-fn writer(path: &Path, raster: &Raster, columns: &PredictedTable) -> Result<RasterWriter> {
-    let bands = raster.bands(columns);
-    let size = raster.grid.points().checked_mul(VALUE * bands.len() as u64);
-    // The values may take half of the bytes that positions can address; the rest is room for everything else.
-    if size.is_none_or(|size| size > i64::MAX as u64 / 2) {
-        return Err(Error::usage(format!("{}: ⟨grid⟩ has more points than a file holds", path.display())));
-    }
-    if raster.format == RasterFormat::GeoTiff && bands.len() > usize::from(u16::MAX) {
-        return Err(Error::usage(format!(
-            "{}: found {} columns of predictions, expected at most {} for GeoTIFF",
-            path.display(),
-            bands.len(),
-            u16::MAX
-        ))
-        .hint("write NetCDF (.nc)"));
-    }
-    let mut out = AtomicFile::create(path)?;
-    let positions = match raster.format {
-        RasterFormat::NetCdf => netcdf::begin(&mut out, raster, &bands),
-        RasterFormat::GeoTiff => geotiff::begin(&mut out, raster, &bands),
-    };
-    let positions = positions.map_err(|error| write_error(path, &error))?;
-    let (name, format) = (path.to_owned(), raster.format);
-    Ok(RasterWriter { name, out, positions, bands, format, block: Vec::new() })
 }
 
 impl RowWriter for RasterWriter {

@@ -159,8 +159,8 @@ fn numbers(lon: f64, lat: f64, month: f64) -> [f64; 2] {
 }
 
 /// Writes a file in blocks of seven points, and returns its bytes.
-fn written(raster: &Raster, name: &str) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
+fn written(name: &str, grid: &str, map: Option<MapColumns>) -> Vec<u8> {
+    let (folder, raster) = (tempfile::tempdir().unwrap(), raster(name, grid, map));
     let path = folder.path().join(name);
     let mut writer = raster.create(&path, columns(&["mean", "variance"])).unwrap();
     for block in raster.grid().clone().blocks(7) {
@@ -179,7 +179,7 @@ fn written(raster: &Raster, name: &str) -> Vec<u8> {
 #[test]
 fn a_netcdf_file_has_a_dimension_for_each_range_and_scalars_for_constants() {
     let grid = "lon=-96:-91:1,lat=37:34:-1,month=1:3:1,the height=7.5,ground=über";
-    let bytes = written(&raster("m.nc", grid, places(true)), "m.nc");
+    let bytes = written("m.nc", grid, places(true));
     let file = NetCdf::of(&bytes);
     assert_eq!(file.version, 2);
     let sizes = [("month", 3), ("lat", 4), ("lon", 6), ("ground_length", 5)];
@@ -225,7 +225,7 @@ fn a_netcdf_file_has_a_dimension_for_each_range_and_scalars_for_constants() {
 #[test]
 fn a_geotiff_file_is_north_up_with_its_pixels_around_the_points() {
     for grid in ["lon=-96:-91:1,lat=34:37:1,month=7", "month=7,lat=37:34:-1,lon=-91:-96:-1"] {
-        let bytes = written(&raster("m.TIF", grid, places(true)), "m.TIF");
+        let bytes = written("m.TIF", grid, places(true));
         let fields = tiff_fields(&bytes);
         let one = |tag: u16| integers(&fields[&tag]);
         assert_eq!((one(256), one(257), one(277), one(284)), (vec![6], vec![4], vec![2], vec![2]));
@@ -259,18 +259,17 @@ fn a_geotiff_file_is_north_up_with_its_pixels_around_the_points() {
 #[test]
 fn a_map_without_degrees_has_no_reference_system() {
     for map in [None, places(false)] {
-        let fields = tiff_fields(&written(&raster("m.tif", "lon=0:3:1,lat=0:2:1", map), "m.tif"));
+        let fields = tiff_fields(&written("m.tif", "lon=0:3:1,lat=0:2:1", map));
         assert!(fields.contains_key(&33550) && !fields.contains_key(&34735));
     }
     // Degrees along one axis only are no map.
-    let fields =
-        tiff_fields(&written(&raster("m.tif", "lon=0:3:1,month=1:2:1,lat=4", places(true)), "m.tif"));
+    let fields = tiff_fields(&written("m.tif", "lon=0:3:1,month=1:2:1,lat=4", places(true)));
     assert!(!fields.contains_key(&34735));
-    let bytes = written(&raster("m.nc", "lon=0:3:1,lat=0:2:1", places(false)), "m.nc");
+    let bytes = written("m.nc", "lon=0:3:1,lat=0:2:1", places(false));
     let file = NetCdf::of(&bytes);
     assert_eq!(file.variables["lon"].attributes["axis"], "X");
     assert!(!file.variables["lon"].attributes.contains_key("units") && !file.variables.contains_key("crs"));
-    let bytes = written(&raster("m.nc", "lon=0:3:1,lat=0:2:1", None), "m.nc");
+    let bytes = written("m.nc", "lon=0:3:1,lat=0:2:1", None);
     let lon = &NetCdf::of(&bytes).variables["lon"].attributes;
     assert_eq!(lon.iter().collect::<Vec<_>>(), [(&"long_name".to_owned(), &"lon".to_owned())]);
 }

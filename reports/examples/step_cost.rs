@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Returns the times of one shape.
 fn report(args: &Args, problem: &Problem) -> Result<serde_json::Value, Box<dyn Error>> {
-    let (m, b) = (problem.inducing(), problem.batch());
+    let (m, b) = (problem.inducing(), problem.y.len());
     let (mf, bf) = (m as f64, b as f64);
     let mut runs: Vec<Box<dyn FnMut() -> f64>> = vec![Box::new(gemm_timer(m, b))];
     for &form in &args.forms {
@@ -75,15 +75,17 @@ fn report(args: &Args, problem: &Problem) -> Result<serde_json::Value, Box<dyn E
     let times = interleaved(&mut runs, args.repeats);
     let rate = 2.0 * mf * mf * bf / times[0] / 1e6;
     let mut report = serde_json::json!({
-        "inducing": m, "batch": b, "dims": problem.dims(), "likelihood": problem.likelihood(),
+        "inducing": m, "batch": b, "dims": problem.x.nrows(), "likelihood": LikelihoodKind::of(&*problem.model.likelihood),
         "threads": rayon::current_num_threads(), "gemm_ms": times[0], "gemm_gflops": rate,
     });
     for (form, time) in args.forms.iter().zip(&times[1..]) {
-        report[form.key()] = (*time).into();
-        if *form == Step::Stable {
-            let floor_ms = (5.0 * bf * mf * mf + 4.0 * mf.powi(3)) / rate / 1e6;
-            report["roofline_ratio"] = (floor_ms / time).into();
+        if *form == Step::Direct {
+            report["direct_step_ms"] = (*time).into();
+            continue;
         }
+        report["step_ms"] = (*time).into();
+        let floor_ms = (5.0 * bf * mf * mf + 4.0 * mf.powi(3)) / rate / 1e6;
+        report["roofline_ratio"] = (floor_ms / time).into();
     }
     if args.parts {
         let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;

@@ -7,6 +7,7 @@ use sparsegp::error::{Say, spoken};
 use sparsegp::likelihood::Task;
 use sparsegp::model::Severity;
 use sparsegp_tables::compare::{Contender, Estimate, Group, Plan, Results, Role};
+use sparsegp_tables::readable::{duration, trimmed};
 
 /// A figure about test rows.
 #[derive(Clone, Copy)]
@@ -132,11 +133,7 @@ fn decimals(value: f64, digits: i32) -> usize {
 
 /// Formats a positive number with `digits` digits, without trailing zeros.
 fn short(value: f64, digits: i32) -> String {
-    let text = format!("{value:.*}", decimals(value, digits));
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    trimmed(&format!("{value:.*}", decimals(value, digits))).to_owned()
 }
 
 /// Creates the page of a comparison. `name` is the name of the data, `end` is the last section, and `say`
@@ -228,7 +225,7 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
         settings.options.seed,
         settings.test_fraction,
         fits.count(),
-        sparsegp_tables::readable::duration(seconds)
+        duration(seconds)
     )
 }
 
@@ -251,30 +248,15 @@ fn notes(plan: &Plan<'_>, groups: &[Group], say: &Say<'_>) -> Vec<String> {
 }
 
 /// Returns one series per contender, in the order of the tables, so that each has the same colour in every figure.
-fn series(
-    groups: &[Group],
-    points: &dyn Fn(&Group) -> Option<Point>,
-    wanted: &dyn Fn(&Group) -> bool,
-) -> Vec<CurveSeries> {
-    let of = |contender: Contender| CurveSeries {
-        name: contender.to_string(),
-        points: groups
-            .iter()
-            .filter(|group| group.objective == contender && wanted(group))
-            .filter_map(points)
-            .collect(),
-    };
-    contenders(groups).into_iter().map(of).collect()
-}
-
-fn contenders(groups: &[Group]) -> Vec<Contender> {
-    let mut found = Vec::new();
-    for group in groups {
-        if !found.contains(&group.objective) {
-            found.push(group.objective);
+fn series(groups: &[Group], points: impl Fn(Contender) -> Vec<Point>) -> Vec<CurveSeries> {
+    let mut all: Vec<CurveSeries> = Vec::new();
+    for contender in groups.iter().map(|group| group.objective) {
+        let name = contender.to_string();
+        if !all.iter().any(|series| series.name == name) {
+            all.push(CurveSeries { name, points: points(contender) });
         }
     }
-    found
+    all
 }
 
 /// Returns a point at a position with an estimate and its standard error.
@@ -282,34 +264,35 @@ fn at(x: f64, estimate: Option<Estimate>) -> Option<Point> {
     estimate.map(|estimate| (x, estimate.mean, estimate.standard_error.unwrap_or(f64::NAN)))
 }
 
+/// Draws a figure against a number of each group. Groups without the number are left out.
+fn against(
+    axis: &str,
+    groups: &[Group],
+    Figure { column, name }: Figure,
+    number: impl Fn(&Group) -> Option<f64>,
+) -> Option<Drawing> {
+    let series = series(groups, |contender| {
+        let own = groups.iter().filter(|group| group.objective == contender);
+        own.filter_map(|group| at(number(group)?, group.figure(column))).collect()
+    });
+    let axes = (axis.to_owned(), format!("test {name}"));
+    curves(&Curves { axes, log_x: true, series, ..Curves::default() })
+}
+
 /// Draws a figure against the number of training rows. Returns `None` if there is only one number.
-fn against_size(groups: &[Group], Figure { column, name }: Figure) -> Option<Drawing> {
+fn against_size(groups: &[Group], figure: Figure) -> Option<Drawing> {
     let first = groups.first()?.train_size;
     if groups.iter().all(|group| group.train_size == first) {
         return None;
     }
-    let series = series(groups, &|group| at(group.train_size as f64, group.figure(column)), &|group| {
-        group.role != Role::Grid
-    });
-    curves(&Curves {
-        axes: ("training rows".to_owned(), format!("test {name}")),
-        log_x: true,
-        series,
-        ..Curves::default()
-    })
+    let size = |group: &Group| (group.role != Role::Grid).then_some(group.train_size as f64);
+    against("training rows", groups, figure, size)
 }
 
 /// Draws a figure against β for one number of training rows.
-fn against_beta(groups: &[Group], Figure { column, name }: Figure, size: usize) -> Option<Drawing> {
-    let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
-        group.role == Role::Grid && group.train_size == size
-    });
-    curves(&Curves {
-        axes: ("β".to_owned(), format!("test {name}")),
-        log_x: true,
-        series,
-        ..Curves::default()
-    })
+fn against_beta(groups: &[Group], figure: Figure, size: usize) -> Option<Drawing> {
+    let in_grid = |group: &Group| group.role == Role::Grid && group.train_size == size;
+    against("β", groups, figure, |group| group.beta.filter(|_| in_grid(group)))
 }
 
 /// Draws observed against predicted probabilities at the largest number of training rows; perfect calibration is the diagonal.
@@ -322,7 +305,7 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<D
             "Observed against predicted shares of the positive class (with several classes, of the most \
             probable class) over the test rows of all repeats, with bars of one standard error; points \
             below the grey line of perfect calibration show that probabilities are too high",
-            reliability(results, &contenders(groups), size),
+            reliability(results, groups, size),
         )
     } else {
         (
@@ -341,20 +324,16 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<D
 
 /// Returns the coverage of the central intervals.
 fn coverage(groups: &[Group], size: usize) -> Vec<CurveSeries> {
-    let chosen: Vec<&Group> =
-        groups.iter().filter(|group| group.role != Role::Grid && group.train_size == size).collect();
-    let of = |contender: Contender| {
-        let group = chosen.iter().find(|group| group.objective == contender);
-        let point = |&(nominal, column): &(f64, &str)| at(nominal, group?.figure(column));
-        let points = NOMINAL.iter().filter_map(point).collect();
-        CurveSeries { name: contender.to_string(), points }
-    };
-    contenders(groups).into_iter().map(of).collect()
+    series(groups, |contender| {
+        let mut chosen = groups.iter().filter(|group| group.role != Role::Grid && group.train_size == size);
+        let group = chosen.find(|group| group.objective == contender);
+        NOMINAL.iter().filter_map(|&(nominal, column)| at(nominal, group?.figure(column))).collect()
+    })
 }
 
 /// Returns the reliability curves over all repeats; rows with predictions in the same tenth of [0, 1] form one point.
-fn reliability(results: &Results, contenders: &[Contender], size: usize) -> Vec<CurveSeries> {
-    let of = |&contender: &Contender| {
+fn reliability(results: &Results, groups: &[Group], size: usize) -> Vec<CurveSeries> {
+    series(groups, |contender| {
         let mut bins = [(0.0, 0.0, 0.0); 10];
         let rows = results.chosen().filter(|row| row.objective == contender && row.train_size == size);
         for &(predicted, observed, count) in rows.flat_map(|row| &row.reliability) {
@@ -366,10 +345,8 @@ fn reliability(results: &Results, contenders: &[Contender], size: usize) -> Vec<
             let share = positive / all;
             (all > 0.0).then(|| (sum / all, share, (share * (1.0 - share) / all).sqrt()))
         };
-        let points = bins.into_iter().filter_map(point).collect();
-        CurveSeries { name: contender.to_string(), points }
-    };
-    contenders.iter().map(of).collect()
+        bins.into_iter().filter_map(point).collect()
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The scores of a cross-validation: the scores of every fit, their means over the fits, and the standard errors of these means.
 
-use super::words::{number, report_rows, report_values, significant, telling_of};
+use super::words::{number, report_rows, report_value, significant, telling_of};
 use super::{BaselineReport, Evaluation};
 use serde::Serialize;
 use sparsegp::data::Moments;
@@ -95,8 +95,7 @@ impl CrossValidation {
 
 /// Returns a score of every report that has it.
 fn values(reports: &[&Report], name: &str) -> Vec<f64> {
-    let value = |report: &&Report| report_values(report).into_iter().find(|(known, _)| *known == name);
-    reports.iter().filter_map(value).map(|(_, value)| value).collect()
+    reports.iter().filter_map(|report| report_value(report, name)).collect()
 }
 
 /// Returns the mean of a score and its standard error, `s/√K` for K fits.

@@ -11,7 +11,7 @@ use sparsegp::hyper::{Record, StopReason};
 use sparsegp::metrics::Report;
 use sparsegp::model::{BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, Restart};
 use sparsegp::objective::EstimatorCounts;
-use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::options::ModelKind;
 use sparsegp_tables::tabular::TableModel;
 
 /// The version of the shape of the document.
@@ -223,33 +223,22 @@ fn certificate(curve: &InducingCurve) -> Value {
     })
 }
 
-/// Returns the resolved options of the fit, under their names on the command line.
+/// Returns the resolved options of the fit, under their names on the command line. Options of other kinds of models are null.
 fn config(model: &TableModel) -> Value {
-    let parts = [model_config(model), training_config(model.options()), steps_config(model.options())];
-    let entries = parts.into_iter().filter_map(|part| match part {
-        Value::Object(entries) => Some(entries),
-        _ => None,
-    });
-    Value::Object(entries.flatten().collect())
-}
-
-/// Returns the options of the model; options of other models are null.
-fn model_config(model: &TableModel) -> Value {
-    let options = model.options();
-    let features: Vec<&str> = model.schema().features().iter().map(|feature| feature.name()).collect();
+    let (options, schema) = (model.options(), model.schema());
+    let features: Vec<&str> = schema.features().iter().map(|feature| feature.name()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
     let gp = |value: Value| if sparse { value } else { Value::Null };
-    let glm = |value: f64| if sparse { Value::Null } else { json!(value) };
-    json!({
+    let of_model = json!({
         "task": model.task(),
         "likelihood": model.latent().likelihood.name(),
         "features": features,
-        "exposure": model.schema().exposure_name(),
-        "weights": model.schema().weights_name(),
-        "positive_label": model.schema().encoding().positive(),
+        "exposure": schema.exposure_name(),
+        "weights": schema.weights_name(),
+        "positive_label": schema.encoding().positive(),
         "model": model.model_kind(),
         "mean": options.mean,
-        "prior_mean": glm(options.prior_mean),
+        "prior_mean": (!sparse).then_some(options.prior_mean),
         "prior_variance": model.latent().layer().linear().map(|layer| prior_variance(options, layer)),
         "kernel": gp(json!(options.kernel)),
         "inducing": gp(json!(options.inducing)),
@@ -264,12 +253,8 @@ fn model_config(model: &TableModel) -> Value {
         "constraints": options.constraints,
         "default_priors": gp(json!(options.has_default_priors())),
         "standardize": options.standardize,
-    })
-}
-
-/// Returns the options of the objective and of the stopping rules.
-fn training_config(options: &FitOptions) -> Value {
-    json!({
+    });
+    let of_training = json!({
         "objective": options.objective,
         "beta": options.beta,
         "estimator": options.estimator,
@@ -286,12 +271,8 @@ fn training_config(options: &FitOptions) -> Value {
         "validation_fraction": options.validation_fraction,
         "restarts": options.restarts,
         "seed": options.seed,
-    })
-}
-
-/// Returns the options of mini-batch steps.
-fn steps_config(options: &FitOptions) -> Value {
-    json!({
+    });
+    let of_steps = json!({
         "family": options.steps.family,
         "q_update": options.steps.q_update,
         "q_guard": options.steps.q_guard,
@@ -305,7 +286,10 @@ fn steps_config(options: &FitOptions) -> Value {
         "batch_size": options.steps.batch_size,
         "batch_schedule": options.steps.batch_schedule,
         "sample_schedule": options.steps.sample_schedule,
-    })
+    });
+    let parts = [of_model, of_training, of_steps];
+    let entries = parts.iter().filter_map(Value::as_object).flatten();
+    entries.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn as_map<S: Serializer, T: Serialize>(values: &[(String, T)], serializer: S) -> Result<S::Ok, S::Error> {

@@ -57,9 +57,7 @@ impl Evaluation {
         evaluator.push_table(&table.with_values(model.schema().target_name()), unseen)?;
         Ok(evaluator.finish())
     }
-}
 
-impl Evaluation {
     /// Returns suggestions for the next fit. `say` returns the spelling of options; see
     /// [`next`](super::next()).
     pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<Suggestion> {
@@ -150,7 +148,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// An evenly spaced sample of many rows, with their targets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KeptRows {
     width: usize,
     most: usize,
@@ -159,7 +157,8 @@ pub struct KeptRows {
     targets: Vec<f64>,
     exposure: Vec<f64>,
     seen: usize,
-    stride: usize,
+    /// The number of times that every other row was dropped.
+    halvings: u32,
 }
 
 impl KeptRows {
@@ -167,15 +166,7 @@ impl KeptRows {
     pub fn new(model: &TableModel) -> KeptRows {
         let width = model.inputs();
         let most = (MOST_NUMBERS / width.max(1)).clamp(2, MOST_ROWS);
-        KeptRows {
-            width,
-            most,
-            inputs: Vec::new(),
-            targets: Vec::new(),
-            exposure: Vec::new(),
-            seen: 0,
-            stride: 1,
-        }
+        KeptRows { width, most, ..KeptRows::default() }
     }
 
     /// Adds rows as the model sees them.
@@ -205,7 +196,7 @@ impl KeptRows {
 
     fn push(&mut self, inputs: MatRef<'_, f64>, targets: &[f64], exposure: &[f64]) {
         for (row, &target) in targets.iter().enumerate() {
-            if self.seen.is_multiple_of(self.stride) {
+            if self.seen.is_multiple_of(1 << self.halvings) {
                 self.inputs.extend(inputs.row(row).iter());
                 self.targets.push(target);
                 self.exposure.extend(exposure.get(row));
@@ -225,7 +216,7 @@ impl KeptRows {
         self.inputs = every_other(&self.inputs, self.width);
         self.targets = every_other(&self.targets, 1);
         self.exposure = every_other(&self.exposure, 1);
-        self.stride *= 2;
+        self.halvings += 1;
     }
 
     /// Returns the rows.
@@ -257,22 +248,14 @@ mod tests {
 
     #[test]
     fn many_rows_are_thinned_evenly() {
-        let mut kept = KeptRows {
-            width: 1,
-            most: 100,
-            inputs: Vec::new(),
-            targets: Vec::new(),
-            exposure: Vec::new(),
-            seen: 0,
-            stride: 1,
-        };
+        let mut kept = KeptRows { width: 1, most: 100, ..KeptRows::default() };
         let rows: Vec<f64> = (0..1000).map(f64::from).collect();
         for part in rows.chunks(37) {
             kept.push(MatRef::from_row_major_slice(part, part.len(), 1), part, &[]);
         }
         let rows = kept.rows();
         assert!((50..=100).contains(&rows.len()));
-        let expected: Vec<f64> = (0..rows.len()).map(|row| (row * kept.stride) as f64).collect();
+        let expected: Vec<f64> = (0..rows.len()).map(|row| (row << kept.halvings) as f64).collect();
         assert_eq!((rows.targets, kept.inputs.as_slice()), (&expected[..], &expected[..]));
         let mut gaps = kept.clone();
         gaps.targets[1] = f64::NAN;

@@ -61,8 +61,6 @@ pub enum Block {
     Text(String),
     /// A message of a severity.
     Message(Severity, String),
-    /// A heading within the section.
-    Heading(String),
     /// A table.
     Table(TableBlock),
     /// A table whose last column explains the rows; on a narrow screen the explanation is below its row.
@@ -205,7 +203,6 @@ impl Block {
                 };
                 writeln!(page, "<p class=\"{class}\" role=\"note\">{word}{}</p>", escape(text))
             }
-            Block::Heading(text) => writeln!(page, "<h3>{}</h3>", escape(text)),
             Block::Code(text) => writeln!(page, "<pre><code>{}</code></pre>", escape(text)),
             Block::Table(table) | Block::Explained(table) => {
                 table.write(page, matches!(self, Block::Explained(_)));
@@ -228,12 +225,12 @@ impl Block {
 
 impl Figure {
     fn write(&self, page: &mut String) {
-        let class = if self.drawing.is_map() { " class=\"map\"" } else { "" };
+        let class = if self.drawing.map { " class=\"map\"" } else { "" };
         let _ = writeln!(
             page,
             "<figure{class}>\n{}<figcaption><strong>{}</strong> {}</figcaption>\n</figure>",
             self.drawing.svg(),
-            escape(self.drawing.title()),
+            escape(&self.drawing.title),
             escape(&self.caption)
         );
     }
@@ -335,7 +332,6 @@ mod tests {
             Block::Text(evil()),
             Block::Message(Severity::Problem, evil()),
             Block::Message(Severity::Note, evil()),
-            Block::Heading(evil()),
             Block::Code(evil()),
             Block::Details(evil(), vec![Block::Text(evil())]),
             Block::Figures(

@@ -6,9 +6,6 @@ use sparsegp::metrics::{Metrics, Report};
 use sparsegp::model::{Severity, Warning};
 use sparsegp_tables::tabular::TableModel;
 
-/// The maximum number of sentences.
-const MOST: usize = 3;
-
 /// The coverage of the 95 % interval above which intervals are too wide, and the minimum number of test rows
 /// for this verdict.
 const COVERED: f64 = 0.99;
@@ -123,7 +120,7 @@ impl<'a> Facts<'a> {
 /// time, for which fewer inducing inputs do harm.
 pub fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
     let rules = [Facts::constant, Facts::linear, Facts::coverage];
-    rules.iter().filter_map(|rule| rule(facts)).take(MOST).collect()
+    rules.iter().filter_map(|rule| rule(facts)).collect()
 }
 
 #[cfg(test)]
@@ -162,57 +159,37 @@ mod tests {
         }
     }
 
-    fn only(facts: &Facts<'_>) -> String {
-        let said = next(facts);
-        assert_eq!(said.len(), 1, "{said:?}");
-        said[0].text.clone()
-    }
-
     #[test]
-    fn a_good_fit_has_no_suggestions() {
-        assert!(next(&facts()).is_empty());
-        let bare = Facts { baselines: None, test: Report::default(), ..facts() };
-        assert!(next(&bare).is_empty());
-    }
-
-    #[test]
-    fn the_constant_that_is_better_comes_before_the_linear_model() {
-        let with = |constant: f64, linear: f64| Facts {
-            baselines: Some(BaselineReport {
-                constant: baseline(constant, 1.0),
-                linear: Some(baseline(linear, 1.0)),
-            }),
-            ..facts()
+    fn every_rule_has_its_sentence_and_the_most_important_comes_first() {
+        let with = |constant: f64, linear: f64| {
+            let linear = Some(baseline(linear, 1.0));
+            Facts { baselines: Some(BaselineReport { constant: baseline(constant, 1.0), linear }), ..facts() }
         };
-        assert!(only(&with(0.9, 0.8)).contains("the mean alone"));
-        assert!(only(&with(0.9, 0.8)).contains("⟨features⟩"));
-        assert!(only(&with(1.1, 0.8)).contains("⟨model glm⟩"));
-        // Differences within the standard error do not count.
-        assert!(next(&with(0.96, 0.96)).is_empty());
-        let warned = Facts { warned: vec!["kernel", "seed"], ..with(0.9, 1.5) };
-        assert!(next(&warned).is_empty(), "the noise that explains all was warned of");
-        let warned = Facts { warned: vec!["likelihood negative-binomial"], ..with(0.9, 1.5) };
-        assert!(next(&warned).is_empty(), "the spread of the counts was warned of");
-    }
-
-    #[test]
-    fn coverage_asks_for_heavier_tails_where_they_help() {
-        let with = |covered: f64| Facts { test: report(1.0, covered), ..facts() };
-        assert!(only(&with(0.995)).ends_with("too wide; try ⟨likelihood student-t⟩"));
-        assert!(next(&with(0.85)).is_empty(), "nothing is known to help");
-        assert!(next(&Facts { test_rows: 199, ..with(0.995) }).is_empty());
-        assert!(next(&Facts { likelihood: LikelihoodKind::StudentT, ..with(0.995) }).is_empty());
-    }
-
-    #[test]
-    fn there_are_three_sentences_at_most_and_the_first_is_the_most_important() {
-        let all = Facts {
-            test: report(1.0, 0.5),
-            baselines: Some(BaselineReport { constant: baseline(0.5, 1.0), linear: None }),
-            ..facts()
-        };
-        let said = next(&all);
-        assert!(said.len() <= MOST && said[0].text.contains("the mean alone"), "{said:?}");
-        assert_eq!(said[0].severity, Severity::Problem);
+        let covered = |covered: f64| Facts { test: report(1.0, covered), ..facts() };
+        let warned = |option| Facts { warned: vec![option, "seed"], ..with(0.9, 1.5) };
+        let (no_information, tails) = ("the mean alone", "too wide; try ⟨likelihood student-t⟩");
+        for (why, facts, expected) in [
+            ("a good fit", facts(), &[][..]),
+            ("nothing to compare", Facts { baselines: None, test: Report::default(), ..facts() }, &[]),
+            ("a better constant comes before a better linear model", with(0.9, 0.8), &[no_information]),
+            ("a better linear model", with(1.1, 0.8), &["⟨model glm⟩"]),
+            ("differences within the standard error", with(0.96, 0.96), &[]),
+            ("the noise that explains all was warned of", warned("kernel"), &[]),
+            ("the spread of the counts was warned of", warned("likelihood negative-binomial"), &[]),
+            ("wide intervals", covered(0.995), &[tails]),
+            ("narrow intervals, for which nothing is known to help", covered(0.85), &[]),
+            ("few test rows", Facts { test_rows: 199, ..covered(0.995) }, &[]),
+            ("heavy tails", Facts { likelihood: LikelihoodKind::StudentT, ..covered(0.995) }, &[]),
+            ("two rules", Facts { test: report(1.0, 0.995), ..with(0.5, 1.5) }, &[no_information, tails]),
+        ] {
+            let said = next(&facts);
+            assert_eq!(said.len(), expected.len(), "{why}: {said:?}");
+            for (said, expected) in said.iter().zip(expected) {
+                assert!(said.text.contains(expected), "{why}: {said:?}");
+                let problem = *expected == no_information;
+                assert_eq!(said.severity == Severity::Problem, problem, "{why}");
+                assert_eq!(said.text.contains("⟨features⟩"), problem, "{why}");
+            }
+        }
     }
 }

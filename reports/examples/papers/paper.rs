@@ -1,23 +1,38 @@
-//! The code that the programs of the papers share: arguments, data sets with replacements, the table of
+//! The code that the programs of the papers share: arguments, data sets with replacements, figures, the table of
 //! claims, and the checks of quick runs.
 
 #![allow(dead_code)] // each program uses a part
 
 #[path = "../common/mod.rs"]
 pub mod common;
+#[path = "data.rs"]
+pub mod data;
 
-use common::{Data, Experiment, normals};
-use faer::Mat;
-use rayon::prelude::*;
+use data::Data;
 use sparsegp::files::AtomicFile;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::{Error, Result};
-use sparsegp_reports::Curves;
-use sparsegp_tables::schema::{Schema, SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::read_csv;
+use sparsegp_reports::{CurveSeries, Curves, curves};
+use sparsegp_tables::tables::{Table, read_csv, read_table};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// The arguments of the programs of all papers.
+#[derive(clap::Args, Default)]
+pub struct PaperArgs {
+    /// Folder of the data sets [default: the environment variable SPARSEGP_DATA].
+    pub data: Option<PathBuf>,
+    /// Folder of the results [default: target/experiments/PROGRAM].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Run small problems that need no data, and check their main numbers.
+    #[arg(long)]
+    pub quick: bool,
+    /// Also write the table and the figures of the book to this folder: `--book docs`.
+    #[arg(long, value_name = "DIR")]
+    pub book: Option<PathBuf>,
+}
 
 /// The verdict on a claim: agreement, or a reason for the difference.
 pub enum Verdict {
@@ -37,20 +52,35 @@ impl Verdict {
 }
 
 /// A claim of a paper beside our numbers.
-pub struct Claim {
-    pub claim: String,
-    pub paper: String,
-    pub ours: String,
-    pub verdict: Verdict,
+struct Claim {
+    claim: String,
+    paper: String,
+    ours: String,
+    verdict: Verdict,
+}
+
+/// The scales of the axes of a figure.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Axes {
+    Linear,
+    /// The horizontal axis is logarithmic.
+    LogX,
+    /// Both axes are logarithmic.
+    LogLog,
 }
 
 /// A run of the program of one paper.
 pub struct Paper {
     name: &'static str,
-    pub experiment: Experiment,
+    /// The folder of the data sets.
+    data: Option<PathBuf>,
+    /// The folder of the results.
+    pub out: PathBuf,
     /// True for small problems that need no data.
     pub quick: bool,
     book: Option<PathBuf>,
+    /// The beginnings of the names of the figures in the book.
+    book_figures: &'static [&'static str],
     settings: Vec<String>,
     claims: Vec<Claim>,
     failures: Vec<String>,
@@ -58,42 +88,23 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// Removes `[DATA_FOLDER] [--out DIR] [--quick] [--book DIR]` from the arguments, and returns the other
-    /// arguments as the second value. `--book docs` also writes the table and the figures of the book.
-    ///
-    /// # Errors
-    ///
-    /// Usage errors, and folders that cannot be created.
-    pub fn new(name: &'static str) -> Result<(Paper, Vec<String>)> {
-        let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-        let book = common::option(&mut arguments, "--book", String::new())?;
-        let quick = arguments.iter().position(|argument| argument == "--quick");
-        if let Some(at) = quick {
-            arguments.remove(at);
-        }
-        let paper = Paper {
+    /// Begins a run. `book_figures` are the beginnings of the names of the figures that the book shows.
+    pub fn new(name: &'static str, book_figures: &'static [&'static str], args: PaperArgs) -> Result<Paper> {
+        let out = args.out.unwrap_or_else(|| Path::new("target/experiments").join(name));
+        std::fs::create_dir_all(&out)
+            .map_err(|error| Error::data(format!("{}: cannot be created: {error}", out.display())))?;
+        Ok(Paper {
             name,
-            experiment: Experiment::new(name, &mut arguments)?,
-            quick: quick.is_some(),
-            book: (!book.is_empty()).then(|| book.into()),
+            data: args.data.or_else(|| std::env::var_os("SPARSEGP_DATA").map(PathBuf::from)),
+            out,
+            quick: args.quick,
+            book: args.book,
+            book_figures,
             settings: Vec::new(),
             claims: Vec::new(),
             failures: Vec::new(),
             clock: Instant::now(),
-        };
-        Ok((paper, arguments))
-    }
-
-    /// Refuses arguments that are left over.
-    ///
-    /// # Errors
-    ///
-    /// A usage error that names the first one.
-    pub fn refuse_rest(arguments: &[String]) -> Result<()> {
-        match arguments.first() {
-            Some(first) => Err(Error::usage(format!("unexpected argument '{first}'"))),
-            None => Ok(()),
-        }
+        })
     }
 
     /// Returns the setting of the paper, or in a quick run the setting `quick`.
@@ -101,14 +112,26 @@ impl Paper {
         if self.quick { quick } else { paper }
     }
 
-    /// Reads the data set with this name. A quick run uses an embedded data set with targets of the same
-    /// kind.
-    ///
-    /// # Errors
-    ///
-    /// Data that cannot be read.
+    /// Reads the data set `NAME.csv.gz`. If it is absent, prints a line to stderr and returns `None`.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        let file = format!("{name}.csv.gz");
+        let Some(path) = self.data.as_ref().map(|folder| folder.join(&file)).filter(|path| path.is_file())
+        else {
+            let folder = self.data.as_deref().unwrap_or(Path::new("SPARSEGP_DATA, which is not set"));
+            eprintln!("skipped: {file} is not in {}", folder.display());
+            return Ok(None);
+        };
+        read_table(&path).map(Some)
+    }
+
+    /// Like [`Paper::table`], with all columns except the target as inputs. A quick run uses an embedded data
+    /// set with targets of the same kind.
     pub fn read(&self, name: &str, target: &str, kind: TargetKind) -> Result<Option<Data>> {
-        if self.quick { stand_in(kind).map(Some) } else { self.experiment.read(name, target, Some(kind)) }
+        if self.quick {
+            let (table, target) = stand_in(kind)?;
+            return Data::of_table(&table, target, kind).map(Some);
+        }
+        self.table(name)?.map(|table| Data::of_table(&table, target, kind)).transpose()
     }
 
     /// Prints a line of progress with the seconds so far.
@@ -136,16 +159,35 @@ impl Paper {
         }
     }
 
-    /// Draws a figure, also for the book if `--book` is given.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written.
-    pub fn book_figure(&self, file: &str, curves: &Curves) -> Result<()> {
-        self.experiment.figure(file, curves)?;
-        let Some(book) = &self.book else { return Ok(()) };
-        let out = book.join("figures");
-        Experiment { data: None, out }.figure(&format!("{}_{file}", self.name), curves)
+    /// Writes a table of numbers with all their digits.
+    pub fn csv(&self, file: &str, header: &[&str], rows: &[impl AsRef<[f64]>]) -> Result<()> {
+        let mut text = header.join(",") + "\n";
+        for row in rows {
+            let cells: Vec<String> = row.as_ref().iter().map(|value| format!("{value:?}")).collect();
+            text += &(cells.join(",") + "\n");
+        }
+        AtomicFile::write_all_to(&self.out.join(file), text.as_bytes())
+    }
+
+    /// Draws a figure with axes of these names, also for the book if `--book` is given; nothing if there are no
+    /// points.
+    pub fn figure(
+        &self,
+        file: &str,
+        names: (&str, &str),
+        axes: Axes,
+        series: Vec<CurveSeries>,
+    ) -> Result<()> {
+        let (log_x, log_y) = (axes != Axes::Linear, axes == Axes::LogLog);
+        let axes = (names.0.to_owned(), names.1.to_owned());
+        let Some(drawing) = curves(&Curves { axes, log_x, log_y, series, ..Curves::default() }) else {
+            return Ok(());
+        };
+        let svg = drawing.svg();
+        AtomicFile::write_all_to(&self.out.join(file), svg.as_bytes())?;
+        let in_book = self.book_figures.iter().any(|start| file.starts_with(start));
+        let Some(book) = self.book.as_ref().filter(|_| in_book) else { return Ok(()) };
+        AtomicFile::write_all_to(&book.join("figures").join(format!("{}_{file}", self.name)), svg.as_bytes())
     }
 
     /// Writes the table of claims.
@@ -154,13 +196,10 @@ impl Paper {
     ///
     /// If a file cannot be written, or if a number of a quick run is out of its range.
     pub fn finish(self) -> Result<()> {
-        let text = self.table();
-        AtomicFile::write_all_to(&self.experiment.out.join("claims.md"), text.as_bytes())?;
-        if let Some(book) = &self.book {
-            AtomicFile::write_all_to(
-                &book.join("papers").join(format!("{}.md", self.name)),
-                text.as_bytes(),
-            )?;
+        let text = self.claims_table();
+        let of_book = |book: &PathBuf| book.join("papers").join(format!("{}.md", self.name));
+        for file in [Some(self.out.join("claims.md")), self.book.as_ref().map(of_book)].iter().flatten() {
+            AtomicFile::write_all_to(file, text.as_bytes())?;
         }
         print!("{text}");
         if self.failures.is_empty() {
@@ -169,7 +208,7 @@ impl Paper {
         Err(Error::fit(format!("{}: {}", self.name, self.failures.join("; "))))
     }
 
-    fn table(&self) -> String {
+    fn claims_table(&self) -> String {
         let mut text = String::new();
         for line in &self.settings {
             text += &format!("- {line}\n");
@@ -190,42 +229,12 @@ impl Paper {
     }
 }
 
-/// Returns an embedded data set with targets of a kind: visits to a doctor for numbers and counts, or two
-/// classes of tumours.
-fn stand_in(kind: TargetKind) -> Result<Data> {
+/// Returns an embedded table with targets of a kind and the name of its target: visits to a doctor for numbers
+/// and counts, or two classes of tumours.
+pub fn stand_in(kind: TargetKind) -> Result<(Table, &'static str)> {
     let (file, text, target) = match kind {
         TargetKind::Binary => ("breast_cancer.csv", sparsegp_data::BREAST_CANCER, "diagnosis"),
         _ => ("doctor_visits.csv", sparsegp_data::DOCTOR_VISITS, "visits"),
     };
-    let table = read_csv(file, text.as_bytes())?;
-    let options =
-        SchemaOptions { target: target.into(), target_kind: Some(kind), ..SchemaOptions::default() };
-    let (schema, _) = Schema::infer(&table, &options)?;
-    let x = schema.design(&table, UnseenLevels::Error)?.transpose().to_owned();
-    let y = schema.target(&table)?.unwrap_or_default();
-    Ok(Data { x, y })
-}
-
-/// Calls `run` for the seeds 0 to `count − 1` in parallel, and returns the results in the order of the seeds.
-///
-/// # Errors
-///
-/// The error of the first run that fails.
-pub fn runs<T: Send>(count: u64, run: impl Fn(u64) -> Result<T> + Send + Sync) -> Result<Vec<T>> {
-    (0..count).into_par_iter().map(run).collect()
-}
-
-/// Returns a quantile of some numbers, by linear interpolation.
-pub fn quantile(values: impl IntoIterator<Item = f64>, share: f64) -> f64 {
-    let mut sorted = Vec::from_iter(values);
-    sorted.sort_by(f64::total_cmp);
-    let at = share * (sorted.len() - 1) as f64;
-    let (low, part) = (at.floor() as usize, at.fract());
-    sorted[low] + part * (sorted[(low + 1).min(sorted.len() - 1)] - sorted[low])
-}
-
-/// Returns a matrix of orthonormal columns in random directions.
-pub fn rotation(d: usize, seed: u64) -> Mat<f64> {
-    let mut draw = normals(seed);
-    Mat::from_fn(d, d, |_, _| draw()).qr().compute_thin_Q()
+    Ok((read_csv(file, text.as_bytes())?, target))
 }

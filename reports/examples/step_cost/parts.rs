@@ -17,7 +17,7 @@ use sparsegp::{Error, Result};
 
 /// Returns the milliseconds of each part for the first rows of a problem, at most one window.
 pub fn report(problem: &Problem, repeats: usize) -> Result<serde_json::Value> {
-    let rows = problem.batch().min(WINDOW_ROWS);
+    let rows = problem.y.len().min(WINDOW_ROWS);
     let (names, mut runs): (Vec<_>, Vec<_>) =
         data_parts(problem, rows)?.into_iter().chain(inducing_parts(problem, rows)?).unzip();
     let times = interleaved(&mut runs, repeats);
@@ -32,7 +32,7 @@ type Named<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 
 /// Returns the work for every block of columns. The time of one block is multiplied by the number of blocks.
 fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
-    let (m, model) = (problem.inducing(), problem.model());
+    let (m, model) = (problem.inducing(), &problem.model);
     let columns = block_columns(m, rows).min(rows);
     let blocks = rows as f64 / columns as f64;
     let (x, y) = (problem.inputs(columns), problem.targets(columns));
@@ -133,17 +133,17 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
         product(sum.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
     };
 
-    let mut model = problem.model();
+    let mut model = problem.model.clone();
     let natural = model.natural();
     let refresh = move || _ = model.set_natural(&natural);
 
     let q = Normal::standard(Family::Full, m);
     let mut rule = NaturalGradient::new(&q);
-    let mut svgp = VariationalModel::new(problem.model(), q, Objective::elbo(1.0), rows);
+    let mut svgp = VariationalModel::new(problem.model.clone(), q, Objective::elbo(1.0), rows);
     svgp.evaluate(Batch::of(problem.inputs(rows), problem.targets(rows), 1.0), false);
     let update = move || _ = svgp.update_q(&mut rule, 0.1);
 
-    let model = problem.model();
+    let model = problem.model.clone();
     let [s, b] = [0.01, 0.02].map(|value| Mat::from_fn(m, m, |i, j| value * ((i + j) % 7) as f64));
     let (mut g, mut gradient, mut scratch) =
         (spread(m, m), model.layer().zero_gradient(), LayerScratch::new(m));

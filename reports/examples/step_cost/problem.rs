@@ -9,44 +9,22 @@ use sparsegp::model::LatentModel;
 use sparsegp::objective::Objective;
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal, Rules};
-use sparsegp::{Error, Result};
 use sparsegp_testkit::shapes::{model, points, targets_for};
-use std::str::FromStr;
 
 /// The form of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Step {
     Stable,
     Direct,
 }
 
-impl Step {
-    /// The name of its time.
-    pub fn key(self) -> &'static str {
-        match self {
-            Step::Stable => "step_ms",
-            Step::Direct => "direct_step_ms",
-        }
-    }
-}
-
-impl FromStr for Step {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "stable" => Ok(Step::Stable),
-            "direct" => Ok(Step::Direct),
-            _ => Err(Error::usage(format!("{text} is not one of stable, direct"))),
-        }
-    }
-}
-
 /// Data of a shape, targets that suit a likelihood, and the model.
 pub struct Problem {
-    x: Mat<f64>,
-    y: Vec<f64>,
-    model: LatentModel,
+    /// The inputs, D × b.
+    pub x: Mat<f64>,
+    pub y: Vec<f64>,
+    /// The model with its factor of `K_uu`.
+    pub model: LatentModel,
 }
 
 impl Problem {
@@ -64,21 +42,6 @@ impl Problem {
         self.model.layer().dim()
     }
 
-    /// Returns the batch size b.
-    pub fn batch(&self) -> usize {
-        self.y.len()
-    }
-
-    /// Returns the number of dimensions D.
-    pub fn dims(&self) -> usize {
-        self.x.nrows()
-    }
-
-    /// Returns the likelihood.
-    pub fn likelihood(&self) -> LikelihoodKind {
-        LikelihoodKind::of(&*self.model.likelihood)
-    }
-
     /// The first `rows` inputs.
     pub fn inputs(&self, rows: usize) -> MatRef<'_, f64> {
         self.x.transpose().subrows(0, rows)
@@ -89,22 +52,17 @@ impl Problem {
         &self.y[..rows]
     }
 
-    /// The model with its factor of `K_uu`.
-    pub fn model(&self) -> LatentModel {
-        self.model.clone()
-    }
-
     /// Returns a function that times one joint step: batch objective and all gradients, q by a natural
     /// gradient, θ and Z by Adam, and the refactorisation of `K_uu`.
     pub fn step_timer(&self, form: Step) -> impl FnMut() -> f64 + use<> {
-        let model = self.model();
+        let model = self.model.clone();
         let free = FreeVector::new(&model.descriptors());
         let mut natural = model.natural();
         let mut gradient = vec![0.0; free.len()];
         let mut adam = Adam::new(free.pack(&natural), AdamOptions { rate: 1e-3, decay_share: 0.0 });
         let q = Normal::standard(Family::Full, self.inducing());
         let mut rules = Rules::from(NaturalGradient::new(&q));
-        let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), self.batch())
+        let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), self.y.len())
             .with_direct_guard((form == Step::Direct).then_some(f64::INFINITY));
         let (x, y) = (self.x.clone(), self.y.clone());
         let mut step = move || {

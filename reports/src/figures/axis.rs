@@ -33,9 +33,11 @@ impl<'a> Axis<'a> {
         if self.logarithmic { log_ticks(&self.range) } else { ticks(&self.range) }
     }
 
-    /// Returns the labels of the ticks, with as many digits as it takes to distinguish and locate them.
-    pub(super) fn labels(&self) -> Labels {
-        let numbers: Vec<f64> = self.ticks().iter().map(|&tick| self.number(tick)).collect();
+    /// Returns the positions of the ticks with their labels, which have as many digits as it takes to distinguish and locate them.
+    pub(super) fn labelled_ticks(&self) -> Vec<(f64, String)> {
+        let ticks = self.ticks();
+        let number = |tick: &f64| if self.logarithmic { 10f64.powf(*tick) } else { *tick };
+        let numbers: Vec<f64> = ticks.iter().map(number).collect();
         let gaps = numbers.windows(2).map(|pair| (pair[1] - pair[0]).abs());
         let step = gaps.fold(f64::INFINITY, f64::min);
         let close = |digits: &usize| {
@@ -46,25 +48,7 @@ impl<'a> Axis<'a> {
             numbers.iter().all(near)
         };
         let digits = (LEAST_DIGITS..MOST_DIGITS).find(close).unwrap_or(MOST_DIGITS);
-        Labels { digits, logarithmic: self.logarithmic }
-    }
-
-    /// Returns the number at a position of the axis.
-    fn number(&self, place: f64) -> f64 {
-        if self.logarithmic { 10f64.powf(place) } else { place }
-    }
-}
-
-/// The format of tick labels.
-pub(super) struct Labels {
-    digits: usize,
-    logarithmic: bool,
-}
-
-impl Labels {
-    /// Returns the label of a tick.
-    pub(super) fn of(&self, tick: f64) -> String {
-        short(if self.logarithmic { 10f64.powf(tick) } else { tick }, self.digits)
+        ticks.into_iter().zip(numbers.into_iter().map(|number| short(number, digits))).collect()
     }
 }
 
@@ -141,8 +125,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn labels_of(axis: &Axis<'_>) -> Vec<String> {
-        let labels = axis.labels();
-        axis.ticks().iter().map(|&tick| labels.of(tick)).collect()
+        axis.labelled_ticks().into_iter().map(|(_, label)| label).collect()
     }
 
     fn labels(low: f64, high: f64) -> Vec<String> {

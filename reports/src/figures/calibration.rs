@@ -2,8 +2,8 @@
 //! characteristic.
 
 use super::{
-    Across, Axis, BLUE, Chart, CurveSeries, Curves, Drawing, GREY, INK, Lettering, SIZE, TEXT, THICK, THIN,
-    curves, draw, marker, whisker,
+    Area, Axis, BLUE, Chart, Curves, Drawing, GREY, INK, Lettering, SIZE, TEXT, THICK, THIN, curves, draw,
+    marker, whisker,
 };
 use sparsegp::metrics::Report;
 
@@ -49,12 +49,7 @@ pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
         let chart = Chart::new(area, x, y);
         chart.line([(0.4, 0.4), (1.0, 1.0)], GREY, THICK);
         chart.line(levels, BLUE, THICK);
-        for (level, share) in levels {
-            let (below, above) = wilson(share, rows);
-            let place = |y: f64| chart.place((level, y));
-            whisker(&area, place(below), place(above), BLUE);
-            area.polygon(marker(place(share), 0), BLUE);
-        }
+        levels.iter().for_each(|&point| draw_share(&area, &chart, point, rows));
     }))
 }
 
@@ -77,15 +72,12 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
         let chart = Chart::new(area, x, Axis::linear("observed share", -0.17..1.04));
         chart.line([(0.0, 0.0), (1.0, 1.0)], GREY, THICK);
         chart.line(points.iter().map(|point| (point.0, point.1)), BLUE, THICK);
-        let style = Lettering { size: TEXT * 3 / 4, ..Lettering::of(Across::Middle) };
+        let style = Lettering { size: TEXT * 3 / 4, ..Lettering::MIDDLE };
         for (index, &&(predicted, share, rows)) in points.iter().enumerate() {
-            let (below, above) = wilson(share, rows);
-            let place = |y: f64| chart.place((predicted, y));
-            whisker(&area, place(below), place(above), BLUE);
-            area.polygon(marker(place(share), 0), BLUE);
+            draw_share(&area, &chart, (predicted, share), rows);
             // Numbers alternate between two lines, so that they do not overlap.
             let level = if index % 2 == 0 { -0.085 } else { -0.14 };
-            area.text(&rows.to_string(), place(level), style);
+            area.text(&rows.to_string(), chart.place((predicted, level)), style);
         }
     }))
 }
@@ -95,14 +87,16 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
 ///
 /// [`Metrics::roc`]: sparsegp::metrics::Metrics::roc
 pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
-    let points = points.iter().map(|&(x, y)| (x, y, f64::NAN)).collect();
-    curves(&Curves {
-        axes: ("false positive rate".into(), "true positive rate".into()),
-        diagonal: true,
-        unmarked: true,
-        series: vec![CurveSeries { name: String::new(), points }],
-        ..Curves::default()
-    })
+    let line = Curves::line(("false positive rate", "true positive rate"), points.iter().copied());
+    curves(&Curves { diagonal: true, unmarked: true, ..line })
+}
+
+/// Draws a share of rows with its 95 % interval.
+fn draw_share(area: &Area<'_>, chart: &Chart<'_>, (x, share): (f64, f64), rows: u64) {
+    let (below, above) = wilson(share, rows);
+    let place = |y: f64| chart.place((x, y));
+    whisker(area, place(below), place(above), BLUE);
+    area.polygon(marker(place(share), 0), BLUE);
 }
 
 /// Returns Wilson's 95 % interval of a probability, given the share of `rows` observations in which the event occurred (Wilson 1927).

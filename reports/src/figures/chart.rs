@@ -1,7 +1,7 @@
 //! Axes with ticks, labels and a grid, and marks at positions on them.
 
-use super::axis::{Axis, Labels};
-use super::drawing::{Across, Area, Down, Ink, Lettering, Place, fitted};
+use super::axis::Axis;
+use super::drawing::{Area, Ink, Lettering, Place, fitted};
 use super::letters::width;
 use super::{GREY, GRID, TEXT, THIN};
 use std::ops::Range;
@@ -29,27 +29,27 @@ pub(super) struct Chart<'a> {
 impl<'a> Chart<'a> {
     /// Draws axes with their labels.
     pub(super) fn new(area: Area<'a>, x: Axis<'_>, y: Axis<'_>) -> Chart<'a> {
-        let labels: Vec<String> = y.ticks().iter().map(|&tick| y.labels().of(tick)).collect();
-        let widest = labels.iter().map(|label| width(label, TEXT)).max().unwrap_or(0);
+        let ticks = y.labelled_ticks();
+        let widest = ticks.iter().map(|(_, label)| width(label, TEXT)).max().unwrap_or(0);
         let beside = widest + if y.name.is_empty() { 20 } else { 66 };
         let (across, up) = area.size();
         let names = (fitted(x.name, across * 8 / 10), fitted(y.name, up * 8 / 10));
         let below = XLabels::of(&area, &x, beside);
         let chart = Chart::between(area, &x, &y, beside, below.right);
         let inner = chart.area;
-        let left = Lettering { down: Down::Top, upwards: true, ..Lettering::of(Across::Middle) };
+        let left = Lettering { upwards: true, ..Lettering::BELOW };
         let (high, middle) = (inner.size().1 as i32, MARGIN as i32 + area.left);
         inner.text(&names.1, (middle, inner.top + high / 2), left);
         chart.name_x(&names.0);
         chart.grid_x(&x);
-        let levels: Vec<i32> = y.ticks().iter().map(|&tick| chart.place((0.0, tick)).1).collect();
+        let levels: Vec<i32> = ticks.iter().map(|(tick, _)| chart.place((0.0, *tick)).1).collect();
         for &level in &levels {
             inner.line([(inner.left, level), (inner.right - 1, level)], GRID, THIN);
         }
         let (edge, tick) = (inner.left - 1, chart.tick());
         area.line([(edge, inner.top), (edge, inner.bottom - 1)], GREY, THIN);
-        for (&level, label) in levels.iter().zip(&labels) {
-            area.text(label, (inner.left - 2 * tick, level), Lettering::of(Across::End));
+        for (&level, (_, label)) in levels.iter().zip(&ticks) {
+            area.text(label, (inner.left - 2 * tick, level), Lettering::END);
             area.line([(edge - tick, level), (edge, level)], GREY, THIN);
         }
         chart.label_x(&below);
@@ -87,7 +87,7 @@ impl<'a> Chart<'a> {
     fn name_x(&self, name: &str) {
         let Area { left, bottom, .. } = self.area;
         let place = (left + self.area.size().0 as i32 / 2, bottom + BELOW as i32);
-        self.area.text(name, place, Lettering { down: Down::Bottom, ..Lettering::of(Across::Middle) });
+        self.area.text(name, place, Lettering::ABOVE);
     }
 
     fn grid_x(&self, x: &Axis<'_>) {
@@ -101,11 +101,10 @@ impl<'a> Chart<'a> {
         let Area { left, right, bottom, .. } = self.area;
         let below = Area { top: bottom, bottom: bottom + BELOW as i32, ..self.area };
         below.line([(left, bottom), (right - 1, bottom)], GREY, THIN);
-        for (index, &tick) in labels.ticks.iter().enumerate() {
-            let (at, _) = self.place((tick, 0.0));
+        for (index, (tick, label)) in labels.ticks.iter().enumerate() {
+            let (at, _) = self.place((*tick, 0.0));
             if index.is_multiple_of(labels.every) {
-                let style = Lettering { down: Down::Top, ..Lettering::of(Across::Middle) };
-                below.text(&labels.labels.of(tick), (at, bottom + 2 * self.tick()), style);
+                below.text(label, (at, bottom + 2 * self.tick()), Lettering::BELOW);
             }
             below.line([(at, bottom), (at, bottom + self.tick())], GREY, THIN);
         }
@@ -144,8 +143,7 @@ impl<'a> Chart<'a> {
 
 /// The labels below a figure: whole, and apart from each other.
 struct XLabels {
-    labels: Labels,
-    ticks: Vec<f64>,
+    ticks: Vec<(f64, String)>,
     /// The number of ticks from one label to the next.
     every: usize,
     /// The margin on the right.
@@ -155,21 +153,21 @@ struct XLabels {
 impl XLabels {
     /// Places the labels of an axis that begins `beside` units from the left margin.
     fn of(area: &Area<'_>, axis: &Axis<'_>, beside: u32) -> XLabels {
-        let (labels, ticks) = (axis.labels(), axis.ticks());
-        let texts: Vec<u32> = ticks.iter().map(|&tick| width(&labels.of(tick), TEXT)).collect();
+        let ticks = axis.labelled_ticks();
+        let texts: Vec<u32> = ticks.iter().map(|(_, label)| width(label, TEXT)).collect();
         let inner = f64::from(area.size().0.saturating_sub(beside + MARGIN + RIGHT));
         let at = |tick: f64| inner * (tick - axis.range.start) / (axis.range.end - axis.range.start);
         let meets = |every: usize| {
             let shown: Vec<usize> = (0..ticks.len()).step_by(every).collect();
             shown.windows(2).any(|pair| {
-                let apart = at(ticks[pair[1]]) - at(ticks[pair[0]]);
+                let apart = at(ticks[pair[1]].0) - at(ticks[pair[0]].0);
                 apart < f64::from(texts[pair[0]] + texts[pair[1]]) / 2.0 + APART
             })
         };
         let every = (1..=ticks.len().max(1)).find(|&every| !meets(every)).unwrap_or(1);
         let last = ticks.len().checked_sub(1).map(|last| last - last % every);
-        let beyond = last.map_or(0.0, |last| at(ticks[last]) + f64::from(texts[last]) / 2.0 - inner);
-        XLabels { labels, ticks, every, right: RIGHT.max(beyond.max(0.0) as u32 + 4) }
+        let beyond = last.map_or(0.0, |last| at(ticks[last].0) + f64::from(texts[last]) / 2.0 - inner);
+        XLabels { ticks, every, right: RIGHT.max(beyond.max(0.0) as u32 + 4) }
     }
 }
 

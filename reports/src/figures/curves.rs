@@ -11,11 +11,8 @@ const MOST_MARKED: usize = 200;
 
 /// Draws the objective against time; `None` without a finite value.
 pub fn trace(records: &[Record]) -> Option<Drawing> {
-    let finite = records.iter().filter(|record| record.objective.is_finite());
-    let points = finite.map(|record| (record.seconds, record.objective, f64::NAN)).collect();
-    let series = vec![CurveSeries { name: String::new(), points }];
-    let axes = ("seconds of training".to_owned(), "objective per row (nats)".to_owned());
-    curves(&Curves { axes, series, ..Curves::default() })
+    let points = records.iter().map(|record| (record.seconds, record.objective));
+    curves(&Curves::line(("seconds of training", "objective per row (nats)"), points))
 }
 
 /// Several series in the same axes.
@@ -99,6 +96,13 @@ pub fn curves(curves: &Curves) -> Option<Drawing> {
 }
 
 impl Curves {
+    /// Creates a single line without a name, in linear axes of these names.
+    pub(crate) fn line(axes: (&str, &str), points: impl Iterator<Item = (f64, f64)>) -> Curves {
+        let points = points.map(|(x, y)| (x, y, f64::NAN)).collect();
+        let series = vec![CurveSeries { name: String::new(), points }];
+        Curves { axes: (axes.0.to_owned(), axes.1.to_owned()), series, ..Curves::default() }
+    }
+
     fn shown<'a>(&self, index: usize, series: &'a CurveSeries) -> Shown<'a> {
         let points: Vec<Point> = series.points.iter().filter_map(|point| self.point(point)).collect();
         let marked = points.len() <= MOST_MARKED && !self.unmarked;

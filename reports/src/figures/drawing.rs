@@ -19,10 +19,10 @@ pub struct Drawing {
     pub(super) size: (u32, u32),
     /// The elements of SVG, a line each.
     marks: String,
-    title: String,
+    pub(crate) title: String,
     description: String,
-    /// True for a map of pale colours, on which dark marks stay dark.
-    map: bool,
+    /// True for a map of pale colours, on which dark marks stay dark on a dark page.
+    pub(crate) map: bool,
 }
 
 impl Drawing {
@@ -30,21 +30,6 @@ impl Drawing {
     pub fn named(mut self, title: &str, description: &str) -> Drawing {
         (self.title, self.description) = (title.to_owned(), description.to_owned());
         self
-    }
-
-    /// Marks the figure as a map of pale colours.
-    pub(super) fn into_map(self) -> Drawing {
-        Drawing { map: true, ..self }
-    }
-
-    /// Returns true for a map of pale colours, on which dark marks stay dark on a dark page.
-    pub(crate) fn is_map(&self) -> bool {
-        self.map
-    }
-
-    /// Returns the title.
-    pub(crate) fn title(&self) -> &str {
-        &self.title
     }
 
     /// Returns the figure as an SVG document on a white background, which has the class `ground`, so that a page can hide it.
@@ -108,38 +93,27 @@ impl Ink {
     }
 }
 
-/// The part of a line of text that stands at its position.
-#[derive(Clone, Copy)]
-pub(super) enum Across {
-    Start,
-    Middle,
-    End,
-}
-
-/// The vertical part of text that stands at its position.
-#[derive(Clone, Copy)]
-pub(super) enum Down {
-    Top,
-    Middle,
-    Bottom,
-}
-
 /// The style of text.
 #[derive(Clone, Copy)]
 pub(super) struct Lettering {
     /// Ascent and descent together, in units.
     pub(super) size: i32,
-    pub(super) across: Across,
-    pub(super) down: Down,
+    /// The part of the line that stands at its position, in the words of SVG.
+    pub(super) anchor: &'static str,
+    /// The distance from the position to the baseline, in ems.
+    pub(super) drop: f64,
     /// True if the text reads from bottom to top.
     pub(super) upwards: bool,
 }
 
 impl Lettering {
-    /// Creates the style of level text, half-way between its top and bottom.
-    pub(super) fn of(across: Across) -> Lettering {
-        Lettering { size: TEXT, across, down: Down::Middle, upwards: false }
-    }
+    /// Level text beside its position, which is half-way between the text's top and bottom.
+    pub(super) const START: Lettering = Lettering { size: TEXT, anchor: "start", drop: 0.35, upwards: false };
+    pub(super) const MIDDLE: Lettering = Lettering { anchor: "middle", ..Lettering::START };
+    pub(super) const END: Lettering = Lettering { anchor: "end", ..Lettering::START };
+    /// Text below and above its position, which is in the middle of the line.
+    pub(super) const BELOW: Lettering = Lettering { drop: 0.93, ..Lettering::MIDDLE };
+    pub(super) const ABOVE: Lettering = Lettering { drop: -0.23, ..Lettering::MIDDLE };
 }
 
 /// A rectangle of a canvas. Marks outside of it are moved to its edge.
@@ -229,17 +203,7 @@ impl<'a> Area<'a> {
         if words.is_empty() {
             return;
         }
-        let anchor = match style.across {
-            Across::Start => "start",
-            Across::Middle => "middle",
-            Across::End => "end",
-        };
-        // The distance from the position to the baseline, in ems.
-        let drop = match style.down {
-            Down::Top => 0.93,
-            Down::Middle => 0.35,
-            Down::Bottom => -0.23,
-        };
+        let Lettering { anchor, drop, .. } = style;
         let turn = if style.upwards { format!(" transform=\"rotate(270,{x},{y})\"") } else { String::new() };
         self.add(format_args!(
             "<text x=\"{x}\" y=\"{y}\" dy=\"{drop}em\" text-anchor=\"{anchor}\" font-size=\"{:.1}\" {}{turn}>{}</text>",

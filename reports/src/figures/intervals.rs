@@ -2,8 +2,8 @@
 
 use super::letters::width;
 use super::{
-    Across, Area, Axis, BLUE, COLOURS, Chart, Drawing, GREY, GRID, Lettering, SIZE, Sample, TEXT, THICK,
-    THIN, draw, fitted, legend, legend_height, marker, range,
+    Area, Axis, BLUE, COLOURS, Chart, Drawing, GREY, GRID, Lettering, SIZE, Sample, TEXT, THICK, THIN, draw,
+    fitted, legend, legend_height, marker, range,
 };
 
 /// The maximum width of the names; the height of a row for a few intervals, and for many; and the number of
@@ -133,7 +133,7 @@ impl<'a> Rows<'a> {
         }
         for (row, name) in names.iter().enumerate() {
             let (_, place) = chart.place((0.0, self.level(row)));
-            area.text(name, (beside as i32, place), Lettering::of(Across::End));
+            area.text(name, (beside as i32, place), Lettering::END);
         }
         chart
     }

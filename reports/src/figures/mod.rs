@@ -19,11 +19,11 @@ pub(crate) use intervals::{Interval, IntervalSeries, grouped, intervals};
 pub use regression::Observed;
 pub use series::Series;
 pub(crate) use series::{Band, bands};
-pub(crate) use surface::{Plane, Regions, Surface, regions, surface};
+pub(crate) use surface::{Plane, Surface, regions, surface};
 
 use axis::Axis;
 use chart::Chart;
-use drawing::{Across, Area, Ink, Lettering, Place, draw, fitted};
+use drawing::{Area, Ink, Lettering, Place, draw, fitted};
 
 /// The size of a figure in units; a pixel of the page has two units.
 const SIZE: (u32, u32) = (960, 640);
@@ -69,11 +69,14 @@ const MARKERS: [&[(i32, i32)]; 5] = [
 /// The maximum number of points of a scatter plot; more would only enlarge the file.
 const MOST_POINTS: usize = 2000;
 
+/// Returns the smallest and the largest value; ∞ and −∞ without values.
+pub(crate) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+}
+
 /// Returns the range of finite values with a margin; `None` without finite values.
 fn range(values: impl Iterator<Item = f64>) -> Option<std::ops::Range<f64>> {
-    let finite = values.filter(|value| value.is_finite());
-    let (low, high) =
-        finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    let (low, high) = ends(values.filter(|value| value.is_finite()));
     if low > high {
         return None;
     }
@@ -145,7 +148,7 @@ fn legend(area: &Area<'_>, names: &[(&str, Sample)]) {
         if let Sample::Cross = sample {
             cross(area, (x + 24, y));
         }
-        area.text(&fitted(name, wide.saturating_sub(96)), (x + 62, y), Lettering::of(Across::Start));
+        area.text(&fitted(name, wide.saturating_sub(96)), (x + 62, y), Lettering::START);
     }
 }
 

@@ -23,20 +23,12 @@ const GROUPS: usize = 10;
 const FEWEST: usize = 10;
 
 /// Compared rows for the figures, thinned evenly if there are many.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Observed {
-    points: Vec<Point>,
+    points: Vec<Compared>,
     seen: usize,
-    stride: usize,
-}
-
-/// A row.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    target: f64,
-    mean: f64,
-    /// The central 95 % interval; NaN if there is none.
-    interval: (f64, f64),
+    /// The number of times that every other point was dropped.
+    halvings: u32,
 }
 
 /// Widens the range of predictions to a quarter of another range, so that nearly equal predictions look
@@ -47,17 +39,11 @@ fn not_narrow(predictions: Range<f64>, other: &Range<f64>) -> Range<f64> {
     predictions.start - margin..predictions.end + margin
 }
 
-impl Default for Observed {
-    fn default() -> Self {
-        Observed { points: Vec::new(), seen: 0, stride: 1 }
-    }
-}
-
 impl Observed {
     /// Adds a row.
     pub fn push(&mut self, row: &Compared) {
-        if self.seen.is_multiple_of(self.stride) {
-            self.points.push(Point { target: row.target, mean: row.mean, interval: row.interval_95 });
+        if self.seen.is_multiple_of(1 << self.halvings) {
+            self.points.push(*row);
         }
         self.seen += 1;
         if self.points.len() > MOST_POINTS {
@@ -67,25 +53,25 @@ impl Observed {
                 index += 1;
                 index % 2 == 1
             });
-            self.stride *= 2;
+            self.halvings += 1;
         }
     }
 
-    fn finite(&self) -> impl Iterator<Item = &Point> {
+    fn finite(&self) -> impl Iterator<Item = &Compared> {
         self.points.iter().filter(|point| point.target.is_finite() && point.mean.is_finite())
     }
 
     /// Draws the observed target against the predicted mean, with the 95 % intervals of some rows; `None` without points.
     pub fn figure(&self, target: &str) -> Option<Drawing> {
-        let with_interval = |point: &&Point| point.interval.0.is_finite() && point.interval.1.is_finite();
-        let intervals: Vec<&Point> = self.finite().filter(with_interval).collect();
+        let with_interval = |row: &&Compared| row.interval_95.0.is_finite() && row.interval_95.1.is_finite();
+        let intervals: Vec<&Compared> = self.finite().filter(with_interval).collect();
         let stride = intervals.len().div_ceil(MOST_INTERVALS).max(1);
-        let intervals: Vec<&Point> = intervals.into_iter().step_by(stride).collect();
+        let intervals: Vec<&Compared> = intervals.into_iter().step_by(stride).collect();
         let dots = || self.finite().flat_map(|point| [point.target, point.mean]);
         let of_dots = range(dots())?;
         let far = FARTHEST * (of_dots.end - of_dots.start);
         let near = |end: f64| end.clamp(of_dots.start - far, of_dots.end + far);
-        let ends = intervals.iter().flat_map(|point| [near(point.interval.0), near(point.interval.1)]);
+        let ends = intervals.iter().flat_map(|point| [near(point.interval_95.0), near(point.interval_95.1)]);
         let heights = range(dots().chain(ends))?;
         let means = not_narrow(range(self.finite().map(|point| point.mean))?, &of_dots);
         let diagonal = (means.start.max(heights.start), means.end.min(heights.end));
@@ -93,7 +79,7 @@ impl Observed {
             let names = (format!("predicted mean of {target}"), format!("observed {target}"));
             let chart = Chart::new(area, Axis::linear(&names.0, means), Axis::linear(&names.1, heights));
             for point in intervals {
-                let ends = [(point.mean, near(point.interval.0)), (point.mean, near(point.interval.1))];
+                let ends = [point.interval_95.0, point.interval_95.1].map(|end| (point.mean, near(end)));
                 chart.line(ends, BLUE.faint(0.3), THIN);
             }
             chart.line([(diagonal.0, diagonal.0), (diagonal.1, diagonal.1)], GREY, THICK);

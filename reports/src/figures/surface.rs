@@ -3,8 +3,8 @@
 
 use super::chart::Point;
 use super::{
-    Across, Area, Axis, COLOURS, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MARKERS, MOST_POINTS, SIZE,
-    Sample, THIN, cross, draw, fitted, legend, legend_height, marker,
+    Area, Axis, COLOURS, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MARKERS, MOST_POINTS, SIZE, Sample,
+    THIN, cross, draw, fitted, legend, legend_height, marker,
 };
 
 /// The maximum number of cells along either axis; more would only enlarge the file.
@@ -54,15 +54,6 @@ pub(crate) struct Surface {
     pub contour: bool,
 }
 
-/// The most probable class over a rectangle of two inputs, with data points.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Regions {
-    /// The rectangle.
-    pub plane: Plane,
-    /// The index of the most probable class and its probability at the centre of each cell, row after row from the lowest.
-    pub cells: Vec<(usize, f64)>,
-}
-
 /// Draws a map from blue for the lowest number over white to orange for the highest, with its scale, the contour if requested, and points
 /// with a marker for each class.
 ///
@@ -76,7 +67,7 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
     }
     let cells = Cells::of(&surface.plane, surface.values.len(), &|cell| share(surface.values[cell]))?;
     let names = surface.plane.names();
-    let drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+    Some(draw_map(&names, |area| {
         let (upper, lower) = area.split_below(SIZE.1);
         let (map, beside) = upper.split_beside(SIZE.0 - SCALE);
         let chart = surface.plane.chart(map);
@@ -87,33 +78,39 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
         surface.plane.draw_points(&area, &chart);
         scale(&beside, surface);
         legend(&lower, &names);
-    });
-    Some(drawing.into_map())
+    }))
 }
 
 /// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
 ///
-/// The limits on cells and points are those of [`surface`], which also explains `None`.
-pub(crate) fn regions(regions: &Regions) -> Option<Drawing> {
-    let classes = regions.plane.classes.len().max(1);
+/// `cells` are the most probable class and its probability at the centre of each cell, row after row from the lowest. The limits on cells
+/// and points are those of [`surface`], which also explains `None`.
+pub(crate) fn regions(plane: &Plane, cells: &[(usize, f64)]) -> Option<Drawing> {
+    let classes = plane.classes.len().max(1);
     let paint = |cell: usize| {
-        let (class, probability) = regions.cells[cell];
+        let (class, probability) = cells[cell];
         // The colour is white if the class is no more probable than the others.
         let strength =
             ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
         let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
         mixed(COLOURS[class % COLOURS.len()], 0.1 + 0.5 * strength)
     };
-    let cells = Cells::of(&regions.plane, regions.cells.len(), &paint)?;
-    let names = regions.plane.names();
-    let drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+    let cells = Cells::of(plane, cells.len(), &paint)?;
+    let names = plane.names();
+    Some(draw_map(&names, |area| {
         let (upper, lower) = area.split_below(SIZE.1);
-        let chart = regions.plane.chart(upper);
+        let chart = plane.chart(upper);
         cells.draw(&chart, &|colour| *colour);
-        regions.plane.draw_points(&area, &chart);
+        plane.draw_points(&area, &chart);
         legend(&lower, &names);
-    });
-    Some(drawing.into_map())
+    }))
+}
+
+/// Draws a map of pale colours with space for a legend.
+fn draw_map(names: &[(&str, Sample)], paint: impl FnOnce(Area<'_>)) -> Drawing {
+    let mut drawing = draw((SIZE.0, SIZE.1 + legend_height(names)), paint);
+    drawing.map = true;
+    drawing
 }
 
 /// Draws the colour scale, with the numbers at both ends and in the middle.
@@ -129,13 +126,12 @@ fn scale(area: &Area<'_>, surface: &Surface) {
     }
     area.outline([(left, top + to), (left + 30, top + from)], GREY);
     let axis = Axis::linear("", low..high);
-    let labels = axis.labels();
-    for tick in axis.ticks() {
+    for (tick, label) in axis.labelled_ticks() {
         let place = top + from - (f64::from(from - to) * (tick - low) / (high - low)).round() as i32;
-        area.text(&labels.of(tick), (left + 38, place), Lettering::of(Across::Start));
+        area.text(&label, (left + 38, place), Lettering::START);
     }
     let name = fitted(&surface.name, SCALE + 60);
-    area.text(&name, (left + SCALE as i32 - 16, top + 24), Lettering::of(Across::End));
+    area.text(&name, (left + SCALE as i32 - 16, top + 24), Lettering::END);
 }
 
 impl Plane {
@@ -422,9 +418,8 @@ mod tests {
     #[test]
     fn every_class_has_a_region_in_its_colour() {
         let Surface { plane, .. } = of(4, 3, |x, _| x);
-        let of_classes = |cells: Vec<(usize, f64)>| Regions { plane: plane.clone(), cells };
-        assert_eq!(regions(&of_classes(vec![(0, 1.0)])), None);
-        let svg = checked(regions(&of_classes((0..12).map(|cell| (cell % 2, 1.0)).collect())));
+        assert_eq!(regions(&plane, &[(0, 1.0)]), None);
+        let svg = checked(regions(&plane, &[(0, 1.0), (1, 1.0)].repeat(6)));
         assert_eq!(svg.matches("<rect").count(), 1 + 12);
         for colour in &COLOURS[..2] {
             assert_eq!(svg.matches(&mixed(*colour, 0.6).paint("fill")).count(), 6);

@@ -112,19 +112,22 @@ mod tests {
 
     #[test]
     fn captions_say_what_the_figures_show() {
-        let words = |pit: [f64; 10]| transforms(&Report { pit: Some(pit), ..Report::default() }, 1000);
-        assert!(words([0.1; 10]).contains("no sign of miscalibration"));
-        let mut bins = [0.06; 10];
-        (bins[4], bins[5]) = (0.26, 0.26);
-        assert!(words(bins).contains("in the middle too often: intervals are too wide"));
-        let mut bins = [0.07; 10];
-        (bins[0], bins[9]) = (0.22, 0.22);
-        assert!(words(bins).contains("intervals are too narrow."));
         let leaning = [0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.13, 0.13, 0.14];
-        assert!(words(leaning).contains("to the right"));
         let mut other = leaning;
         other.reverse();
-        assert!(words(other).contains("to the left"));
+        for (pit, expected) in [
+            ([0.1; 10], "no sign of miscalibration"),
+            (
+                [0.06, 0.06, 0.06, 0.06, 0.26, 0.26, 0.06, 0.06, 0.06, 0.06],
+                "too often: intervals are too wide",
+            ),
+            ([0.22, 0.07, 0.07, 0.07, 0.07, 0.07, 0.07, 0.07, 0.07, 0.22], "intervals are too narrow."),
+            (leaning, "to the right"),
+            (other, "to the left"),
+        ] {
+            let words = transforms(&Report { pit: Some(pit), ..Report::default() }, 1000);
+            assert!(words.contains(expected), "{words}");
+        }
         let words = |share: f64, rows: u64| {
             let coverage = Some(Coverage { central_95: Some(share), ..Coverage::default() });
             covered(&Report { coverage, ..Report::default() }, (rows, false))

@@ -2,7 +2,7 @@
 
 use super::explained::{Explained, MOST_CURVES};
 use super::figures;
-use crate::figures::{Band, Drawing, Interval, IntervalSeries, bands, grouped, intervals};
+use crate::figures::{Band, Drawing, Interval, IntervalSeries, bands, ends, grouped, intervals};
 use crate::html::{Block, Figure};
 use sparsegp::explain::{Curve, Dependence, InputKind, Scale, Setting};
 use sparsegp_tables::schema::natural_order;
@@ -10,17 +10,11 @@ use sparsegp_tables::schema::natural_order;
 /// The maximum number of rows that are marked below a curve.
 const MOST_MARKS: usize = 400;
 
-/// The order of categories in a figure.
-enum Order {
-    /// By their meaning: numbers, months, levels of a scale.
-    Natural,
-    /// The largest of these numbers first: the prediction, or the probability of the class that varies most.
-    Predicted(Scale),
-}
-
 /// Categories or levels in the order of a figure.
 struct Named {
-    order: Order,
+    /// The prediction, or the probability of the class that varies most, if the largest comes first; `None` if the order is by meaning:
+    /// numbers, months, levels of a scale.
+    by: Option<Scale>,
     /// The names, each with the position of its value in the partial dependence.
     names: Vec<(String, usize)>,
 }
@@ -74,16 +68,16 @@ impl Explained<'_> {
         let mut names: Vec<(String, usize)> =
             settings.filter_map(|(index, setting)| Some((name(setting)?, index))).collect();
         if levels.is_some() {
-            return Some(Named { order: Order::Natural, names });
+            return Some(Named { by: None, names });
         }
         let texts: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
         if let Some(order) = natural_order(&texts) {
             names = order.into_iter().map(|place| names[place].clone()).collect();
-            return Some(Named { order: Order::Natural, names });
+            return Some(Named { by: None, names });
         }
         let curve = dependence.curves.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
         names.sort_by(|a, b| curve.points[b.1].0.total_cmp(&curve.points[a.1].0));
-        Some(Named { order: Order::Predicted(curve.scale), names })
+        Some(Named { by: Some(curve.scale), names })
     }
 
     fn levels_figure(&self, curves: &[Curve], named: &Named) -> Option<Drawing> {
@@ -117,11 +111,8 @@ impl Explained<'_> {
             true => format!(" The {shown} most frequent of {all} categories are shown."),
             false => String::new(),
         };
-        let order = match named.order {
-            Order::Natural => String::new(),
-            Order::Predicted(scale) => format!(" The largest {} comes first.", self.of_what(scale)),
-        };
-        which + &order
+        let order = |scale| format!(" The largest {} comes first.", self.of_what(scale));
+        which + &named.by.map_or(String::new(), order)
     }
 
     fn curves_figure(&self, dependence: &Dependence, curves: &[Curve]) -> Option<Drawing> {
@@ -148,8 +139,6 @@ impl Explained<'_> {
 
 /// Returns the difference between the largest and the smallest number of a curve.
 fn spread(curve: &Curve) -> f64 {
-    let ends = (f64::INFINITY, f64::NEG_INFINITY);
-    let (low, high) =
-        curve.points.iter().fold(ends, |(low, high), point| (low.min(point.0), high.max(point.0)));
+    let (low, high) = ends(curve.points.iter().map(|point| point.0));
     high - low
 }

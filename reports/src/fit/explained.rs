@@ -131,8 +131,7 @@ impl<'a> Explained<'a> {
     /// Returns a line for each explained row: its number, its prediction, the mean over the background, and the largest contributions.
     pub fn contribution_lines(&self, most: usize) -> Vec<Vec<String>> {
         let line = |ExplainedParts { row, about, values }: &ExplainedParts| {
-            let mut parts: Vec<_> = about.parts.iter().collect();
-            parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+            let parts = largest_first(about);
             let rest: f64 = parts.iter().skip(most).map(|part| part.value).sum();
             let mut words: Vec<String> =
                 parts.iter().take(most).map(|part| self.part_words(part, values)).collect();
@@ -338,8 +337,7 @@ impl<'a> Explained<'a> {
     }
 
     fn contribution_figure(&self, ExplainedParts { row, about, values }: &ExplainedParts) -> Option<Figure> {
-        let mut parts: Vec<&Part> = about.parts.iter().collect();
-        parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+        let parts = largest_first(about);
         let interval = |part: &&Part| {
             let half = HALF_95 * part.error.unwrap_or(0.0);
             let ends = (part.value - half, part.value + half);
@@ -412,6 +410,13 @@ pub(super) fn blocks(
 pub fn explained_page(title: &str, explained: &[Explained<'_>], again: &str) -> Page {
     let parts = explained.iter().map(Explained::part).collect();
     Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
+}
+
+/// Returns the parts of a prediction, the largest contribution first.
+fn largest_first(about: &Contributions) -> Vec<&Part> {
+    let mut parts: Vec<&Part> = about.parts.iter().collect();
+    parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+    parts
 }
 
 /// Formats a number with all its digits; NaN is empty.

@@ -4,7 +4,7 @@
 use super::explained::MOST_CURVES;
 use super::maps::of_places;
 use super::{FitReport, figures};
-use crate::figures::{Band, Drawing, Plane, Regions, Series, Surface, bands, regions, surface};
+use crate::figures::{Band, Drawing, Plane, Series, Surface, bands, ends, regions, surface};
 use crate::html::{Block, Figure};
 use faer::Mat;
 use rayon::prelude::*;
@@ -97,9 +97,7 @@ pub(super) fn about_levels(model: &TableModel) -> &'static str {
 
 /// Returns the range of an input over rows, with a margin on both sides.
 fn span(rows: Rows<'_>, input: usize) -> (f64, f64) {
-    let values = rows.x.col(input);
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = ends(rows.x.col(input).iter().copied());
     let margin = if high > low { 0.05 * (high - low) } else { 0.5 };
     (low - margin, high + margin)
 }
@@ -198,10 +196,10 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
                 let best = (0..all.len()).max_by(|&a, &b| all[a].total_cmp(&all[b])).unwrap_or(0);
                 (best, all.get(best).copied().unwrap_or(f64::NAN))
             };
-            let cells = (0..predictions.rows()).into_par_iter().map(best).collect();
+            let cells: Vec<_> = (0..predictions.rows()).into_par_iter().map(best).collect();
             let caption =
                 format!("The most probable class over both inputs; paler colours are less probable. {marks}");
-            vec![Figure::of("function", "Decision regions", &caption, regions(&Regions { plane, cells }))]
+            vec![Figure::of("function", "Decision regions", &caption, regions(&plane, &cells))]
         }
         _ => {
             let target = model.schema().target_name();
@@ -231,8 +229,7 @@ pub(super) fn map(
     range: Option<(f64, f64)>,
 ) -> Option<Drawing> {
     let values: Vec<f64> = (0..predictions.rows()).into_par_iter().map(value).collect();
-    let finite = || values.iter().copied().filter(|value| value.is_finite());
-    let found = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let found = ends(values.iter().copied().filter(|value| value.is_finite()));
     let contour = range.is_some();
     surface(&Surface { plane, name: name.to_owned(), range: range.unwrap_or(found), values, contour })
 }

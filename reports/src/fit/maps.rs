@@ -2,7 +2,7 @@
 //! whose rows have places.
 
 use super::function::{CELLS, SPREAD, about_levels, at_new_levels, map, mean_and_sd};
-use crate::figures::Plane;
+use crate::figures::{Plane, ends};
 use crate::html::Figure;
 use faer::Mat;
 use sparsegp::explain::Rows;
@@ -103,9 +103,7 @@ fn extent(points: &[[f64; 2]], surface: Surface) -> Option<((f64, f64), (f64, f6
             }
         }
     }
-    let latitudes = points.iter().map(|point| point[1]);
-    let ends = (f64::INFINITY, f64::NEG_INFINITY);
-    let (south, north) = latitudes.fold(ends, |(low, high), value| (low.min(value), high.max(value)));
+    let (south, north) = ends(points.iter().map(|point| point[1]));
     let wider = |low: f64, high: f64| {
         let margin = if high > low { MARGIN * (high - low) } else { 0.5 };
         (low - margin, high + margin)

@@ -138,11 +138,7 @@ impl FitReport<'_> {
         let mut cards = Vec::new();
         if let Some(test) = self.test {
             let sources = words::sources(test);
-            let of = |report, wanted: &str| {
-                let figures = words::report_values(report);
-                let found = figures.into_iter().find(|(name, _)| *name == wanted);
-                found.map(|(_, value)| words::significant(value, CARD_DIGITS))
-            };
+            let of = |report, name| Some(words::significant(words::report_value(report, name)?, CARD_DIGITS));
             for name in words::telling(self.model.task()) {
                 let Some(value) = of(&test.report, name) else { continue };
                 let beside = sources[1..].iter().filter(|source| source.0 != "training");
@@ -282,32 +278,19 @@ impl FitReport<'_> {
 
     /// Returns all other facts, in a block that is closed at first.
     fn details(&self) -> Vec<Block> {
-        let titled = |header: [&str; 2], rows: Vec<Vec<String>>| {
-            std::iter::once(header.map(str::to_owned).to_vec()).chain(rows).collect()
+        let closed = |title: String, rows: Vec<Vec<String>>| {
+            Block::Details(title, vec![Block::Table(TableBlock { caption: String::new(), rows })])
         };
-        let overview = titled(["quantity", "value"], words::overview(self.model, self.say));
-        let rows: Vec<Vec<String>> = words::parameters::all(self.model)
-            .into_iter()
-            .map(|row| vec![row[0].clone(), row[1..].join(", ")])
-            .collect();
-        let count = rows.len();
-        let mut blocks = vec![
-            Block::Details(
-                "How it was fitted".to_owned(),
-                vec![Block::Table(TableBlock { caption: String::new(), rows: overview })],
-            ),
-            Block::Details(
-                format!("All {count} hyper-parameters (on the scale the model sees)"),
-                vec![Block::Table(TableBlock {
-                    caption: String::new(),
-                    rows: titled(["name", "value"], rows),
-                })],
-            ),
-        ];
-        if let Some((rows, caption)) = words::coefficient_table(self.model, MOST_COEFFICIENTS) {
-            let table = Block::Table(TableBlock { caption: String::new(), rows });
-            blocks.push(Block::Details(sentence(&caption), vec![table]));
-        }
+        let mut overview = words::overview(self.model, self.say);
+        overview.insert(0, vec!["quantity".to_owned(), "value".to_owned()]);
+        let mut rows = vec![vec!["name".to_owned(), "value".to_owned()]];
+        rows.extend(
+            words::parameters::all(self.model).iter().map(|row| vec![row[0].clone(), row[1..].join(", ")]),
+        );
+        let parameters = format!("All {} hyper-parameters (on the scale the model sees)", rows.len() - 1);
+        let mut blocks = vec![closed("How it was fitted".to_owned(), overview), closed(parameters, rows)];
+        let coefficients = words::coefficient_table(self.model, MOST_COEFFICIENTS);
+        blocks.extend(coefficients.map(|(rows, caption)| closed(sentence(&caption), rows)));
         blocks
     }
 }

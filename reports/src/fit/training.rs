@@ -2,7 +2,7 @@
 //! inputs.
 
 use super::{FitReport, figures};
-use crate::figures::{CurveSeries, Curves, Drawing, curves, trace};
+use crate::figures::{Curves, Drawing, curves, trace};
 use crate::html::{Block, Figure};
 use crate::words::{self, number, search_figure};
 use sparsegp::model::BetaCurve;
@@ -46,17 +46,13 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
 
 fn validation(report: &FitReport<'_>) -> Option<Drawing> {
     let trace = report.model.summary().trace.iter();
-    let points = trace.filter_map(|record| Some((record.seconds, record.validation_nll?, f64::NAN)));
-    let series = vec![CurveSeries { name: String::new(), points: points.collect() }];
-    let axes = ("seconds of training".to_owned(), "validation NLL".to_owned());
-    curves(&Curves { axes, series, ..Curves::default() })
+    let points = trace.filter_map(|record| Some((record.seconds, record.validation_nll?)));
+    curves(&Curves::line(("seconds of training", "validation NLL"), points))
 }
 
 /// Draws the validation score against β.
 fn beta_curve(curve: &BetaCurve) -> Option<Drawing> {
     let name = if curve.squared_error { "squared error" } else { "log loss" };
-    let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));
-    let series = vec![CurveSeries { name: String::new(), points: points.collect() }];
-    let axes = ("β".to_owned(), format!("validation {name}"));
-    curves(&Curves { axes, log_x: true, series, ..Curves::default() })
+    let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?)));
+    curves(&Curves { log_x: true, ..Curves::line(("β", &format!("validation {name}")), points) })
 }

@@ -1,7 +1,7 @@
 //! The scores of a fit as rows of text, beside those of training rows and baselines, and the
 //! confusion matrix.
 
-use super::{count, report_rows};
+use super::{count, number, report_rows, report_value};
 use crate::Evaluation;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
@@ -50,11 +50,7 @@ fn across(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
     header.extend(names.iter().map(|name| (*name).to_owned()));
     header.push("rows".to_owned());
     let row = |(name, rows, report): (&str, u64, &Report)| {
-        let figures = report_rows(report);
-        let cell = |wanted: &&str| {
-            let found = figures.iter().find(|(name, _)| name == wanted);
-            found.map_or("-".to_owned(), |(_, value)| value.clone())
-        };
+        let cell = |wanted: &&str| report_value(report, wanted).map_or("-".to_owned(), number);
         let mut cells = vec![name.to_owned()];
         cells.extend(names.iter().map(cell));
         cells.push(count(rows as usize));

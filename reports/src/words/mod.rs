@@ -5,7 +5,6 @@ mod coefficients;
 mod groups;
 mod overview;
 pub mod parameters;
-mod places;
 mod search;
 
 pub use beside::{confusion_line, confusion_table, full, short};
@@ -14,8 +13,9 @@ pub(crate) use coefficients::coefficient_table;
 pub use coefficients::coefficient_text;
 pub use groups::group_rows;
 pub(super) use groups::{correlations, interval_words, with_interval};
-pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, prior_variance, stopped};
-pub use places::place_rows;
+pub use overview::{
+    coefficient_count, ended, evidence, objective, overview, place_rows, prior, prior_variance, stopped,
+};
 pub(super) use search::search_figure;
 pub use search::search_rows;
 
@@ -50,8 +50,13 @@ pub fn report_rows(report: &Report) -> Vec<(String, String)> {
     report_values(report).into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
 }
 
+/// Returns the score of a report with this name, if it applies.
+pub(super) fn report_value(report: &Report, name: &str) -> Option<f64> {
+    report_values(report).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
 /// Like [`report_rows`], as numbers.
-pub(super) fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
+fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
     let figures = [
         ("NLL", report.nll),
         // For two classes, the CRPS is the Brier score.

@@ -1,6 +1,6 @@
 //! A model and its history as rows of a name and words.
 
-use super::{count, duration, group_rows, number, place_rows, search_rows};
+use super::{count, duration, group_rows, number, search_rows};
 use sparsegp::collapsed::WeightPrior;
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
@@ -96,6 +96,21 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
             ]
         }),
     }
+}
+
+/// Returns the columns of the place with its lengthscales, as a row of a name and words. Returns no row for
+/// models without places.
+pub fn place_rows(model: &TableModel) -> Vec<Vec<String>> {
+    let Some((places, _)) = model.schema().place_inputs() else { return Vec::new() };
+    let lengthscales: Vec<String> =
+        model.place_lengthscales().iter().map(|(_, lengthscale)| number(*lengthscale)).collect();
+    let noun = if lengthscales.len() == 1 { "lengthscale" } else { "lengthscales" };
+    let mut words = places.columns.join(", ");
+    // A kernel may have one lengthscale for all inputs together.
+    if !lengthscales.is_empty() {
+        words.push_str(&format!(": {noun} {} {}", lengthscales.join(", "), places.surface.unit()));
+    }
+    vec![vec!["places".to_owned(), words]]
 }
 
 /// Describes the training rows that a model with neighbours stores.

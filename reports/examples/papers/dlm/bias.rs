@@ -1,8 +1,8 @@
 //! Sampled gradients in the mean of q, compared with exact gradients, at the start of a fit: figures 1 (g, h)
 //! and 9.
 
-use crate::paper::{Paper, Verdict, common};
-use common::Data;
+use crate::data::Data;
+use crate::paper::{Paper, Verdict};
 use sparsegp::Result;
 use sparsegp::gradient::Batch;
 use sparsegp::kernels::parse;
@@ -46,7 +46,7 @@ fn start(data: &Data) -> Result<LatentModel> {
 
 /// Returns gradients in the mean, one for each run.
 fn gradients(model: &LatentModel, data: &Data, (estimator, runs): (Estimator, usize)) -> Vec<Vec<f64>> {
-    let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false };
+    let objective = Objective { loss: Loss::LogPredictive(estimator), ..Objective::elbo(1.0) };
     let q = Normal::standard(Family::Full, INDUCING);
     let mut svgp = VariationalModel::new(model.clone(), q, objective, data.y.len());
     let batch = Batch::of(data.x.transpose(), &data.y, 1.0);

@@ -1,15 +1,16 @@
 //! Learning curves of objectives on the data sets of the paper and their stand-ins: figures 1 to 8.
 
-use crate::paper::{Paper, Verdict};
+use crate::data::evenly;
+use crate::paper::{Axes, Paper, Verdict, stand_in};
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::options::{Betas, FitOptions, MeanKind};
 use sparsegp::{Error, Result};
-use sparsegp_reports::{CurveSeries, Curves};
+use sparsegp_reports::CurveSeries;
 use sparsegp_tables::compare::{
     Contender, Group, Plan, Role, Settings, Store, run as fit_all, summarise, summary_csv,
 };
 use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_tables::tables::{Table, read_csv, read_table};
+use sparsegp_tables::tables::{Table, read_csv};
 
 /// The settings of a run.
 pub struct Wanted {
@@ -47,35 +48,29 @@ const fn set(name: &'static str, kind: TargetKind, inducing: usize, says: Says) 
     Set { name, kind, inducing, says, stands_for: None }
 }
 
-const fn stand_in(
-    name: &'static str,
-    kind: TargetKind,
-    inducing: usize,
-    says: Says,
-    of: &'static str,
-) -> Set {
-    Set { stands_for: Some(of), ..set(name, kind, inducing, says) }
-}
-
 const SETS: [Set; 12] = [
     set("pol", TargetKind::Real, 100, Says::Joint),
     set("cadata", TargetKind::Real, 206, Says::Fixed),
     set("sarcos_test", TargetKind::Real, 100, Says::Joint),
-    stand_in("kin40k", TargetKind::Real, 100, Says::Joint, "song"),
+    set("kin40k", TargetKind::Real, 100, Says::Joint).in_place_of("song"),
     set("banana", TargetKind::Binary, 53, Says::Little),
     set("thyroid", TargetKind::Binary, 37, Says::Little),
     set("twonorm", TargetKind::Binary, 74, Says::Little),
     set("ringnorm", TargetKind::Binary, 74, Says::Either),
     set("abalone", TargetKind::Count, 41, Says::Either),
-    stand_in("bike_count", TargetKind::Count, 40, Says::Either, "Peds1, direction 0"),
-    stand_in("randhie", TargetKind::Count, 40, Says::Either, "Peds1, direction 1"),
-    stand_in("nmes1988", TargetKind::Count, 40, Says::Either, "Peds1, direction 2"),
+    set("bike_count", TargetKind::Count, 40, Says::Either).in_place_of("Peds1, direction 0"),
+    set("randhie", TargetKind::Count, 40, Says::Either).in_place_of("Peds1, direction 1"),
+    set("nmes1988", TargetKind::Count, 40, Says::Either).in_place_of("Peds1, direction 2"),
 ];
 
 const LOG: [Contender; 4] = [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
 const SQUARE: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
 
 impl Set {
+    const fn in_place_of(self, of: &'static str) -> Set {
+        Set { stands_for: Some(of), ..self }
+    }
+
     fn likelihood(&self) -> LikelihoodKind {
         match self.kind {
             TargetKind::Real => LikelihoodKind::Gaussian,
@@ -113,37 +108,22 @@ impl Set {
         }
     }
 
-    /// Returns the rows: at most 1,000 more than the largest training set and its test rows need.
+    /// Returns the rows, at most 1,000 more than the largest training set and its test rows need, and the name
+    /// of the target.
     fn table(&self, paper: &Paper, wanted: &Wanted) -> Result<Option<(Table, &'static str)>> {
+        let first = |table: Table, most: usize| table.take(&evenly(table.rows(), most));
         if paper.quick {
-            let (file, text, target) = match self.kind {
-                TargetKind::Binary => ("breast_cancer.csv", sparsegp_data::BREAST_CANCER, "diagnosis"),
-                TargetKind::Real => ("co2_monthly.csv", sparsegp_data::CO2_MONTHLY, "co2"),
-                _ => ("doctor_visits.csv", sparsegp_data::DOCTOR_VISITS, "visits"),
+            let (table, target) = match self.kind {
+                TargetKind::Real => {
+                    (read_csv("co2_monthly.csv", sparsegp_data::CO2_MONTHLY.as_bytes())?, "co2")
+                }
+                kind => stand_in(kind)?,
             };
-            let table = read_csv(file, text.as_bytes())?;
-            return Ok(Some((first(&table, 1000), target)));
+            return Ok(Some((first(table, 1000), target)));
         }
-        let file = format!("{}.csv.gz", self.name);
-        let folder = paper.experiment.data.as_ref();
-        let Some(path) = folder.map(|folder| folder.join(&file)).filter(|path| path.is_file()) else {
-            eprintln!("skipped: {file} is missing");
-            return Ok(None);
-        };
         let most = wanted.sizes.iter().max().copied().unwrap_or(0) + 1000;
-        let table = read_table(&path)?;
-        Ok(Some((first(&table, most * 5 / 4), "y")))
+        Ok(paper.table(self.name)?.map(|table| (first(table, most * 5 / 4), "y")))
     }
-}
-
-/// Returns at most `most` rows, evenly spaced, because files may be sorted.
-fn first(table: &Table, most: usize) -> Table {
-    let n = table.rows();
-    if n <= most {
-        return table.clone();
-    }
-    let rows: Vec<usize> = (0..most).map(|i| i * n / most).collect();
-    table.take(&rows)
 }
 
 pub fn run(paper: &mut Paper, wanted: &Wanted) -> Result<()> {
@@ -169,7 +149,7 @@ pub fn run(paper: &mut Paper, wanted: &Wanted) -> Result<()> {
 
 fn fit(paper: &Paper, set: &Set, (settings, table): (&Settings, &Table)) -> Result<Vec<Group>> {
     let plan = Plan::new(settings, table)?;
-    let folder = paper.experiment.out.join(set.name);
+    let folder = paper.out.join(set.name);
     let words: Vec<String> = settings.objectives.iter().map(ToString::to_string).collect();
     let fingerprint = serde_json::json!({
         "set": set.name, "rows": table.rows(), "objectives": words, "betas": settings.betas.as_ref().map(ToString::to_string),
@@ -196,10 +176,8 @@ fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
     };
     let sized = |group: &Group| (group.role != Role::Grid).then_some(group.train_size as f64);
     let series = LOG.iter().map(|contender| curve(*contender, &sized)).collect();
-    let axes = ("training rows".to_owned(), "test NLL".to_owned());
-    paper
-        .experiment
-        .figure(&format!("{}.svg", set.name), &Curves { axes, log_x: true, series, ..Curves::default() })?;
+    let file = format!("{}.svg", set.name);
+    paper.figure(&file, ("training rows", "test NLL"), Axes::LogX, series)?;
     let sizes: Vec<usize> = groups.iter().map(|group| group.train_size).collect();
     for size in [sizes.iter().min(), sizes.iter().max()].into_iter().flatten() {
         let by_beta = |group: &Group| {
@@ -207,26 +185,15 @@ fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
             group.beta.filter(|_| grid)
         };
         let series = LOG[1..].iter().map(|contender| curve(*contender, &by_beta)).collect();
-        let axes = ("β".to_owned(), "test NLL".to_owned());
-        let curves = Curves { axes, log_x: true, series, ..Curves::default() };
         let file = format!("{}_beta_{size}.svg", set.name);
-        if set.name == "cadata" {
-            paper.book_figure(&file, &curves)?
-        } else {
-            paper.experiment.figure(&file, &curves)?
-        }
+        paper.figure(&file, ("β", "test NLL"), Axes::LogX, series)?;
     }
     Ok(())
 }
 
-/// Returns the mean and the standard error, over repeats, of the NLL of `other` minus the NLL of `group`.
-fn lead(group: &Group, other: &Group) -> (f64, f64) {
-    let known = |repeat| group.nlls.iter().find(|(own, _)| *own == repeat).map(|(_, nll)| nll);
-    let gains: Vec<f64> = other.nlls.iter().filter_map(|(repeat, nll)| Some(nll - known(*repeat)?)).collect();
-    let n = gains.len() as f64;
-    let mean = gains.iter().sum::<f64>() / n;
-    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    (mean, (variance / n).sqrt())
+/// Returns the objective with the lowest figure.
+fn lowest(found: &[(Contender, f64)]) -> Contender {
+    found.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(Contender::Elbo, |found| found.0)
 }
 
 fn judge(paper: &mut Paper, set: &Set, groups: &[Group]) -> Result<()> {
@@ -239,55 +206,48 @@ fn judge(paper: &mut Paper, set: &Set, groups: &[Group]) -> Result<()> {
             .filter(|group| group.runs > 0)
             .ok_or_else(|| Error::fit(format!("{contender} failed on {}", set.name)))
     };
-    let [elbo, beta, joint, fixed] = LOG.map(of);
-    let (elbo, beta, joint, fixed) = (elbo?, beta?, joint?, fixed?);
-    let nll = |group: &Group| group.figure("nll").map_or(f64::NAN, |nll| nll.mean);
-    let (gain, error) = lead(joint, elbo);
-    let (fixed_gain, fixed_error) = lead(fixed, elbo);
-    let text = [elbo, beta, joint, fixed].map(|group| {
-        let beta = group.beta.map_or(String::new(), |beta| format!(" (β {beta:.3})"));
-        format!("{} {:.4}{beta}", group.objective, nll(group))
+    let figures = |contenders: &[Contender], figure: &str| -> Result<Vec<(Contender, f64)>> {
+        let mean = |group: &Group| group.figure(figure).map_or(f64::NAN, |figure| figure.mean);
+        contenders.iter().map(|contender| Ok((*contender, mean(of(*contender)?)))).collect()
+    };
+    let nlls = figures(&LOG, "nll")?;
+    let lead = |contender: Contender| -> Result<(f64, f64)> {
+        let lead = of(contender)?.lead_over(of(Contender::Elbo)?);
+        Ok(lead.map_or((f64::NAN, 0.0), |lead| (lead.mean, lead.standard_error.unwrap_or(0.0))))
+    };
+    let (gain, error) = lead(Contender::DlmLog)?;
+    let (fixed_gain, fixed_error) = lead(Contender::DlmLogFixed)?;
+    let text = nlls.iter().map(|(contender, nll)| {
+        let beta = of(*contender)?.beta.map_or(String::new(), |beta| format!(" (β {beta:.3})"));
+        Ok(format!("{contender} {nll:.4}{beta}"))
     });
-    let best = [elbo, beta, joint, fixed]
-        .into_iter()
-        .min_by(|a, b| nll(a).total_cmp(&nll(b)))
-        .map(|group| group.objective);
-    let ahead = |gain: f64, error: f64| gain > 2.0 * error;
-    let (claim, verdict) = match set.says {
+    let text: Vec<String> = text.collect::<Result<_>>()?;
+    let best = lowest(&nlls);
+    let (claim, holds, otherwise) = match set.says {
         Says::Joint => (
             "joint DLM clearly has the lowest log loss (Fig. 2)",
-            Verdict::of(
-                best == Some(Contender::DlmLog) && ahead(gain, error),
-                "joint DLM is not clearly ahead",
-            ),
+            best == Contender::DlmLog && gain > 2.0 * error,
+            "joint DLM is not clearly ahead",
         ),
         Says::Fixed => (
             "fixed DLM has the lowest log loss, joint DLM is sensitive (Fig. 2)",
-            Verdict::of(
-                best == Some(Contender::DlmLogFixed),
-                "joint DLM trains without trouble here and is ahead",
-            ),
+            best == Contender::DlmLogFixed,
+            "joint DLM trains without trouble here and is ahead",
         ),
         Says::Either => (
             "joint or fixed DLM has the lowest log loss (Figs. 4, 6)",
-            Verdict::of(
-                matches!(best, Some(Contender::DlmLog | Contender::DlmLogFixed)),
-                "another objective has the lowest mean, by chance or not",
-            ),
+            matches!(best, Contender::DlmLog | Contender::DlmLogFixed),
+            "another objective has the lowest mean, by chance or not",
         ),
         Says::Little => (
             "differences are small, DLM is comparable (Fig. 4)",
-            Verdict::of(
-                (nll(joint) - nll(elbo)).abs() < 0.02 || gain.abs() < 2.0 * error,
-                "joint DLM differs",
-            ),
+            (nlls[2].1 - nlls[0].1).abs() < 0.02 || gain.abs() < 2.0 * error,
+            "joint DLM differs",
         ),
     };
-    let name = match set.stands_for {
-        Some(of) => format!("{} (for {of}), {size} rows", set.name),
-        None => format!("{}, {size} rows", set.name),
-    };
-    let name = if paper.quick { format!("a stand-in for {name}") } else { name };
+    let replaced = set.stands_for.map_or(String::new(), |of| format!(" (for {of})"));
+    let of_quick = paper.setting("", "a stand-in for ");
+    let name = format!("{of_quick}{}{replaced}, {size} rows", set.name);
     paper.claim(
         &format!("{name}: log loss"),
         claim,
@@ -295,42 +255,24 @@ fn judge(paper: &mut Paper, set: &Set, groups: &[Group]) -> Result<()> {
             "{}; joint ahead of the ELBO by {gain:.3} ± {error:.3}, fixed by {fixed_gain:.3} ± {fixed_error:.3}",
             text.join(", ")
         ),
-        verdict,
+        Verdict::of(holds, otherwise),
     );
     if set.kind != TargetKind::Binary {
         paper.expect(&format!("{name}: gain of joint DLM over the ELBO"), gain, -0.05..=5.0);
     }
     if set.kind == TargetKind::Real && !paper.quick {
-        square(paper, &name, (set.says, &of))?;
+        let [elbo, beta, joint, _] = LOG;
+        let [fitc, square, fixed] = SQUARE;
+        let errors = figures(&[elbo, beta, fitc, joint, fixed, square], "mse")?;
+        let wanted = if set.says == Says::Fixed { fixed } else { square };
+        let text: Vec<String> =
+            errors.iter().map(|(contender, mse)| format!("{contender} {mse:.4e}")).collect();
+        paper.claim(
+            &format!("{name}: squared error"),
+            &format!("{wanted} has the lowest (Fig. 3)"),
+            text.join(", "),
+            Verdict::of(lowest(&errors) == wanted, "another objective has the lowest mean"),
+        );
     }
-    Ok(())
-}
-
-fn square<'a>(
-    paper: &mut Paper,
-    name: &str,
-    (says, of): (Says, &dyn Fn(Contender) -> Result<&'a Group>),
-) -> Result<()> {
-    let mse = |contender: Contender| -> Result<f64> {
-        Ok(of(contender)?.figure("mse").map_or(f64::NAN, |mse| mse.mean))
-    };
-    let all = [
-        Contender::Elbo,
-        Contender::BetaElbo,
-        Contender::Fitc,
-        Contender::DlmLog,
-        Contender::DlmSquareFixed,
-        Contender::DlmSquare,
-    ];
-    let found = all.iter().map(|contender| Ok((*contender, mse(*contender)?))).collect::<Result<Vec<_>>>()?;
-    let best = found.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|found| found.0);
-    let wanted = if says == Says::Fixed { Contender::DlmSquareFixed } else { Contender::DlmSquare };
-    let text: Vec<String> = found.iter().map(|(contender, mse)| format!("{contender} {mse:.4e}")).collect();
-    paper.claim(
-        &format!("{name}: squared error"),
-        &format!("{wanted} has the lowest (Fig. 3)"),
-        text.join(", "),
-        Verdict::of(best == Some(wanted), "another objective has the lowest mean"),
-    );
     Ok(())
 }

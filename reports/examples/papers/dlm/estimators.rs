@@ -1,14 +1,14 @@
 //! Learning with exact and with sampled gradients of the log loss: figures 10 to 16, and the time of a step.
 
-use crate::paper::{Paper, Verdict, common};
-use common::Data;
+use crate::data::{Data, evenly};
+use crate::paper::{Paper, Verdict};
+use crate::{elbo, q_alone};
 use sparsegp::Result;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Score;
 use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
-use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
-use sparsegp::variational::{Family, Normal, QUpdate};
+use sparsegp::options::{FitOptions, StepOptions};
+use sparsegp::variational::QUpdate;
 
 /// The number of training rows.
 const ROWS: usize = 1200;
@@ -55,13 +55,8 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         let Some(data) = paper.read(name, "y", *kind)? else { continue };
         let share = (data.y.len().saturating_sub(rows)).min(1000) as f64;
         let (mut train, mut test) = data.split(share / data.y.len() as f64, 0)?;
-        let kept: Vec<usize> = (0..train.y.len())
-            .map(|i| i * train.y.len() / rows)
-            .take_while(|i| *i < train.y.len())
-            .take(rows)
-            .collect();
-        train = train.take(&kept);
-        kept_scaling(&mut train, &mut test, *likelihood);
+        train = train.take(&evenly(train.y.len(), rows));
+        test.scale(&train.standardise(likelihood.scales_target()));
         for beta in paper.setting(&[1.0, 0.1, 10.0][..], &[1.0][..]) {
             // Other weights only on the data set that replaces airline.
             if *beta == 1.0 || *name == "magic" {
@@ -72,56 +67,25 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     Ok(())
 }
 
-fn kept_scaling(train: &mut Data, test: &mut Data, likelihood: LikelihoodKind) {
-    let scaling = train.standardise(likelihood.scales_target());
-    scaling.scale_inputs(test.x.as_mut().transpose_mut());
-    scaling.scale_target(&mut test.y);
-}
-
-/// Fits only q, from the prior.
-fn fit(train: &Data, start: &Start, options: FitOptions) -> Result<Fitted> {
-    fit_arrays(TrainingData::of(train.set()), &options, Some(start), &mut |_| ())
-}
-
 fn compare(
     paper: &mut Paper,
     (name, likelihood, beta): (&str, LikelihoodKind, f64),
     (train, test): (&Data, &Data),
 ) -> Result<()> {
-    let epochs = paper.setting(300, 60);
-    let elbo = FitOptions {
-        likelihood: Some(likelihood),
-        kernel: "rbf".into(),
-        inducing: Some(paper.setting(60, 20)),
-        epochs: Some(paper.setting(60, 15)),
-        standardize: false,
-        ..FitOptions::default()
+    let elbo = elbo(likelihood, paper.setting(60, 20), paper.setting(60, 15));
+    let elbo = FitOptions { kernel: "rbf".into(), ..elbo };
+    let model = train.fit(&elbo, None)?.model;
+    let (options, start) = q_alone(elbo, model);
+    let steps = StepOptions {
+        q_update: QUpdate::Adam,
+        polish: false,
+        batch_size: train.y.len().div_ceil(2),
+        ..StepOptions::default()
     };
-    let model = fit_arrays(TrainingData::of(train.set()), &elbo, None, &mut |_| ())?.model;
-    let q = Normal::standard(Family::Full, model.layer().dim());
-    let start = Start { model, q: Some(vec![q]) };
+    let options = FitOptions { beta, epochs: Some(paper.setting(300, 60)), steps, ..options };
     let mut ends = Vec::new();
     for estimator in estimators(paper.quick) {
-        let fitted = fit(
-            train,
-            &start,
-            FitOptions {
-                objective: ObjectiveKind::DlmLog,
-                beta,
-                hyper: Some(Hyper::Fixed),
-                estimator,
-                epochs: Some(epochs),
-                tolerance: Some(0.0),
-                inducing: None,
-                steps: StepOptions {
-                    q_update: QUpdate::Adam,
-                    polish: false,
-                    batch_size: train.y.len().div_ceil(2),
-                    ..StepOptions::default()
-                },
-                ..elbo.clone()
-            },
-        )?;
+        let fitted = train.fit(&FitOptions { estimator, ..options.clone() }, Some(&start))?;
         let counts = fitted.summary.sampling.unwrap_or_default();
         ends.push(End {
             estimator,
@@ -139,36 +103,30 @@ fn compare(
 
 fn claims(paper: &mut Paper, label: &str, ends: &[End]) {
     let text = ends.iter().map(|end| format!("{} {:.4}", end.estimator, end.nll));
-    let of =
-        |wanted: Estimator| ends.iter().find(|end| end.estimator == wanted).map_or(f64::NAN, |end| end.nll);
-    let (exact, ten) = (ends[0].nll, of(Estimator::Biased { samples: 10 }));
+    let of = |wanted: Estimator, figure: fn(&End) -> f64| {
+        ends.iter().find(|end| end.estimator == wanted).map_or(f64::NAN, figure)
+    };
+    let (exact, ten) = (ends[0].nll, of(Estimator::Biased { samples: 10 }, |end| end.nll));
     paper.claim(
         &format!("{label}: few samples of bMC suffice, uPS needs fewer (Figs. 10 to 16)"),
         "10 to 100 samples of bMC end as exact gradients do",
         format!("test NLL on the scale of the model: {}", text.collect::<Vec<_>>().join(", ")),
-        if (ten - exact).abs() < 0.01 {
-            Verdict::Agrees
-        } else {
-            Verdict::Differs(format!(
-                "bmc:10 is {:.3} from exact gradients: L samples train the bound E log (mean of L densities), which is below log E p by about \
-                 the squared relative spread of the densities over 2L",
-                (ten - exact).abs()
-            ))
-        },
+        Verdict::of((ten - exact).abs() < 0.01, &format!(
+            "bmc:10 is {:.3} from exact gradients: L samples train the bound E log (mean of L densities), which is below log E p by about \
+             the squared relative spread of the densities over 2L",
+            (ten - exact).abs()
+        )),
     );
     paper.expect(
         &format!("{label}: ups:1 less exact"),
-        of(Estimator::Product { samples: 1 }) - exact,
+        of(Estimator::Product { samples: 1 }, |end| end.nll) - exact,
         -0.02..=0.05,
     );
     let times = ends.iter().map(|end| format!("{} {:.2}", end.estimator, end.step));
     let sampling = ends.iter().filter_map(|end| {
         Some(format!("{} accepts {:.3} and starves {} times", end.estimator, end.accepted?, end.starved))
     });
-    let one = ends
-        .iter()
-        .find(|end| end.estimator == Estimator::Biased { samples: 1 })
-        .map_or(f64::NAN, |end| end.step);
+    let one = of(Estimator::Biased { samples: 1 }, |end| end.step);
     paper.claim(
         &format!("{label}: bMC is cheaper than uPS for as many samples"),
         "much",

@@ -13,23 +13,42 @@ mod curves;
 mod estimators;
 mod rules;
 
-use curves::Wanted;
-use paper::{Paper, common};
+use clap::Parser;
+use paper::{Paper, PaperArgs, data};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::LatentPrior;
+use sparsegp::options::{Betas, FitOptions, Hyper, ObjectiveKind};
+use sparsegp::training::Start;
+use sparsegp::variational::{Family, Normal};
+
+/// The figures and claims of Wei, Sheth & Khardon 2021.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    paper: PaperArgs,
+    /// Training sizes of the learning curves [default: 250,500,1000,2000].
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<usize>,
+    /// Values of β of the learning curves: auto, or a list [default: auto].
+    #[arg(long)]
+    betas: Option<Betas>,
+    /// Number of repeats of the learning curves [default: 5].
+    #[arg(long)]
+    repeats: Option<u64>,
+    /// Data sets of the learning curves [default: all].
+    #[arg(long, value_delimiter = ',')]
+    sets: Vec<String>,
+}
 
 fn main() -> sparsegp::Result<()> {
-    let (mut paper, mut arguments) = Paper::new("dlm")?;
-    let mut text = |name: &str, default: &str| common::option(&mut arguments, name, default.to_owned());
-    let sizes = text("--sizes", paper.setting("250,500,1000,2000", "200"))?;
-    let betas = text("--betas", paper.setting("auto", "10,0.1"))?;
-    let sets = text("--sets", "")?;
-    let repeats = common::option(&mut arguments, "--repeats", paper.setting(5, 1))?;
-    Paper::refuse_rest(&arguments)?;
-    let numbers = sizes.split(',').map(|size| size.parse().map_err(|_| expected(&sizes)));
-    let wanted = Wanted {
-        sizes: numbers.collect::<sparsegp::Result<_>>()?,
-        betas: betas.parse()?,
-        repeats,
-        sets: sets.split(',').filter(|set| !set.is_empty()).map(str::to_owned).collect(),
+    let args = Args::parse();
+    let mut paper = Paper::new("dlm", &["cadata_beta_"], args.paper)?;
+    let sizes: &[usize] = paper.setting(&[250, 500, 1000, 2000], &[200]);
+    let wanted = curves::Wanted {
+        sizes: if args.sizes.is_empty() { sizes.to_vec() } else { args.sizes },
+        betas: args.betas.unwrap_or(paper.setting(Betas::Auto, Betas::List(vec![10.0, 0.1]))),
+        repeats: args.repeats.unwrap_or(paper.setting(5, 1)),
+        sets: args.sets,
     };
     bias::run(&mut paper)?;
     rules::run(&mut paper)?;
@@ -38,6 +57,27 @@ fn main() -> sparsegp::Result<()> {
     paper.finish()
 }
 
-fn expected(sizes: &str) -> sparsegp::Error {
-    sparsegp::Error::usage(format!("--sizes is '{sizes}', expected whole numbers with commas between them"))
+/// Returns options of an ELBO fit with M inducing inputs to rows that are standardised already.
+fn elbo(likelihood: LikelihoodKind, inducing: usize, epochs: usize) -> FitOptions {
+    FitOptions {
+        likelihood: Some(likelihood),
+        inducing: Some(inducing),
+        epochs: Some(epochs),
+        standardize: false,
+        ..FitOptions::default()
+    }
+}
+
+/// Returns the options and the start of fits by the log loss that move q alone, from the prior, at the
+/// hyper-parameters of a model that was fitted with the options `elbo`.
+fn q_alone(elbo: FitOptions, model: LatentPrior) -> (FitOptions, Start) {
+    let q = Normal::standard(Family::Full, model.layer().dim());
+    let options = FitOptions {
+        objective: ObjectiveKind::DlmLog,
+        hyper: Some(Hyper::Fixed),
+        tolerance: Some(0.0),
+        inducing: None,
+        ..elbo
+    };
+    (options, Start { model, q: Some(vec![q]) })
 }

@@ -1,11 +1,12 @@
 //! The final objective of every update rule on the predictive log loss, at the same hyper-parameters.
 
+use crate::data::evenly;
 use crate::paper::{Paper, Verdict};
+use crate::{elbo, q_alone};
 use sparsegp::Result;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
-use sparsegp::training::{Start, TrainingData, fit_arrays};
-use sparsegp::variational::{Family, Normal, QUpdate};
+use sparsegp::options::{FitOptions, StepOptions};
+use sparsegp::variational::QUpdate;
 
 const SETS: [(&str, TargetKind, LikelihoodKind, usize); 2] = [
     ("randhie", TargetKind::Count, LikelihoodKind::Poisson, 60),
@@ -21,32 +22,16 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     ));
     for (name, kind, likelihood, inducing) in &SETS {
         let Some(mut data) = paper.read(name, "y", *kind)? else { continue };
-        let n = data.y.len();
-        data = data.take(&(0..n.min(rows)).map(|i| i * n / n.min(rows)).collect::<Vec<_>>());
+        data = data.take(&evenly(data.y.len(), rows));
         data.standardise(false);
-        let elbo = FitOptions {
-            likelihood: Some(*likelihood),
-            inducing: Some(paper.setting(*inducing, 15)),
-            epochs: Some(paper.setting(60, 15)),
-            standardize: false,
-            ..FitOptions::default()
-        };
-        let model = fit_arrays(TrainingData::of(data.set()), &elbo, None, &mut |_| ())?.model;
+        let elbo = elbo(*likelihood, paper.setting(*inducing, 15), paper.setting(60, 15));
+        let model = data.fit(&elbo, None)?.model;
+        let (options, start) = q_alone(elbo, model);
         let mut ends = Vec::new();
-        for &update in QUpdate::ALL {
-            let q = Normal::standard(Family::Full, model.layer().dim());
-            let start = Start { model: model.clone(), q: Some(vec![q]) };
-            let options = FitOptions {
-                objective: ObjectiveKind::DlmLog,
-                hyper: Some(Hyper::Fixed),
-                epochs: Some(epochs),
-                tolerance: Some(0.0),
-                inducing: None,
-                steps: StepOptions { q_update: update, polish: false, batch_size, ..StepOptions::default() },
-                ..elbo.clone()
-            };
-            let fitted = fit_arrays(TrainingData::of(data.set()), &options, Some(&start), &mut |_| ())?;
-            ends.push((update, fitted.summary.objective));
+        for &q_update in QUpdate::ALL {
+            let steps = StepOptions { q_update, polish: false, batch_size, ..StepOptions::default() };
+            let options = FitOptions { epochs: Some(epochs), steps, ..options.clone() };
+            ends.push((q_update, data.fit(&options, Some(&start))?.summary.objective));
         }
         let best = ends.iter().map(|end| end.1).fold(f64::INFINITY, f64::min);
         let worst = ends.iter().map(|end| end.1).fold(f64::NEG_INFINITY, f64::max);

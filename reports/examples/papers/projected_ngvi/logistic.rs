@@ -1,18 +1,17 @@
 //! Logistic regression on generated data with a diagonal covariance, means free or not negative: figures 2 and 7.
 
 use super::problem::{Schedules, start};
-use crate::paper::{Paper, Verdict, common, runs};
-use common::{Data, record_at, series, trace};
+use crate::data::{Data, listed, means, record_at, series, trace};
+use crate::paper::{Axes, Paper, Verdict};
 use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::Result;
 use sparsegp::data::SizeSchedule;
 use sparsegp::likelihood::BernoulliLogit;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::{Inference, InferenceOptions};
+use sparsegp::objective::Estimator;
+use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Family, QUpdate, RuleOptions, Schedule};
-use sparsegp_reports::Curves;
 
 const PRIOR: f64 = 5.0;
 const D: usize = 5;
@@ -38,18 +37,16 @@ fn elbos(
 ) -> Result<Vec<f64>> {
     let lower = if positive { vec![0.0; D] } else { Vec::new() };
     let rule = RuleOptions { lower, ..RuleOptions::of(QUpdate::ProjectedNgvi) };
-    let traces = runs(count, |seed| {
+    let means = means(count, |seed| {
         let samples = Some(schedules.size);
         let options =
             InferenceOptions { seed, samples, ..InferenceOptions::full_batch(rule.clone(), schedules.step) };
         let q = start(seed, D, PRIOR, (0.5, Family::Diagonal))?;
-        let objective =
-            Objective { loss: Loss::ExpectedLog(Estimator::Price { samples: 100 }), ..Objective::elbo(1.0) };
         let model = data.model(BernoulliLogit, PRIOR)?;
-        let mut inference = Inference::new(model, q, objective, data.set(), options);
-        Ok(trace(&mut inference, at, |inference, _| -inference.objective()))
+        let mut inference = data.infer_from(q, model, Estimator::Price { samples: 100 }, options);
+        Ok(trace(&mut inference, at, |inference| [-inference.objective()]))
     })?;
-    Ok((0..at.len()).map(|k| traces.iter().map(|trace| trace[k]).sum::<f64>() / count as f64).collect())
+    Ok(means.into_iter().map(|[elbo]| elbo).collect())
 }
 
 /// Runs every schedule with and without the projection of means.
@@ -69,7 +66,7 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
         "Logistic regression: d = 5, 100 rows, coefficients 5, diagonal S, start of random mean in [−5, 5] and covariance ½ I, prior \
          N(0, 5 I) (the paper does not state its prior), exact ELBO, {count} runs."
     ));
-    let (mut lines, mut ahead, mut gaps, mut free_ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut lines, mut ahead, mut gaps, mut early_elbos) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for schedules in cases {
         let free = elbos(&data, schedules, (false, count), &at)?;
         let positive = elbos(&data, schedules, (true, count), &at)?;
@@ -77,15 +74,13 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
         ahead.push(better as f64 / (at.len() - 1) as f64);
         gaps.push(positive[at.len() - 1] - free[at.len() - 1]);
         let early = at.partition_point(|t| *t < 10);
-        free_ends.push((free[early], free[at.len() - 1]));
+        early_elbos.push(free[early]);
         for (kind, values) in [("free", &free), ("m ≥ 0", &positive)] {
             let points = at.iter().zip(values).map(|(t, elbo)| (*t as f64, -elbo));
             lines.push(series(&format!("{}, {kind}", schedules.label()), points));
         }
     }
-    let axes = ("iteration".to_owned(), "minus the mean ELBO".to_owned());
-    let curves = Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() };
-    paper.experiment.figure("logistic.svg", &curves)?;
+    paper.figure("logistic.svg", ("iteration", "minus the mean ELBO"), Axes::LogLog, lines)?;
     let least = ahead.iter().copied().fold(1.0, f64::min);
     paper.claim(
         "Logistic: with m ≥ 0 the ELBO is higher at the same iteration, for every schedule (Fig. 7)",
@@ -100,16 +95,13 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
         format!("differences of {furthest:.3} nats at most after {steps} steps"),
         Verdict::of(furthest < 0.5, "they are apart"),
     );
-    let best = (0..4).max_by(|&a, &b| free_ends[a].0.total_cmp(&free_ends[b].0)).unwrap_or(0);
+    let best = (0..4).max_by(|&a: &usize, &b| f64::total_cmp(&early_elbos[a], &early_elbos[b])).unwrap_or(0);
     paper.claim(
         "in the first iterations decreasing steps with growing samples are not the best (Fig. 2)",
         "another schedule is",
         format!(
-            "mean ELBO after 10 steps {:.1}, {:.1}, {:.1} and {:.1}; best: {}",
-            free_ends[0].0,
-            free_ends[1].0,
-            free_ends[2].0,
-            free_ends[3].0,
+            "mean ELBO after 10 steps {}; best: {}",
+            listed(early_elbos.iter().copied(), |elbo| format!("{elbo:.1}")),
             cases[best].label()
         ),
         Verdict::of(best != 1, "they are"),

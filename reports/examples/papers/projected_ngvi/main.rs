@@ -11,13 +11,23 @@ mod problem;
 mod schedules;
 mod student;
 
-use paper::{Paper, common};
+use clap::Parser;
+use paper::{Paper, PaperArgs, data};
+
+/// The figures and claims of Guilmeau, Hendrikx & Forbes 2026.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    paper: PaperArgs,
+    /// Number of runs of each schedule [default: 100].
+    #[arg(long)]
+    runs: Option<u64>,
+}
 
 fn main() -> sparsegp::Result<()> {
-    let (mut paper, mut arguments) = Paper::new("projected_ngvi")?;
-    let hundred = paper.setting(100, 20);
-    let runs = common::option(&mut arguments, "--runs", hundred)?;
-    Paper::refuse_rest(&arguments)?;
+    let args = Args::parse();
+    let mut paper = Paper::new("projected_ngvi", &["gaussian_iterations.", "student."], args.paper)?;
+    let runs = args.runs.unwrap_or(paper.setting(100, 20));
     schedules::gaussian(&mut paper, runs)?;
     schedules::regression(&mut paper, runs)?;
     logistic::run(&mut paper, runs.div_ceil(2))?;

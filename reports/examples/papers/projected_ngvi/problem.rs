@@ -1,17 +1,16 @@
 //! A model whose optimal q is a known normal distribution, and divergences from this q along runs
 //! of natural gradients.
 
-use crate::paper::{common, runs};
-use common::{Data, trace};
+use crate::data::{Data, means, slope, trace};
 use faer::{Mat, Scale};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::Result;
 use sparsegp::data::{BatchPlan, SizeSchedule};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::objective::Estimator;
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
 use sparsegp_research::ProjectedBound;
 
 /// The initial variance of the coefficients in conjugate runs; their initial means are uniform in [−5, 5].
@@ -48,37 +47,43 @@ pub struct Problem {
     pub posterior: Normal,
 }
 
-/// Means over runs at recorded iterations.
-pub struct Means {
-    pub t: Vec<f64>,
+/// Means over runs at a recorded iteration.
+pub struct Record {
+    pub t: f64,
     /// Samples or rows used.
-    pub used: Vec<f64>,
+    pub used: f64,
     /// KL(q* ‖ q_t).
-    pub kl: Vec<f64>,
-    pub bound: Vec<f64>,
+    pub kl: f64,
+    pub bound: f64,
 }
 
+/// The records of runs, in order; the first one is the start.
+pub struct Means(pub Vec<Record>);
+
 impl Means {
+    /// The last record.
+    pub fn end(&self) -> &Record {
+        &self.0[self.0.len() - 1]
+    }
+
     /// The first mean divergence at or after an iteration.
     pub fn at(&self, t: f64) -> f64 {
-        self.kl[self.t.partition_point(|s| *s < t).min(self.kl.len() - 1)]
+        self.0.iter().find(|record| record.t >= t).unwrap_or(self.end()).kl
     }
 
     /// The last mean divergence within a budget of samples or rows.
     pub fn within(&self, budget: f64) -> f64 {
-        self.kl[self.used.partition_point(|used| *used <= budget).max(1) - 1]
+        self.0.iter().rfind(|record| record.used <= budget).unwrap_or(&self.0[0]).kl
     }
 
     /// The slope of log KL in log t from an iteration on.
     pub fn slope_from(&self, t: f64) -> f64 {
-        let late = |p: &(f64, f64)| p.0 >= t;
-        let points = self.t.iter().copied().zip(self.kl.iter().copied()).filter(late);
-        common::slope(&points.collect::<Vec<_>>())
+        slope(self.0.iter().filter(|record| record.t >= t).map(|record| (record.t, record.kl)))
     }
 
     /// The number of records whose mean divergence is within the bound.
     pub fn within_bound(&self) -> usize {
-        self.kl.iter().zip(&self.bound).filter(|(kl, bound)| kl <= bound).count()
+        self.0.iter().filter(|record| record.kl <= record.bound).count()
     }
 }
 
@@ -103,7 +108,6 @@ impl Problem {
     fn inference(&self, schedules: Schedules, seed: u64) -> Result<Inference<'_>> {
         let mut options =
             InferenceOptions { seed, ..InferenceOptions::full_batch(QUpdate::Ngd, schedules.step) };
-        options.rule = RuleOptions::of(QUpdate::Ngd);
         if self.estimator.is_sampled() {
             options.samples = Some(schedules.size);
         } else {
@@ -111,28 +115,26 @@ impl Problem {
         }
         let model = self.data.model(Gaussian::new(1.0), self.prior)?;
         let q = start(seed, self.data.x.nrows(), self.prior, (START, Family::Full))?;
-        let objective = Objective { loss: Loss::ExpectedLog(self.estimator), ..Objective::elbo(1.0) };
-        Ok(Inference::new(model, q, objective, self.data.set(), options))
+        Ok(self.data.infer_from(q, model, self.estimator, options))
     }
 
     /// Returns the mean divergences of some runs at the given iterations, which begin with 0.
     pub fn means(&self, schedules: Schedules, count: u64, at: &[usize]) -> Result<Means> {
         let sampled = self.estimator.is_sampled();
-        let traces = runs(count, |seed| {
-            Ok(trace(&mut self.inference(schedules, seed)?, at, |inference, _| {
+        let means = means(count, |seed| {
+            Ok(trace(&mut self.inference(schedules, seed)?, at, |inference| {
                 let used = if sampled { inference.samples_used() } else { inference.rows_used() };
-                (used as f64, self.posterior.kl_to(inference.q()))
+                [used as f64, self.posterior.kl_to(inference.q())]
             }))
         })?;
-        let mean = |values: &dyn Fn(usize) -> f64| (0..traces.len()).map(values).sum::<f64>() / count as f64;
-        let kl: Vec<f64> = (0..at.len()).map(|k| mean(&|run| traces[run][k].1)).collect();
-        let bound = ProjectedBound::new(1.0, self.noise, kl[0])?;
-        Ok(Means {
-            t: at.iter().map(|&t| t as f64).collect(),
-            used: (0..at.len()).map(|k| mean(&|run| traces[run][k].0)).collect(),
-            bound: at.iter().map(|&t| self.bound_at(&bound, schedules, t)).collect(),
+        let bound = ProjectedBound::new(1.0, self.noise, means[0][1])?;
+        let record = |(&t, [used, kl]): (&usize, [f64; 2])| Record {
+            t: t as f64,
+            used,
             kl,
-        })
+            bound: self.bound_at(&bound, schedules, t),
+        };
+        Ok(Means(at.iter().zip(means).map(record).collect()))
     }
 
     /// Returns the bound of the propositions for these schedules.

@@ -1,20 +1,21 @@
 //! Schedules of steps and of samples or rows on conjugate models: figures 1, 3 and 4 with the bounds of Propositions 4 and 5.
 
-use super::problem::{Means, Problem, START, Schedules};
-use crate::paper::{Paper, Verdict, common, rotation};
-use common::{Data, normals, record_at, series};
+use super::problem::{Means, Problem, Record, START, Schedules};
+use crate::data::{Data, listed, record_at, rotation, series};
+use crate::paper::common::normals;
+use crate::paper::{Axes, Paper, Verdict};
 use faer::{Mat, Scale};
 use sparsegp::Result;
 use sparsegp::data::SizeSchedule;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::Schedule;
-use sparsegp_reports::Curves;
 use sparsegp_research::{ConjugateBound, price_noise};
 
 const STEPS: usize = 1000;
 const STEP: f64 = 0.01;
 const SIZE: usize = 100;
+const DIVERGENCE: &str = "mean KL(q* ‖ q)";
 const GROWING: SizeSchedule = SizeSchedule::Power { exponent: 1.0 };
 
 /// Returns the four schedules of figure 1: constant steps and numbers, growing numbers, decreasing steps, and
@@ -42,6 +43,14 @@ fn target() -> (Data, Mat<f64>) {
     (Data { x, y }, precision)
 }
 
+fn divergences(kl: impl IntoIterator<Item = f64>) -> String {
+    listed(kl, |kl| format!("{kl:.2e}"))
+}
+
+fn hundredths(slopes: &[f64]) -> String {
+    listed(slopes.iter().copied(), |slope| format!("{slope:.2}"))
+}
+
 /// Bonnet–Price gradients of a Gaussian target.
 pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     let (data, precision) = target();
@@ -57,20 +66,15 @@ pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     paper.claim(
         "Gaussian target: constant steps and samples reach a neighbourhood at a geometric rate (Fig. 1a)",
         "KL falls, then stays",
-        format!(
-            "KL {:.2e}, {:.2e} and {:.2e} at t = 0, 300 and {STEPS}",
-            means[0].kl[0],
-            means[0].at(300.0),
-            means[0].at(STEPS as f64)
-        ),
-        Verdict::of(means[0].at(300.0) < 0.02 * means[0].kl[0], "it has not fallen after 300 steps"),
+        format!("KL {} at t = 0, 300 and {STEPS}", divergences([0.0, 300.0, 1e3].map(|t| means[0].at(t)))),
+        Verdict::of(means[0].at(300.0) < 0.02 * means[0].at(0.0), "it has not fallen after 300 steps"),
     );
     let sublinear =
         (slopes[1] + 1.0).abs() < 0.25 && (slopes[2] + 1.0).abs() < 0.25 && (slopes[3] + 2.0).abs() < 0.3;
     paper.claim(
         "the other schedules converge at sub-geometric rates, with both fastest (Fig. 1a)",
         "1/T, 1/T and 1/T²",
-        format!("slopes of log KL {:.2}, {:.2} and {:.2}", slopes[1], slopes[2], slopes[3]),
+        format!("slopes of log KL {}", hundredths(&slopes[1..])),
         Verdict::of(sublinear, "the slopes are others"),
     );
     budget(paper, "Gaussian target", &means);
@@ -99,16 +103,18 @@ pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
         paper.setting("gas_turbine, NOX", "visits to a doctor")
     ));
     let means = figure(paper, &problem, ("regression", runs))?;
+    let ends = means.each_ref().map(|means| means.end().kl);
     let slopes = means.each_ref().map(|means| means.slope_from(STEPS as f64 / 10.0));
     paper.claim(
         "Regression: the same picture from subsampled rows (Fig. 1c)",
         "as for the target",
         format!(
-            "KL {:.2e}, {:.2e}, {:.2e} and {:.2e} after {STEPS} steps; slopes {:.2}, {:.2} and {:.2} of the last three",
-            means[0].at(1e3), means[1].at(1e3), means[2].at(1e3), means[3].at(1e3), slopes[1], slopes[2], slopes[3]
+            "KL {} after {STEPS} steps; slopes {} of the last three",
+            divergences(ends),
+            hundredths(&slopes[1..])
         ),
         Verdict::of(
-            means[3].at(1e3) < means[1].at(1e3).min(means[2].at(1e3)) && means[2].at(1e3) < means[0].at(1e3),
+            ends[3] < ends[1].min(ends[2]) && ends[2] < ends[0],
             "the order of the schedules is another",
         ),
     );
@@ -121,59 +127,41 @@ pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
 fn figure(paper: &Paper, problem: &Problem, (name, runs): (&str, u64)) -> Result<[Means; 4]> {
     let at = record_at(STEPS, 10);
     let mut all = Vec::new();
-    for schedules in four() {
+    for (index, schedules) in four().into_iter().enumerate() {
         let means = problem.means(schedules, runs, &at)?;
-        let (kl, label) = (means.at(STEPS as f64), schedules.label());
-        paper.say(&format!("{name}, {label}: KL {kl:.3e}, bound {:.3e}", means.bound[at.len() - 1]));
+        let Record { kl, bound, .. } = means.end();
+        paper.say(&format!("{name}, {}: KL {kl:.3e}, bound {bound:.3e}", schedules.label()));
+        let rows: Vec<[f64; 4]> =
+            means.0.iter().map(|record| [record.t, record.used, record.kl, record.bound]).collect();
+        paper.csv(&format!("{name}_{index}.csv"), &["t", "used", "kl", "bound"], &rows)?;
         all.push(means);
     }
-    let rows = |means: &Means| -> Vec<Vec<f64>> {
-        (0..at.len()).map(|k| vec![means.t[k], means.used[k], means.kl[k], means.bound[k]]).collect()
-    };
-    for (index, means) in all.iter().enumerate() {
-        let file = format!("{name}_{index}.csv");
-        paper.experiment.csv(&file, &["t", "used", "kl", "bound"], &rows(means))?;
-    }
-    let lines = |x: &dyn Fn(&Means) -> Vec<f64>, y: &dyn Fn(&Means) -> Vec<f64>, suffix: &str| {
+    let lines = |point: fn(&Record) -> (f64, f64), suffix: &str| {
         let named = four().into_iter().zip(&all);
-        let line = |(schedules, means): (Schedules, &Means)| {
-            series(&format!("{}{suffix}", schedules.label()), x(means).into_iter().zip(y(means)))
-        };
-        named.map(line).collect::<Vec<_>>()
+        named
+            .map(|(schedules, means)| {
+                series(&format!("{}{suffix}", schedules.label()), means.0.iter().map(point))
+            })
+            .collect::<Vec<_>>()
     };
-    let (t, used) = (|means: &Means| means.t.clone(), |means: &Means| means.used.clone());
-    let (kl, bound) = (|means: &Means| means.kl.clone(), |means: &Means| means.bound.clone());
-    let mut by_step = lines(&t, &kl, "");
-    by_step.extend(lines(&t, &bound, ": bound"));
-    draw(paper, &format!("{name}_iterations.svg"), "iteration", by_step)?;
-    draw(paper, &format!("{name}_used.svg"), "samples or rows", lines(&used, &kl, ""))?;
+    let by_step = [lines(|m| (m.t, m.kl), ""), lines(|m| (m.t, m.bound), ": bound")].concat();
+    paper.figure(&format!("{name}_iterations.svg"), ("iteration", DIVERGENCE), Axes::LogLog, by_step)?;
+    let by_use = lines(|m| (m.used, m.kl), "");
+    paper.figure(&format!("{name}_used.svg"), ("samples or rows", DIVERGENCE), Axes::LogLog, by_use)?;
     all.try_into().map_err(|_| sparsegp::Error::fit("four schedules have four curves"))
-}
-
-fn draw(paper: &Paper, file: &str, x: &str, series: Vec<sparsegp_reports::CurveSeries>) -> Result<()> {
-    let axes = (x.to_owned(), "mean KL(q* ‖ q)".to_owned());
-    let curves = Curves { axes, log_x: true, log_y: true, series, ..Curves::default() };
-    if file == "gaussian_iterations.svg" {
-        paper.book_figure(file, &curves)
-    } else {
-        paper.experiment.figure(file, &curves)
-    }
 }
 
 /// Finds the best schedule for the number of samples or rows that the constant schedule uses.
 fn budget(paper: &mut Paper, name: &str, means: &[Means; 4]) {
-    let budget = means[0].used[means[0].used.len() - 1];
+    let budget = means[0].end().used;
     let spent = means.each_ref().map(|means| means.within(budget));
     let best = (0..4).min_by(|&a, &b| spent[a].total_cmp(&spent[b])).unwrap_or(0);
     paper.claim(
         &format!("{name}: per sample, constant numbers with decreasing steps are best (Fig. 1b, d)"),
         "decreasing step, constant N",
         format!(
-            "KL {:.2e}, {:.2e}, {:.2e} and {:.2e} after {budget:.0} samples or rows; best: {}",
-            spent[0],
-            spent[1],
-            spent[2],
-            spent[3],
+            "KL {} after {budget:.0} samples or rows; best: {}",
+            divergences(spent),
             four()[best].label()
         ),
         Verdict::of(best == 2, "another schedule is ahead"),
@@ -181,20 +169,21 @@ fn budget(paper: &mut Paper, name: &str, means: &[Means; 4]) {
 }
 
 fn violations(means: &[Means; 4]) -> f64 {
-    means.iter().map(|means| means.kl.len() - means.within_bound()).sum::<usize>() as f64
+    means.iter().map(|means| means.0.len() - means.within_bound()).sum::<usize>() as f64
 }
 
 /// Claims that mean divergences stay below the bounds.
 fn bounds(paper: &mut Paper, name: &str, means: &[Means; 4]) {
-    let records: usize = means.iter().map(|means| means.kl.len()).sum();
-    let loose = means.each_ref().map(|means| means.bound[means.kl.len() - 1] / means.kl[means.kl.len() - 1]);
+    let records: usize = means.iter().map(|means| means.0.len()).sum();
+    let loose = means.each_ref().map(|means| means.end().bound / means.end().kl);
     let broken = violations(means);
     paper.claim(
         &format!("{name}: the bounds of Propositions 4 and 5 on KL(q* ‖ q)"),
         "hold",
         format!(
-            "{:.0} of {records} records below; at the end the bounds are {:.0e}, {:.0e}, {:.0e} and {:.0e} times the means",
-            records as f64 - broken, loose[0], loose[1], loose[2], loose[3]
+            "{:.0} of {records} records below; at the end the bounds are {} times the means",
+            records as f64 - broken,
+            listed(loose, |ratio| format!("{ratio:.0e}"))
         ),
         Verdict::of(broken == 0.0, "some records are above"),
     );
@@ -208,7 +197,7 @@ fn sweeps(paper: &mut Paper, problem: &Problem, runs: u64) -> Result<()> {
     };
     let steps = [0.1, 0.03, 0.01].map(|step| Schedules::constant(step, 100));
     let by_step = sweep(&steps, &at)?;
-    let floor = |means: &Means| means.at(STEPS as f64);
+    let floor = |means: &Means| means.end().kl;
     let early = |means: &Means| means.at(50.0);
     paper.claim(
         "smaller constant steps are slower and end closer (Fig. 3a)",
@@ -241,10 +230,7 @@ fn sweeps(paper: &mut Paper, problem: &Problem, runs: u64) -> Result<()> {
     paper.claim(
         "constant steps with (t + 1)^γ samples converge at the rate T^−γ (Fig. 4a)",
         "slope −γ",
-        format!(
-            "slopes {:.2}, {:.2} and {:.2} for γ = 0.5, 1 and 1.5 and step 0.1",
-            slopes[0], slopes[1], slopes[2]
-        ),
+        format!("slopes {} for γ = 0.5, 1 and 1.5 and step 0.1", hundredths(&slopes)),
         Verdict::of(
             slopes.iter().zip(exponents).all(|(slope, exponent)| (slope + exponent).abs() < 0.25),
             "the slopes are others",

@@ -1,16 +1,16 @@
 //! Student-t regression, whose precision may become indefinite, with and without the projection of S: figures
 //! 5 and 6.
 
-use crate::paper::{Paper, Verdict, common, quantile, runs};
-use common::{Data, normals, record_at, series, trace};
+use crate::data::{Data, quantile, record_at, runs, series, trace};
+use crate::paper::common::normals;
+use crate::paper::{Axes, Paper, Verdict};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::likelihood::{StudentT, TargetKind};
 use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::objective::Estimator;
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp_reports::Curves;
+use sparsegp::variational::{Guard, QUpdate, RuleOptions, Schedule};
 
 const PRIOR: f64 = 5.0;
 const SAMPLES: usize = 250;
@@ -39,11 +39,8 @@ impl Regression {
     }
 
     fn start(&self, rule: RuleOptions, step: Schedule, seed: u64) -> Inference<'_> {
-        let q = Normal::standard(Family::Full, self.data.x.nrows());
-        let loss = Loss::ExpectedLog(Estimator::Price { samples: SAMPLES });
-        let objective = Objective { loss, ..Objective::elbo(1.0) };
         let options = InferenceOptions { seed, ..InferenceOptions::full_batch(rule, step) };
-        Inference::new(self.model.clone(), q, objective, self.data.set(), options)
+        self.data.infer(self.model.clone(), Estimator::Price { samples: SAMPLES }, options)
     }
 
     /// Returns the first step of a run without projection that would make the precision indefinite, which
@@ -59,7 +56,7 @@ impl Regression {
         // In whitened coordinates, S is the covariance of the coefficients divided by the prior variance.
         let bounds = (1e-4 / PRIOR, 1e4 / PRIOR);
         let rule = RuleOptions { bounds, ..RuleOptions::of(QUpdate::ProjectedNgvi) };
-        trace(&mut self.start(rule, step, seed), at, |inference, _| -inference.objective())
+        trace(&mut self.start(rule, step, seed), at, |inference| -inference.objective())
     }
 }
 
@@ -95,15 +92,10 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
         let of = |k: usize, share: f64| quantile(all.iter().map(|run| run[k]), share);
         let last = at.len() - 1;
         let mean = |k: usize| all.iter().map(|run| run[k]).sum::<f64>() / count as f64;
-        let rows: Vec<Vec<f64>> = (0..at.len())
-            .map(|k| vec![at[k] as f64, of(k, 0.25), of(k, 0.5), of(k, 0.75), mean(k)])
-            .collect();
-        let file = label.replace([' ', '/', '(', ')', '+'], "_");
-        paper.experiment.csv(
-            &format!("student_{file}.csv"),
-            &["t", "q25", "median", "q75", "mean"],
-            &rows,
-        )?;
+        let row = |k: usize| [at[k] as f64, of(k, 0.25), of(k, 0.5), of(k, 0.75), mean(k)];
+        let rows: Vec<[f64; 5]> = (0..at.len()).map(row).collect();
+        let file = format!("student_{}.csv", label.replace([' ', '/', '(', ')', '+'], "_"));
+        paper.csv(&file, &["t", "q25", "median", "q75", "mean"], &rows)?;
         let names = ["lower quartile", "median", "upper quartile", "mean"];
         for (column, name) in names.iter().enumerate() {
             let points = rows.iter().map(|row| (row[0], -row[column + 1]));
@@ -123,6 +115,7 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
             },
             Verdict::of(2 * failed.len() > count as usize, "most runs do not fail"),
         );
+        let rises = of(last, 0.5) > of(0, 0.5);
         let falls =
             (1..at.len()).filter(|&k| of(k, 0.5) < of(k - 1, 0.5) - 0.01 * of(0, 0.5).abs().max(1.0)).count();
         paper.claim(
@@ -133,11 +126,10 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
                  below the one before by more than 1 % of the start",
                 of(0, 0.5), of(at.partition_point(|t| *t < 10), 0.5), of(last, 0.5), of(last, 0.25), of(last, 0.75)
             ),
-            match (of(last, 0.5) > of(0, 0.5), falls) {
-                (true, 0) => Verdict::Agrees,
-                (true, _) => Verdict::Differs("it rises in the end, after falling first".into()),
-                _ => Verdict::Differs("it ends below its start".into()),
-            },
+            Verdict::of(
+                rises && falls == 0,
+                if rises { "it rises in the end, after falling first" } else { "it ends below its start" },
+            ),
         );
         if matches!(step, Schedule::TwoOverT) {
             let (mean, median) = (mean(last), of(last, 0.5));
@@ -155,7 +147,5 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
             1.0..=1e6,
         );
     }
-    let axes = ("iteration".to_owned(), "minus the ELBO".to_owned());
-    let curves = Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() };
-    paper.book_figure("student.svg", &curves)
+    paper.figure("student.svg", ("iteration", "minus the ELBO"), Axes::LogLog, lines)
 }

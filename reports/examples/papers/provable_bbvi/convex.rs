@@ -1,47 +1,48 @@
 //! Theorems 7 and 10: the objective at the weighted average of iterates with steps 1/(𝓜√T), without using strong convexity.
 
 use super::SMOOTHNESS;
-use super::problem::{METHODS, Method, Parameters, Problem, Run};
-use crate::paper::{Paper, Verdict, runs};
+use super::problem::{METHODS, Method, Parameters, Problem};
+use crate::data::{means, trace};
+use crate::paper::{Paper, Verdict};
 use faer::{Mat, Scale};
 use sparsegp::Result;
+use sparsegp::training::Inference;
 use sparsegp::variational::Schedule;
-use sparsegp_research::{ConvexBound, NoiseConstants};
+use sparsegp_research::ConvexBound;
 
 /// Returns the average of the iterates of a run with weights `decay^{t+1}`, over t = 1, …, T or t = 0, …, T −
 /// 1.
-fn averaged(problem: &Problem, run: Run<'_>, (decay, steps): (f64, usize)) -> Result<Parameters> {
-    let d = problem.optimum.dim();
-    let counted = if run.method.lower() { 1..=steps } else { 0..=steps - 1 };
+fn averaged(mut run: Inference, method: &Method, (decay, steps): (f64, usize)) -> Parameters {
+    let d = run.q().dim();
+    let counted = if method.lower() { 1..=steps } else { 0..=steps - 1 };
     let (mut mean, mut c, mut total) = (vec![0.0; d], Mat::<f64>::zeros(d, d), 0.0);
-    problem.follow(run, steps, |t, now| {
-        if let Some((m, factor)) = now.filter(|_| counted.contains(&t)) {
-            let weight = decay.powf(t as f64 + 1.0);
+    trace(&mut run, &counted.collect::<Vec<_>>(), |inference| {
+        if let Ok((m, factor)) = method.parameters(inference.q()) {
+            let weight = decay.powf(inference.iterations() as f64 + 1.0);
             total += weight;
             mean.iter_mut().zip(m).for_each(|(sum, m)| *sum += weight * m);
             c += Scale(weight) * factor;
         }
-    })?;
+    });
     mean.iter_mut().for_each(|m| *m /= total);
-    Ok((mean, Scale(1.0 / total) * c))
+    (mean, Scale(1.0 / total) * c)
 }
 
 pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, usize, u64)) -> Result<()> {
     for (method, theorem) in METHODS.iter().zip(["7", "10"]) {
         let known = problem.constants(method)?;
         let best = problem.objective(&known.best)?;
-        let bound =
-            ConvexBound::new(NoiseConstants { constant: known.noise, floor: known.floor }, known.start)?;
+        let bound = ConvexBound::new(known.noise, known.start)?;
         let mut text = Vec::new();
         let mut held = true;
         for horizon in [steps / 100, steps / 10, steps] {
             let step = 1.0 / (SMOOTHNESS * (horizon as f64).sqrt());
             let (most, decay) = limits(&bound, method, (step, horizon));
-            let gaps = runs(count, |seed| {
-                let run = Run { method, step: Schedule::Constant(step), seed };
-                Ok(problem.objective(&averaged(problem, run, (decay, horizon))?)? - best)
+            let gaps = means(count, |seed| {
+                let run = problem.start(method, Schedule::Constant(step), seed)?;
+                Ok(vec![[problem.objective(&averaged(run, method, (decay, horizon)))? - best]])
             })?;
-            let gap = gaps.iter().sum::<f64>() / count as f64;
+            let gap = gaps[0][0];
             held &= gap <= most;
             text.push(format!("{gap:.2e} ≤ {most:.2e} (T = {horizon})"));
         }

@@ -13,19 +13,32 @@ mod problem;
 mod proven;
 mod strong;
 
-use paper::{Paper, common};
+use clap::Parser;
+use paper::{Paper, PaperArgs, data};
 use problem::Problem;
 use sparsegp::likelihood::LikelihoodKind;
 
 /// The value of 𝓜 to which inputs are scaled.
 const SMOOTHNESS: f64 = 5.0;
 
+/// The theorems of Domke, Garrigos & Gower 2023, compared with runs.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    paper: PaperArgs,
+    /// Number of runs of each method [default: 10].
+    #[arg(long)]
+    runs: Option<u64>,
+    /// Number of steps of a run [default: 50000].
+    #[arg(long)]
+    steps: Option<usize>,
+}
+
 fn main() -> sparsegp::Result<()> {
-    let (mut paper, mut arguments) = Paper::new("provable_bbvi")?;
-    let (ten, steps) = (paper.setting(10, 4), paper.setting(50_000, 4000));
-    let runs = common::option(&mut arguments, "--runs", ten)?;
-    let steps = common::option(&mut arguments, "--steps", steps)?;
-    Paper::refuse_rest(&arguments)?;
+    let args = Args::parse();
+    let mut paper = Paper::new("provable_bbvi", &["logistic."], args.paper)?;
+    let runs = args.runs.unwrap_or(paper.setting(10, 4));
+    let steps = args.steps.unwrap_or(paper.setting(50_000, 4000));
     for (name, kind) in [("concrete", LikelihoodKind::Gaussian), ("diabetes", LikelihoodKind::BernoulliLogit)]
     {
         let Some(data) = paper.read(name, "y", kind.target_kind())? else { continue };

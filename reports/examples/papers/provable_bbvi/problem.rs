@@ -2,9 +2,8 @@
 //! this q.
 
 use crate::SMOOTHNESS;
-use crate::paper::common::Data;
+use crate::data::Data;
 use faer::Mat;
-use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
 use sparsegp::linalg::{Factorizer, clear_upper, solve_factored, symmetric_eigen};
 use sparsegp::model::LatentModel;
@@ -12,7 +11,7 @@ use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp::{Error, Result};
-use sparsegp_research::{Curvature, StepGuarantee, Theorem, with_proven_steps};
+use sparsegp_research::{Curvature, NoiseConstants, StepGuarantee, Theorem, with_proven_steps};
 
 /// The prior is N(0, I), the noise of the linear model has variance 1.
 pub struct Problem {
@@ -38,47 +37,29 @@ impl Problem {
         let (curvature, optimum) = (curvature(&data.x)?, Normal::standard(Family::Full, d));
         let mut problem = Problem { data, curvature, optimum, mode: vec![0.0; d], likelihood: kind.build(2) };
         problem.find_mode()?;
-        // Exact natural gradients; for the linear model their first step is the closed form.
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        let mut inference = problem.inference(Objective::elbo(1.0), options)?;
-        while inference.iterations() < 100 {
-            inference.step();
-        }
-        let before = inference.q().clone();
-        inference.step();
-        if before.kl_to(inference.q()) > 1e-10 {
-            return Err(Error::fit("natural gradients did not converge to the optimum"));
-        }
-        let optimum = inference.q().clone();
-        drop(inference);
-        problem.optimum = optimum;
+        // For the linear model the first exact step is the closed form.
+        problem.optimum = problem.data.optimum(problem.model()?, 1.0)?.0;
         Ok(problem)
     }
 
     fn model(&self) -> Result<LatentModel> {
-        let layer = LinearLayer::isotropic(self.data.x.nrows(), 0.0, 1.0)?.into();
-        Ok(LatentModel::new(layer, self.likelihood.clone(), true))
+        self.data.model(self.likelihood.clone(), 1.0)
+    }
+
+    fn prior(&self) -> Normal {
+        Normal::standard(Family::Full, self.data.x.nrows())
     }
 
     /// Takes steps with a proof from q = prior; returns q and the guarantee.
     pub fn proven(&self, method: &Method, steps: usize) -> Result<(Normal, StepGuarantee)> {
-        let q = Normal::standard(Family::Full, self.data.x.nrows());
-        let objective =
-            Objective { loss: Loss::ExpectedLog(method.estimator), beta: 1.0, nodes: None, coarse: false };
-        let svgp = VariationalModel::new(self.model()?, q, objective, self.data.y.len());
+        let objective = Objective { loss: Loss::ExpectedLog(method.estimator), ..Objective::elbo(1.0) };
+        let svgp = VariationalModel::new(self.model()?, self.prior(), objective, self.data.y.len());
         let options = InferenceOptions::full_batch(method.update, Schedule::Constant(1.0));
         let theorem = if method.lower() { Theorem::Proximal } else { Theorem::Projected };
         let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), theorem)?;
-        let mut inference = self.inference(objective, options)?;
-        for _ in 0..steps {
-            inference.step();
-        }
+        let mut inference = self.data.infer(self.model()?, method.estimator, options);
+        (0..steps).for_each(|_| _ = inference.step());
         Ok((inference.q().clone(), proven.after(steps)))
-    }
-
-    fn inference(&self, objective: Objective, options: InferenceOptions) -> Result<Inference<'_>> {
-        let q = Normal::standard(Family::Full, self.data.x.nrows());
-        Ok(Inference::new(self.model()?, q, objective, self.data.set(), options))
     }
 
     /// Finds the mode by Newton's method on the negative log joint.
@@ -102,46 +83,20 @@ impl Problem {
         Ok(())
     }
 
-    /// Passes on the parameters (m, C) of a run from the prior: first the start, then the parameters after
-    /// every step; `None` if S has no factor.
-    pub fn follow(
-        &self,
-        run: Run<'_>,
-        steps: usize,
-        mut see: impl FnMut(usize, Option<&Parameters>),
-    ) -> Result<()> {
-        let Run { method, step, seed } = run;
+    /// Starts a run of a method from the prior.
+    pub fn start(&self, method: &Method, step: Schedule, seed: u64) -> Result<Inference<'_>> {
         let options = InferenceOptions { seed, ..InferenceOptions::full_batch(method.rule(), step) };
         // The quadrature is only for values, which are not read here.
-        let objective =
-            Objective { loss: Loss::ExpectedLog(method.estimator), beta: 1.0, nodes: Some(2), coarse: false };
-        let mut inference = self.inference(objective, options)?;
-        for t in 0..=steps {
-            see(t, method.parameters(inference.q()).ok().as_ref());
-            if t < steps {
-                inference.step();
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the squared distances of (m, C) from `best` at the given iterations of a run.
-    pub fn distances(&self, run: Run<'_>, best: &Parameters, at: &[usize]) -> Result<Vec<f64>> {
-        let mut out = Vec::new();
-        self.follow(run, at[at.len() - 1], |t, now| {
-            if at.contains(&t) {
-                // S has no factor if steps were too long.
-                out.push(now.map_or(f64::INFINITY, |now| squared(now, best)));
-            }
-        })?;
-        Ok(out)
+        let loss = Loss::ExpectedLog(method.estimator);
+        let objective = Objective { loss, nodes: Some(2), ..Objective::elbo(1.0) };
+        Ok(Inference::new(self.model()?, self.prior(), objective, self.data.set(), options))
     }
 
     /// Returns the exact objective at some (m, C).
     pub fn objective(&self, (mean, c): &Parameters) -> Result<f64> {
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
         let q = Normal::new(mean.clone(), c * c.transpose())?;
-        Ok(Inference::new(self.model()?, q, Objective::elbo(1.0), self.data.set(), options).objective())
+        Ok(self.data.infer_from(q, self.model()?, Estimator::Exact, options).objective())
     }
 
     /// Returns the constants (a, b) of the gradient noise of a method, and the squared gradient at the
@@ -150,15 +105,15 @@ impl Problem {
         let (d, curvature) = (self.optimum.dim(), self.curvature);
         let best = method.parameters(&self.optimum)?;
         let from_mode = squared(&best, &(self.mode.clone(), Mat::zeros(d, d)));
-        let start = squared(&method.parameters(&Normal::standard(Family::Full, d))?, &best);
-        let (noise, floor, gradient) = if method.lower() {
+        let start = squared(&method.parameters(&self.prior())?, &best);
+        let (constant, floor, gradient) = if method.lower() {
             let entropy = (0..d).map(|i| best.1[(i, i)].powi(-2)).sum();
             (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), Some(entropy))
         } else {
             let floor = curvature.noise_floor_energy_entropy(d, from_mode, 1.0);
             (curvature.noise_constant_energy_entropy(d), floor, None)
         };
-        Ok(Constants { best, start, noise, floor, gradient })
+        Ok(Constants { best, start, noise: NoiseConstants { constant, floor }, gradient })
     }
 }
 
@@ -181,9 +136,17 @@ impl Method {
         self.update == QUpdate::ProxSgd
     }
 
-    /// Returns m and the factor C of S.
+    /// Returns m and the factor C of S, lower triangular or symmetric.
     pub fn parameters(&self, q: &Normal) -> Result<Parameters> {
-        parameters(q, self.lower())
+        let mut c = q.cov().to_dense();
+        if self.lower() {
+            Factorizer::new(q.dim()).cholesky(c.as_mut()).map_err(|_| Error::fit("S has no factor"))?;
+            clear_upper(c.as_mut());
+        } else {
+            let (values, v) = symmetric_eigen(c.as_ref()).ok_or_else(|| Error::fit("S has no root"))?;
+            c = Mat::from_fn(q.dim(), q.dim(), |i, j| v[(i, j)] * values[j].sqrt()) * v.transpose();
+        }
+        Ok((q.mean().to_vec(), c))
     }
 
     /// Returns the options of the rule, with 𝓜 given and absolute steps.
@@ -192,42 +155,19 @@ impl Method {
     }
 }
 
-/// A run of a method.
-#[derive(Clone, Copy)]
-pub struct Run<'a> {
-    pub method: &'a Method,
-    pub step: Schedule,
-    pub seed: u64,
-}
-
 /// The constants in the bounds on a method.
 pub struct Constants {
     pub best: Parameters,
     /// The squared distance of the start.
     pub start: f64,
-    /// The constant a of the noise.
-    pub noise: f64,
-    /// The constant b of the noise.
-    pub floor: f64,
+    /// The constants a and b of the noise.
+    pub noise: NoiseConstants,
     /// The squared gradient, at the optimum, of the part of the objective that is differentiated.
     pub gradient: Option<f64>,
 }
 
 /// m and C.
 pub type Parameters = (Vec<f64>, Mat<f64>);
-
-/// Returns m and the factor C of S, lower triangular or symmetric.
-fn parameters(q: &Normal, lower: bool) -> Result<Parameters> {
-    let mut c = q.cov().to_dense();
-    if lower {
-        Factorizer::new(q.dim()).cholesky(c.as_mut()).map_err(|_| Error::fit("S has no factor"))?;
-        clear_upper(c.as_mut());
-    } else {
-        let (values, v) = symmetric_eigen(c.as_ref()).ok_or_else(|| Error::fit("S has no root"))?;
-        c = Mat::from_fn(q.dim(), q.dim(), |i, j| v[(i, j)] * values[j].sqrt()) * v.transpose();
-    }
-    Ok((q.mean().to_vec(), c))
-}
 
 /// Returns `‖m − m′‖² + ‖C − C′‖²`.
 pub fn squared(a: &Parameters, b: &Parameters) -> f64 {

@@ -1,14 +1,13 @@
 //! Theorems 6 and 9: squared distances from the optimum with decreasing and with constant steps, compared
 //! with the bounds.
 
-use super::problem::{METHODS, Method, Problem, Run};
-use crate::paper::{Paper, Verdict, common, runs};
-use common::{record_at, series, slope};
+use super::problem::{METHODS, Method, Parameters, Problem, squared};
+use crate::data::{means, record_at, series, slope, trace};
+use crate::paper::{Axes, Paper, Verdict};
 use sparsegp::Result;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::{QUpdate, Schedule};
-use sparsegp_reports::{CurveSeries, Curves};
-use sparsegp_research::NoiseConstants;
+use sparsegp_reports::CurveSeries;
 
 /// The third method, sticking the landing, has no theorem.
 const LANDING: Method = Method {
@@ -25,12 +24,13 @@ fn mean(
     at: &[usize],
 ) -> Result<Vec<f64>> {
     let best = method.parameters(&problem.optimum)?;
-    let all = runs(count, |seed| problem.distances(Run { method, step, seed }, &best, at))?;
-    Ok((0..at.len()).map(|k| all.iter().map(|run| run[k]).sum::<f64>() / count as f64).collect())
-}
-
-fn points(at: &[usize], values: &[f64]) -> Vec<(f64, f64)> {
-    at.iter().zip(values).map(|(t, value)| (*t as f64, *value)).collect()
+    // S has no factor if steps were too long.
+    let distance = |now: Result<Parameters>| now.map_or(f64::INFINITY, |now| squared(&now, &best));
+    let means = means(count, |seed| {
+        let mut run = problem.start(method, step, seed)?;
+        Ok(trace(&mut run, at, |run| [distance(method.parameters(run.q()))]))
+    })?;
+    Ok(means.into_iter().map(|[distance]| distance).collect())
 }
 
 pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, usize, u64)) -> Result<()> {
@@ -40,15 +40,15 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     let mut schedule = Schedule::Constant(0.0);
     for (method, (decreasing, constant)) in METHODS.iter().zip([("(11)", "(10)"), ("(13)", "(12)")]) {
         let known = problem.constants(method)?;
-        let noise = NoiseConstants { constant: known.noise, floor: known.floor };
-        let bound = problem.curvature.distance_bound(known.start, noise, known.gradient)?;
+        let bound = problem.curvature.distance_bound(known.start, known.noise, known.gradient)?;
         schedule = bound.schedule();
         let measured = mean(problem, (method, schedule), count, &at)?;
         let recursion: Vec<f64> = at.iter().map(|&t| bound.recursion(t)).collect();
         let closed: Vec<f64> = at.iter().map(|&t| bound.at(t)).collect();
         let above = (0..=last).filter(|&k| measured[k] > (1.0 + 1e-12) * closed[k].min(recursion[k])).count();
         let turn = bound.constant_phase();
-        let late: Vec<_> = points(&at, &measured).into_iter().filter(|p| p.0 >= 4.0 * turn).collect();
+        let points = |values: &[f64]| at.iter().map(|t| *t as f64).zip(values.to_vec()).collect::<Vec<_>>();
+        let late: Vec<_> = points(&measured).into_iter().filter(|p| p.0 >= 4.0 * turn).collect();
         paper.claim(
             &format!("{model}, {}: decreasing steps, eq. {decreasing} in our constants, bound ‖θ_T − θ*‖²", method.name),
             "holds for all T",
@@ -60,7 +60,7 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
         );
         paper.expect(&format!("{model}, {}: records above the bound", method.name), above as f64, 0.0..=0.0);
         if late.len() >= 4 {
-            let rate = slope(&late);
+            let rate = slope(late);
             paper.claim(
                 &format!("{model}, {}: the rate is 1/T", method.name),
                 "slope −1",
@@ -68,7 +68,7 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
                 Verdict::of((rate + 1.0).abs() < 0.25, "the slope is another"),
             );
         }
-        let step = problem.curvature.strong_convexity / (2.0 * known.noise);
+        let step = problem.curvature.strong_convexity / (2.0 * known.noise.constant);
         let fixed = mean(problem, (method, Schedule::Constant(step)), count, &at)?;
         let limits: Vec<f64> = at.iter().map(|&t| bound.with_constant_step(step, t)).collect();
         let above = (0..=last).filter(|&k| fixed[k] > (1.0 + 1e-12) * limits[k]).count();
@@ -84,13 +84,12 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
             ),
             Verdict::of(above == 0, "some records are above"),
         );
-        let csv: Vec<Vec<f64>> = (0..=last)
-            .map(|k| vec![at[k] as f64, measured[k], recursion[k], closed[k], fixed[k], limits[k]])
-            .collect();
+        let row = |k: usize| [at[k] as f64, measured[k], recursion[k], closed[k], fixed[k], limits[k]];
         let columns = ["t", "decreasing", "recursion", "closed", "constant", "constant_bound"];
-        paper.experiment.csv(&format!("{model}_{}.csv", method.name), &columns, &csv)?;
+        let rows: Vec<[f64; 6]> = (0..=last).map(row).collect();
+        paper.csv(&format!("{model}_{}.csv", method.name), &columns, &rows)?;
         for (name, values) in [("measured", &measured), ("bound", &recursion), ("constant step", &fixed)] {
-            lines.push(series(&format!("{}: {name}", method.name), points(&at, values).into_iter()));
+            lines.push(series(&format!("{}: {name}", method.name), points(values)));
         }
     }
     // The steps of the last method, projected gradients.
@@ -102,12 +101,5 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
         format!("{:.2e} instead of {energy:.2e} after {steps} steps of the same sizes", landing[last]),
         Verdict::of(landing[last] < energy, "it has more"),
     );
-    let axes = ("iteration".to_owned(), "squared distance of (m, C)".to_owned());
-    let curves = Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() };
-    let file = format!("{model}.svg");
-    if model == "logistic" {
-        paper.book_figure(&file, &curves)
-    } else {
-        paper.experiment.figure(&file, &curves)
-    }
+    paper.figure(&format!("{model}.svg"), ("iteration", "squared distance of (m, C)"), Axes::LogLog, lines)
 }

@@ -1,11 +1,11 @@
 //! Times of the steps of VN, SR-VN and Bures–Wasserstein descent against the dimension: figure 5.
 
-use crate::paper::{Paper, Verdict, common};
-use common::{median, normals, series, slope};
+use crate::data::{series, slope};
+use crate::paper::common::{self, median, normals};
+use crate::paper::{Axes, Paper, Verdict};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, QUpdate, RuleOptions};
-use sparsegp_reports::Curves;
 
 const METHODS: [(&str, QUpdate); 3] =
     [("VN", QUpdate::Ngd), ("SR-VN", QUpdate::SrVn), ("BW-GD", QUpdate::BwGd)];
@@ -29,26 +29,17 @@ fn milliseconds(d: usize, update: QUpdate, repeats: usize) -> f64 {
 
 pub fn run(paper: &mut Paper) -> Result<()> {
     let sizes: &[usize] = paper.setting(&[25, 50, 100, 200, 400, 800], &[10, 20, 40]);
-    let times: Vec<Vec<f64>> = METHODS
-        .iter()
-        .map(|(_, update)| sizes.iter().map(|&d| milliseconds(d, *update, paper.setting(9, 3))).collect())
-        .collect();
-    let lines = METHODS
-        .iter()
-        .zip(&times)
-        .map(|((name, _), times)| series(name, sizes.iter().zip(times).map(|(d, t)| (*d as f64, *t))));
-    let axes = ("dimension".to_owned(), "milliseconds of a step".to_owned());
-    let curves = Curves { axes, log_x: true, log_y: true, series: lines.collect(), ..Curves::default() };
-    paper.experiment.figure("cost.svg", &curves)?;
+    let times = METHODS.map(|(_, update)| -> Vec<(f64, f64)> {
+        sizes.iter().map(|&d| (d as f64, milliseconds(d, update, paper.setting(9, 3)))).collect()
+    });
+    let lines = METHODS.iter().zip(&times).map(|((name, _), times)| series(name, times.clone()));
+    paper.figure("cost.svg", ("dimension", "milliseconds of a step"), Axes::LogLog, lines.collect())?;
     let last = sizes.len() - 1;
-    let exponent = |times: &[f64]| {
-        let late = sizes.iter().zip(times).skip(last.saturating_sub(2)).map(|(d, t)| (*d as f64, *t));
-        slope(&late.collect::<Vec<_>>())
-    };
+    let exponent = |times: &[(f64, f64)]| slope(times[last.saturating_sub(2)..].iter().copied());
     let text: Vec<String> = METHODS
         .iter()
         .zip(&times)
-        .map(|((name, _), times)| format!("{name} {:.2} ms, exponent {:.1}", times[last], exponent(times)))
+        .map(|((name, _), times)| format!("{name} {:.2} ms, exponent {:.1}", times[last].1, exponent(times)))
         .collect();
     paper.claim(
         "a step costs d³ for all three, in different products (App. F.1, Fig. 5)",

@@ -1,13 +1,12 @@
 //! VN, SR-VN and Bures–Wasserstein descent on logistic regression: figures 2 and 3, tables 2 and 3, appendices E and H.
 
 use super::problem::{Problem, Setting, Trace};
-use crate::paper::{Paper, Verdict, common};
-use common::{Data, series};
+use crate::data::{Data, series};
+use crate::paper::{Axes, Paper, Verdict};
 use sparsegp::Result;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::{Family, QUpdate};
-use sparsegp_reports::Curves;
 
 /// A data set, its model, and the −ELBO and test NLL of VN in table 3 of the paper.
 struct Case {
@@ -85,7 +84,7 @@ pub fn run(paper: &mut Paper, steps: usize) -> Result<()> {
         let Some(data) = paper.read(case.name, "y", TargetKind::Binary)? else { continue };
         let (train, test) = split(&data, case.name, paper.quick)?;
         let (mut scaled, mut scaled_test) = (train.clone(), test.clone());
-        scaled.standardise(false).scale_inputs(scaled_test.x.as_mut().transpose_mut());
+        scaled_test.scale(&scaled.standardise(false));
         let problem = Problem::new((&scaled, &scaled_test), case.setting)?;
         let label = label(case, paper.quick);
         let runs = best(&problem, steps / case.share);
@@ -144,29 +143,20 @@ fn compare(paper: &mut Paper, label: &str, runs: &[Trace]) -> Result<()> {
         &format!("{label}: SR-VN is as good as VN, and both are better than BW-GD (Figs. 2, 3, 11)"),
         "always",
         format!("−ELBO per row, iterations to within {NEAR} of the best: {}", described.join("; ")),
-        match (same, ahead) {
-            (true, true) => Verdict::Agrees,
-            (false, _) => Verdict::Differs("VN and SR-VN end apart".into()),
-            _ => Verdict::Differs("BW-GD is no slower".into()),
-        },
+        Verdict::of(same && ahead, if same { "BW-GD is no slower" } else { "VN and SR-VN end apart" }),
     );
     // A quick run does not solve the non-convex problem completely.
     let room = if label.ends_with("non-convex") { 1e-2 } else { 1e-5 };
     paper.expect(&format!("{label}: SR-VN less VN, per row"), runs[1].end() - runs[0].end(), -room..=room);
-    for (file, x) in [("gap", 0), ("gap_time", 1)] {
+    let name = label.replace(", ", "_");
+    for (file, x, axis) in [("gap", 0, "iteration"), ("gap_time", 1, "seconds")] {
         let lines = METHODS.iter().zip(runs).map(|((name, ..), run)| run.curve(name, (x, 2), least));
-        let axes = (["iteration", "seconds"][x].to_owned(), "−ELBO per row, above the least".to_owned());
-        let curves = Curves { axes, log_x: true, log_y: true, series: lines.collect(), ..Curves::default() };
-        let file = format!("{}_{file}.svg", label.replace(", ", "_"));
-        if file == "mushroom_gap.svg" {
-            paper.book_figure(&file, &curves)?
-        } else {
-            paper.experiment.figure(&file, &curves)?
-        }
+        let names = (axis, "−ELBO per row, above the least");
+        paper.figure(&format!("{name}_{file}.svg"), names, Axes::LogLog, lines.collect())?;
     }
     for ((method, ..), run) in METHODS.iter().zip(runs) {
-        let file = format!("{}_{method}.csv", label.replace(", ", "_"));
-        paper.experiment.csv(&file, &["t", "seconds", "negative_elbo", "test_nll"], &run.rows)?;
+        let header = ["t", "seconds", "negative_elbo", "test_nll"];
+        paper.csv(&format!("{name}_{method}.csv"), &header, &run.rows)?;
     }
     Ok(())
 }
@@ -192,7 +182,7 @@ fn table_3(paper: &mut Paper, label: &str, (problem, (elbo, nll)): (&Problem, (f
 pub fn expectations(paper: &mut Paper, steps: usize) -> Result<()> {
     let Some(data) = paper.read("australian_scale", "y", TargetKind::Binary)? else { return Ok(()) };
     let (mut train, mut test) = data.split(0.2, 0)?;
-    train.standardise(false).scale_inputs(test.x.as_mut().transpose_mut());
+    test.scale(&train.standardise(false));
     let problem = Problem::new((&train, &test), PLAIN)?;
     let ways = [
         ("quadrature", Estimator::Exact),
@@ -217,10 +207,7 @@ pub fn expectations(paper: &mut Paper, steps: usize) -> Result<()> {
         ));
         lines.push(series(name, run.rows.iter().map(|row| (row[0] + 1.0, row[2]))));
     }
-    let axes = ("iteration".to_owned(), "−ELBO per row".to_owned());
-    paper
-        .experiment
-        .figure("expectations.svg", &Curves { axes, log_x: true, series: lines, ..Curves::default() })?;
+    paper.figure("expectations.svg", ("iteration", "−ELBO per row"), Axes::LogX, lines)?;
     paper.claim(
         "piecewise bounds are more accurate than samples, and faster (App. E, Fig. 4)",
         "both",

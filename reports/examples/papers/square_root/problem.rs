@@ -1,14 +1,14 @@
 //! Bayesian logistic regression with a prior of independent coefficients, and a traced run of one
 //! rule on it.
 
-use crate::paper::common::{Data, record_at, series};
+use crate::data::{Data, record_at, series};
 use crate::regulariser::{COEFFICIENT, Regularised};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::latent::LinearLayer;
 use sparsegp::model::{LatentModel, Posterior, Score};
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::{Inference, InferenceOptions};
+use sparsegp::objective::Estimator;
+use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp_reports::CurveSeries;
 use sparsegp_research::Curvature;
@@ -116,36 +116,31 @@ impl Problem {
         let options =
             InferenceOptions { rule, ..InferenceOptions::full_batch(update, Schedule::Constant(step)) };
         let q = Normal::standard(self.family, self.model.layer().dim());
-        let (model, n) = (self.model.clone(), self.n as f64);
-        let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
-        let mut inference = Inference::new(model, q, objective, self.train.set(), options);
+        let n = self.n as f64;
+        let mut inference = self.train.infer_from(q, self.model.clone(), estimator, options);
         let (at, mut seconds) = (record_at(steps, 8), 0.0);
         let mut trace = Trace { step, rows: Vec::new(), accuracy: 0.0, plug_in: 0.0, shrunk: 0 };
         for t in 0..steps {
-            let nll = if at.contains(&t) { self.test(inference.q()).0 } else { f64::NAN };
+            let nll = if at.contains(&t) { self.nll(inference.q()) } else { f64::NAN };
             let clock = Instant::now();
             let (value, info) = inference.step();
             trace.rows.push(vec![t as f64, seconds, value / n, nll]);
             seconds += clock.elapsed().as_secs_f64();
             trace.shrunk += usize::from(info.rollbacks > 0);
         }
-        let (nll, accuracy) = self.test(inference.q());
+        let nll = self.nll(inference.q());
         trace.rows.push(vec![steps as f64, seconds, inference.objective() / n, nll]);
-        let (mean, test) = (inference.q(), &self.test);
-        let means = Posterior::new(&self.model, mean).means(test.x.transpose());
+        let means = Posterior::new(&self.model, inference.q()).means(self.test.x.transpose());
+        let rows = || means.iter().zip(&self.test.y).map(|(f, y)| (*f, *y > 0.5));
+        let hits = rows().filter(|(f, positive)| (*f > 0.0) == *positive).count();
         // −log p = log(1 + e^{∓f}).
-        let loss = |(f, y): (&f64, &f64)| if *y > 0.5 { (-f).exp().ln_1p() } else { f.exp().ln_1p() };
-        let plug_in = means.iter().zip(&test.y).map(loss).sum();
-        Trace { accuracy, plug_in, ..trace }
+        let loss = |(f, positive): (f64, bool)| if positive { (-f).exp().ln_1p() } else { f.exp().ln_1p() };
+        Trace { accuracy: hits as f64 / means.len() as f64, plug_in: rows().map(loss).sum(), ..trace }
     }
 
-    /// Returns NLL and accuracy on the test rows.
-    fn test(&self, q: &Normal) -> (f64, f64) {
-        let (posterior, test) = (Posterior::new(&self.model, q), &self.test);
-        let means = posterior.means(test.x.transpose());
-        let hits = means.iter().zip(&test.y).filter(|(mean, y)| (**mean > 0.0) == (**y > 0.5)).count();
-        let score = posterior.score(test.set(), Score::LogLoss);
-        (score, hits as f64 / means.len() as f64)
+    /// Returns the NLL of the test rows.
+    fn nll(&self, q: &Normal) -> f64 {
+        Posterior::new(&self.model, q).score(self.test.set(), Score::LogLoss)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Theorems 2 and 3 with our constants: the contraction of plain SR-VN on a logistic model, compared with its
 //! bound.
 
-use crate::paper::{Paper, Verdict, common};
-use common::Data;
+use crate::data::Data;
+use crate::paper::common::normals;
+use crate::paper::{Paper, Verdict};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::likelihood::BernoulliLogit;
@@ -14,7 +15,7 @@ use sparsegp_research::{Curvature, SquareRootRate};
 
 /// Returns 100 rows of three inputs with random labels.
 fn data() -> Data {
-    let mut draw = common::normals(8);
+    let mut draw = normals(8);
     let x = Mat::from_fn(3, 100, |_, _| 0.5 * draw());
     let y = x.col_iter().map(|x| f64::from(x[0] - x[1] + draw() > 0.0)).collect();
     Data { x, y }
@@ -30,12 +31,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     let data = data();
     let prior = Mat::<f64>::identity(3, 3);
     let curvature = Curvature::logistic(data.x.transpose(), prior.as_ref())?;
-    let optimum = {
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        let mut run = data.infer(data.model(BernoulliLogit, 1.0)?, Estimator::Exact, options);
-        (0..100).for_each(|_| _ = run.step());
-        run.objective()
-    };
+    let (_, optimum) = data.optimum(data.model(BernoulliLogit, 1.0)?, 1.0)?;
     let plain = RuleOptions { guard: Guard::None, ..RuleOptions::of(QUpdate::SrVn) };
     // S stays between 1/𝓜, the bound at the optimum, and the prior.
     let rate = SquareRootRate::new(curvature, 1.0 / curvature.smoothness, 1.0, 1.0)?;

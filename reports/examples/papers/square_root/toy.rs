@@ -1,21 +1,21 @@
 //! Linear regression in two dimensions, badly conditioned: figure 1 with Euclidean, Wasserstein and natural gradients.
 
-use crate::paper::{Paper, Verdict, common};
-use common::{Data, record_at, series};
+use crate::data::{Data, record_at, series, trace};
+use crate::paper::common::normals;
+use crate::paper::{Axes, Paper, Verdict};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::likelihood::Gaussian;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp_reports::Curves;
 
 /// The variance of the noise.
 const NOISE: f64 = 5.0;
 
 /// Returns 50 rows. The posterior precision is near 10 in one direction and near 1 in the other.
 fn data() -> Data {
-    let mut draw = common::normals(2);
+    let mut draw = normals(2);
     let x = Mat::from_fn(2, 50, |i, _| [1.0, 0.1][i] * draw());
     let y = x.col_iter().map(|x| x[0] - 2.0 * x[1] + NOISE.sqrt() * draw()).collect();
     Data { x, y }
@@ -32,7 +32,7 @@ fn divergences(
     let rule = RuleOptions { guard, ..RuleOptions::of(update) };
     let options = InferenceOptions::full_batch(rule, Schedule::Constant(step));
     let mut run = data.infer(data.model(Gaussian::new(NOISE), 1.0)?, Estimator::Exact, options);
-    Ok(common::trace(&mut run, at, |run, _| run.q().kl_to(exact)))
+    Ok(trace(&mut run, at, |run| run.q().kl_to(exact)))
 }
 
 /// Returns the number of iterations until the divergence stays below a goal.
@@ -70,11 +70,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
             ends.push((name, t, step));
         }
     }
-    let axes = ("iteration".to_owned(), "KL to the posterior".to_owned());
-    paper.book_figure(
-        "toy.svg",
-        &Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() },
-    )?;
+    paper.figure("toy.svg", ("iteration", "KL to the posterior"), Axes::LogLog, lines)?;
     let text = |end: &(&str, f64, f64)| match end.1.is_finite() {
         true => format!("{} {:.0} (step {})", end.0, end.1, end.2),
         false => format!("{} not within 400", end.0),

@@ -1,16 +1,15 @@
 //! Linear regression on batches: rates of natural gradients and of gradients on (m, C), figure 1, and the constant of Theorem 1.
 
-use crate::paper::{Paper, Verdict, common, runs};
-use common::{Data, record_at, series, slope};
+use crate::data::{Data, means, record_at, series, slope, trace};
+use crate::paper::{Axes, Paper, Verdict};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::data::{BatchPlan, SizeSchedule};
 use sparsegp::likelihood::{Gaussian, TargetKind};
 use sparsegp::model::{Posterior, Score};
-use sparsegp::objective::Objective;
-use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp_reports::Curves;
+use sparsegp::objective::Estimator;
+use sparsegp::training::InferenceOptions;
+use sparsegp::variational::{Average, Normal, QUpdate, Schedule};
 use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Sampling};
 
 const BATCH: usize = 1000;
@@ -47,21 +46,19 @@ struct Contender {
 
 impl Contender {
     fn trace(&self, data: &Data, exact: &Normal, (seed, at): (u64, &[usize])) -> Result<Vec<[f64; 3]>> {
+        let batches = BatchPlan::Independent(SizeSchedule::Constant(BATCH.min(data.y.len() / 5)));
+        let average = self.average;
         let options = InferenceOptions {
-            rule: RuleOptions::of(self.update),
-            step: self.step,
-            batches: BatchPlan::Independent(SizeSchedule::Constant(BATCH.min(data.y.len() / 5))),
-            samples: None,
-            average: self.average,
+            batches,
+            average,
             seed,
+            ..InferenceOptions::full_batch(self.update, self.step)
         };
-        let q = Normal::standard(Family::Full, data.x.nrows());
-        let model = data.model(Gaussian::new(1.0), 1.0)?;
-        let mut inference = Inference::new(model, q, Objective::elbo(1.0), data.set(), options);
-        Ok(common::trace(&mut inference, at, |inference, _| {
-            let posterior = Posterior::new(&inference.model().model, inference.q());
-            let averaged = inference.averaged()[0].kl_to(exact);
-            [inference.q().kl_to(exact), averaged, posterior.score(data.set(), Score::LogLoss)]
+        let mut run = data.infer(data.model(Gaussian::new(1.0), 1.0)?, Estimator::Exact, options);
+        Ok(trace(&mut run, at, |run| {
+            let posterior = Posterior::new(&run.model().model, run.q());
+            let averaged = run.averaged()[0].kl_to(exact);
+            [run.q().kl_to(exact), averaged, posterior.score(data.set(), Score::LogLoss)]
         }))
     }
 }
@@ -86,36 +83,21 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
     let ngd = Contender { update: QUpdate::Ngd, step: Schedule::TwoOverT, average: Average::Expectation };
     let sgd =
         Contender { update: QUpdate::Sgd, step: Schedule::Inverse { offset: 1e5 }, average: Average::None };
-    let mean = |contender: &Contender| -> Result<Vec<[f64; 3]>> {
-        let all = runs(count, |seed| contender.trace(&data, &exact, (seed, &at)))?;
-        let mean = |k: usize, j: usize| all.iter().map(|run| run[k][j]).sum::<f64>() / count as f64;
-        Ok((0..at.len()).map(|k| [mean(k, 0), mean(k, 1), mean(k, 2)]).collect())
-    };
+    let mean = |contender: &Contender| means(count, |seed| contender.trace(&data, &exact, (seed, &at)));
     let (ngd, sgd) = (mean(&ngd)?, mean(&sgd)?);
-    let rows: Vec<Vec<f64>> = (0..at.len())
-        .map(|k| {
-            [&[at[k] as f64, bound.at(at[k]), sharp.at(at[k], Average::None)], &ngd[k][..], &sgd[k][..]]
-                .concat()
-        })
-        .collect();
+    let row = |k: usize| {
+        let of_theory = [at[k] as f64, bound.at(at[k]), sharp.at(at[k], Average::None)];
+        [of_theory, ngd[k], sgd[k]].concat()
+    };
+    let rows: Vec<Vec<f64>> = (0..at.len()).map(row).collect();
     let header =
         ["t", "bound", "sharp", "ngd_kl", "ngd_averaged", "ngd_nlpd", "sgd_kl", "sgd_averaged", "sgd_nlpd"];
-    paper.experiment.csv("conjugate.csv", &header, &rows)?;
+    paper.csv("conjugate.csv", &header, &rows)?;
     let line = |name: &str, column: usize| series(name, rows.iter().map(|row| (row[0], row[column])));
-    for (file, y, lines) in [
-        (
-            "kl.svg",
-            "KL to the exact posterior",
-            vec![line("4V₂/(n + 1)", 1), line("sharp asymptotic", 2), line("NGD", 3), line("SGD", 6)],
-        ),
-        ("nlpd.svg", "training NLPD", vec![line("NGD", 5), line("SGD", 8)]),
-    ] {
-        let axes = ("iteration".to_owned(), y.to_owned());
-        paper.book_figure(
-            file,
-            &Curves { axes, log_x: true, log_y: y.starts_with("KL"), series: lines, ..Curves::default() },
-        )?;
-    }
+    let kl = vec![line("4V₂/(n + 1)", 1), line("sharp asymptotic", 2), line("NGD", 3), line("SGD", 6)];
+    paper.figure("kl.svg", ("iteration", "KL to the exact posterior"), Axes::LogLog, kl)?;
+    let nlpd = vec![line("NGD", 5), line("SGD", 8)];
+    paper.figure("nlpd.svg", ("iteration", "training NLPD"), Axes::LogX, nlpd)?;
     rates(paper, &rows);
     let last = &rows[rows.len() - 1];
     let end = last[0];
@@ -136,8 +118,7 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
 fn rates(paper: &mut Paper, rows: &[Vec<f64>]) {
     let steps = rows[rows.len() - 1][0];
     let slope_from = |column: usize, from: f64| {
-        let late = rows.iter().filter(|row| row[0] >= from);
-        slope(&late.map(|row| (row[0], row[column])).collect::<Vec<_>>())
+        slope(rows.iter().filter(|row| row[0] >= from).map(|row| (row[0], row[column])))
     };
     let (ngd, early, late) = (slope_from(3, 10.0), slope_from(6, 10.0), slope_from(6, 0.1 * steps));
     paper.claim(
@@ -158,10 +139,10 @@ fn rates(paper: &mut Paper, rows: &[Vec<f64>]) {
     paper.claim(
         "SGD needs thousands of iterations to reach what NGD has after a few (Fig. 1)",
         "thousands",
-        match reached {
-            Some(t) => format!("NGD has a KL of {goal:.3} after 10 iterations, SGD after {t:.0}"),
-            None => format!("NGD has a KL of {goal:.3} after 10 iterations, SGD not after {steps:.0}"),
-        },
+        format!(
+            "NGD has a KL of {goal:.3} after 10 iterations, SGD {}",
+            reached.map_or(format!("not after {steps:.0}"), |t| format!("after {t:.0}"))
+        ),
         Verdict::of(reached.is_none_or(|t| t >= 1000.0), "fewer"),
     );
 }

@@ -1,14 +1,13 @@
 //! Logistic regression from samples of w, with the step grids of the paper: figure 2.
 
-use crate::paper::{Paper, Verdict, common};
-use common::{Data, record_at, series, trace};
+use crate::data::{Data, means, record_at, series, trace};
+use crate::paper::{Axes, Paper, Verdict};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::likelihood::{BernoulliLogit, TargetKind};
 use sparsegp::objective::Estimator;
-use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{Normal, QUpdate, Schedule};
-use sparsegp_reports::Curves;
+use sparsegp::training::InferenceOptions;
+use sparsegp::variational::{QUpdate, Schedule};
 
 const PRICE: Estimator = Estimator::Price { samples: 10 };
 
@@ -63,43 +62,21 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// A run that can be started again with other seeds and steps.
-struct Start<'a> {
-    data: &'a Data,
-    update: QUpdate,
-    estimator: Estimator,
-}
-
-impl Start<'_> {
-    fn run(&self, step: f64, seed: u64) -> Result<Inference<'_>> {
-        let schedule = Schedule::Constant(step);
-        let options = InferenceOptions { seed, ..InferenceOptions::full_batch(self.update, schedule) };
-        Ok(self.data.infer(self.data.model(BernoulliLogit, 1.0)?, self.estimator, options))
-    }
-}
-
-/// Returns the optimum, found by exact natural gradients.
-fn optimum(data: &Data) -> Result<(Normal, f64)> {
-    let exact = Start { data, update: QUpdate::Ngd, estimator: Estimator::Exact };
-    let mut run = exact.run(0.5, 0)?;
-    let mut change = f64::INFINITY;
-    while change > 1e-12 && run.iterations() < 200 {
-        let before = run.q().clone();
-        run.step();
-        change = before.kl_to(run.q());
-    }
-    Ok((run.q().clone(), run.objective()))
-}
-
-/// The best step of a grid, with the KL and the objective above the optimum by iteration.
+/// The best step of a grid, with the KL to the optimum and the objective above it at the recorded iterations.
 struct Best {
     step: f64,
-    kl: Vec<f64>,
-    gap: Vec<f64>,
+    records: Vec<[f64; 2]>,
+}
+
+impl Best {
+    /// The objective above the optimum at the last record.
+    fn end(&self) -> f64 {
+        self.records[self.records.len() - 1][1]
+    }
 }
 
 fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, usize)) -> Result<()> {
-    let (best, value) = optimum(data)?;
+    let (best, value) = data.optimum(data.model(BernoulliLogit, 1.0)?, 0.5)?;
     let at = record_at(steps, 10);
     let (name, n, d) = (paper.setting(case.name, "tumours"), data.x.ncols(), data.x.nrows());
     paper.settings(format!(
@@ -108,13 +85,17 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
     ));
     let (mut lines, mut ends) = (Vec::new(), Vec::new());
     for (label, update, estimator) in CONTENDERS {
-        let start = Start { data, update, estimator };
         let grid = if update == QUpdate::Ngd { case.natural } else { case.euclidean };
         let mut found: Option<Best> = None;
         for &step in grid {
-            let tried = mean(&start, (step, count), (&at, &best, value))?;
-            let end = tried.gap[at.len() - 1];
-            if end.is_finite() && found.as_ref().is_none_or(|found| end < found.gap[at.len() - 1]) {
+            let records = means(count, |seed| {
+                let schedule = Schedule::Constant(step);
+                let options = InferenceOptions { seed, ..InferenceOptions::full_batch(update, schedule) };
+                let mut run = data.infer(data.model(BernoulliLogit, 1.0)?, estimator, options);
+                Ok(trace(&mut run, &at, |run| [run.q().kl_to(&best), run.objective() - value]))
+            })?;
+            let tried = Best { step, records };
+            if tried.end().is_finite() && found.as_ref().is_none_or(|found| tried.end() < found.end()) {
                 found = Some(tried);
             }
         }
@@ -122,42 +103,17 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
             ends.push((label, f64::NAN, f64::INFINITY, f64::INFINITY));
             continue;
         };
-        let points = at.iter().zip(&found.gap).map(|(t, gap)| (*t as f64, *gap));
-        lines.push(series(&format!("{label}, step {}", found.step), points));
-        let rows: Vec<Vec<f64>> =
-            (0..at.len()).map(|k| vec![at[k] as f64, found.kl[k], found.gap[k]]).collect();
+        let records = at.iter().zip(&found.records);
+        let rows: Vec<[f64; 3]> = records.map(|(t, [kl, gap])| [*t as f64, *kl, *gap]).collect();
+        lines.push(series(&format!("{label}, step {}", found.step), rows.iter().map(|row| (row[0], row[2]))));
         let file = format!("{name}_{}.csv", label.replace([' ', '(', ')'], ""));
-        paper.experiment.csv(&file, &["t", "kl", "gap"], &rows)?;
-        ends.push((label, found.step, found.gap[at.partition_point(|t| *t < 10)], found.gap[at.len() - 1]));
+        paper.csv(&file, &["t", "kl", "gap"], &rows)?;
+        ends.push((label, found.step, rows[at.partition_point(|t| *t < 10)][2], found.end()));
     }
-    let axes = ("iteration".to_owned(), "objective above the optimum, nats".to_owned());
-    let curves = Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() };
-    let file = format!("{name}.svg");
-    if case.name == "mushroom" {
-        paper.book_figure("logistic.svg", &curves)?
-    } else {
-        paper.experiment.figure(&file, &curves)?
-    }
+    let file = if case.name == "mushroom" { "logistic.svg" } else { &format!("{name}.svg") };
+    paper.figure(file, ("iteration", "objective above the optimum, nats"), Axes::LogLog, lines)?;
     claims(paper, name, (&ends, steps));
     Ok(())
-}
-
-/// Returns the step, with the mean over runs of the KL to the optimum and of the objective above the optimum.
-fn mean(
-    start: &Start<'_>,
-    (step, count): (f64, u64),
-    (at, best, value): (&[usize], &Normal, f64),
-) -> Result<Best> {
-    let (mut kl, mut gap) = (vec![0.0; at.len()], vec![0.0; at.len()]);
-    for seed in 0..count {
-        let mut run = start.run(step, seed)?;
-        let seen = trace(&mut run, at, |run, _| (run.q().kl_to(best), run.objective() - value));
-        for (k, (divergence, above)) in seen.into_iter().enumerate() {
-            kl[k] += divergence / count as f64;
-            gap[k] += above / count as f64;
-        }
-    }
-    Ok(Best { step, kl, gap })
 }
 
 fn claims(paper: &mut Paper, name: &str, (ends, steps): (&[(&str, f64, f64, f64)], usize)) {

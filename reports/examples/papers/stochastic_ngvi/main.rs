@@ -11,15 +11,31 @@ mod conjugate;
 mod logistic;
 mod rules;
 
-use paper::{Paper, common};
+use clap::Parser;
+use paper::{Paper, PaperArgs, data};
+
+/// The figures and claims of Wu & Gardner 2024, and all rules on sparse GPs.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    paper: PaperArgs,
+    /// Number of steps of linear regression [default: 1000000].
+    #[arg(long)]
+    steps: Option<usize>,
+    /// Number of runs of each rule [default: 2].
+    #[arg(long)]
+    runs: Option<u64>,
+    /// Number of epochs of the sparse GPs [default: 20].
+    #[arg(long)]
+    epochs: Option<usize>,
+}
 
 fn main() -> sparsegp::Result<()> {
-    let (mut paper, mut arguments) = Paper::new("stochastic_ngvi")?;
-    let (steps, runs, epochs) = (paper.setting(1_000_000, 3000), paper.setting(2, 4), paper.setting(20, 5));
-    let steps = common::option(&mut arguments, "--steps", steps)?;
-    let runs = common::option(&mut arguments, "--runs", runs)?;
-    let epochs = common::option(&mut arguments, "--epochs", epochs)?;
-    Paper::refuse_rest(&arguments)?;
+    let args = Args::parse();
+    let mut paper = Paper::new("stochastic_ngvi", &["kl.", "nlpd.", "logistic."], args.paper)?;
+    let steps = args.steps.unwrap_or(paper.setting(1_000_000, 3000));
+    let runs = args.runs.unwrap_or(paper.setting(2, 4));
+    let epochs = args.epochs.unwrap_or(paper.setting(20, 5));
     conjugate::constant(&mut paper);
     conjugate::run(&mut paper, steps, runs)?;
     logistic::run(&mut paper, runs)?;

@@ -1,16 +1,15 @@
 //! Every update rule on the same sparse GPs: which rule a practitioner should use.
 
-use crate::paper::{Paper, Verdict, common};
-use common::{Data, series};
+use crate::data::{self, Data, series};
+use crate::paper::{Axes, Paper, Verdict};
 use sparsegp::Result;
 use sparsegp::data::BatchPlan;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::{LatentModel, Posterior, Score};
-use sparsegp::objective::Objective;
+use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, StepOptions};
-use sparsegp::training::{Inference, InferenceOptions, TrainingData, fit_arrays};
-use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions};
-use sparsegp_reports::Curves;
+use sparsegp::training::InferenceOptions;
+use sparsegp::variational::{QUpdate, RuleOptions};
 
 const SETS: [(&str, TargetKind, LikelihoodKind, usize); 3] = [
     ("magic", TargetKind::Binary, LikelihoodKind::BernoulliProbit, 200),
@@ -32,8 +31,7 @@ pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
         let Some(data) = paper.read(name, "y", *kind)? else { continue };
         let (mut train, mut test) = data.split(0.1, 0)?;
         let scaling = train.standardise(*kind == TargetKind::Real);
-        scaling.scale_inputs(test.x.as_mut().transpose_mut());
-        scaling.scale_target(&mut test.y);
+        test.scale(&scaling);
         let options = FitOptions {
             likelihood: Some(*likelihood),
             inducing: Some(paper.setting(*inducing, 20)),
@@ -43,7 +41,7 @@ pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
             ..FitOptions::default()
         };
         let short = FitOptions { epochs: Some(5), ..options.clone() };
-        let start = fit_arrays(TrainingData::of(train.set()), &short, None, &mut |_| ())?.model;
+        let start = train.fit(&short, None)?.model;
         let start = start.factorised().map_err(|_| sparsegp::Error::fit("K_uu is singular"))?;
         let mut q_alone = Vec::new();
         let mut everything = Vec::new();
@@ -51,7 +49,7 @@ pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
             q_alone.push((update, trace(&start, (&train, &test), update, epochs)));
             let steps = StepOptions { q_update: update, ..options.steps.clone() };
             let options = FitOptions { steps, ..options.clone() };
-            let fitted = fit_arrays(TrainingData::of(train.set()), &options, None, &mut |_| ())?;
+            let fitted = train.fit(&options, None)?;
             let nll = fitted.posterior.score(test.set(), Score::LogLoss) - scaling.log_density_shift(0.0);
             everything.push((update, fitted.summary.objective, nll));
         }
@@ -70,35 +68,27 @@ fn trace(
     epochs: usize,
 ) -> Vec<[f64; 3]> {
     let steps = StepOptions { q_update: update, ..StepOptions::default() };
-    let options = InferenceOptions {
-        rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
-        step: FitOptions { steps, ..FitOptions::default() }.step_schedule(),
-        batches: BatchPlan::Epochs(BATCH),
-        samples: None,
-        average: Average::None,
-        seed: 0,
-    };
-    let q = Normal::standard(Family::Full, start.layer().dim());
-    let mut inference = Inference::new(start.clone(), q, Objective::elbo(1.0), train.set(), options);
+    let schedule = FitOptions { steps, ..FitOptions::default() }.step_schedule();
+    let rule = RuleOptions { relative: true, ..RuleOptions::of(update) };
+    let batches = BatchPlan::Epochs(BATCH);
+    let options = InferenceOptions { batches, ..InferenceOptions::full_batch(rule, schedule) };
+    let mut inference = train.infer(start.clone(), Estimator::Exact, options);
     let per_epoch = train.y.len().div_ceil(BATCH);
     let at: Vec<usize> = (0..=epochs).map(|epoch| epoch * per_epoch).collect();
-    common::trace(&mut inference, &at, |inference, _| {
+    data::trace(&mut inference, &at, |inference| {
         let nll = Posterior::new(start, inference.q()).score(test.set(), Score::LogLoss);
         [(inference.iterations() / per_epoch) as f64, inference.objective() / train.y.len() as f64, nll]
     })
 }
 
 fn write(paper: &Paper, name: &str, traces: &[(QUpdate, Vec<[f64; 3]>)]) -> Result<()> {
-    for (rule, points) in traces {
-        let rows: Vec<Vec<f64>> = points.iter().map(|point| point.to_vec()).collect();
-        paper.experiment.csv(&format!("{name}_{rule}.csv"), &["epochs", "objective", "test_nll"], &rows)?;
+    for (rule, rows) in traces {
+        paper.csv(&format!("{name}_{rule}.csv"), &["epochs", "objective", "test_nll"], rows)?;
     }
     let lines =
         traces.iter().map(|(rule, points)| series(&rule.to_string(), points.iter().map(|p| (p[0], p[1]))));
-    let axes = ("epochs".to_owned(), "objective per row".to_owned());
-    paper
-        .experiment
-        .figure(&format!("{name}_rules.svg"), &Curves { axes, series: lines.collect(), ..Curves::default() })
+    let names = ("epochs", "objective per row");
+    paper.figure(&format!("{name}_rules.svg"), names, Axes::Linear, lines.collect())
 }
 
 type Ends<'a> = (&'a [(QUpdate, Vec<[f64; 3]>)], &'a [(QUpdate, f64, f64)]);
