@@ -1,7 +1,7 @@
 //! Expectations of many rows with one evaluation of the likelihood at the nodes of all of them.
 
 use super::expectation::{SCAN_STEPS, SCANS, inside, range_around, step_of_product, tilted_weights};
-use super::{Local, Observation, OneFunction};
+use super::{Expectation, Local, Observation, OneFunction};
 use crate::quadrature::{Integrator, Interval, REACH, smallest, weighted_sums};
 use std::ops::Range;
 
@@ -125,20 +125,28 @@ impl Nodes {
 }
 
 impl Integrator {
-    /// `E log p(y|f)` of every row with its derivatives; adds the weighted `E ∂_ψ log p` to `own` unless that is empty.
-    pub(crate) fn expected_log_densities<L: OneFunction + ?Sized>(
+    /// `E log p(y|f)` or `log E p(y|f)` of every row with its derivatives; adds the weighted derivatives in ψ to `own` unless that is empty.
+    pub(crate) fn expectations<L: OneFunction + ?Sized>(
         &mut self,
+        of: Expectation,
         likelihood: &L,
-        of: LatentRows<'_>,
+        rows: LatentRows<'_>,
         own: &mut [f64],
         out: &mut [Local],
     ) {
-        let place = |integrator: &mut Integrator, i: usize| {
-            integrator.place(likelihood.resolution(of.rows[i]), of.mean[i], of.sd(i));
-        };
-        self.by_parts(likelihood, of, place, |nodes, rows| {
-            nodes.sum(likelihood, of.range(rows.clone()), own, &mut out[rows]);
-        });
+        if of == Expectation::ExpectedLog {
+            let place = |integrator: &mut Integrator, i: usize| {
+                integrator.place(likelihood.resolution(rows.rows[i]), rows.mean[i], rows.sd(i));
+            };
+            return self.by_parts(likelihood, rows, place, |nodes, some| {
+                nodes.sum(likelihood, rows.range(some.clone()), own, &mut out[some]);
+            });
+        }
+        // Grids in the search for the range have 64 nodes per row.
+        for start in (0..rows.rows.len()).step_by(NODES / 64) {
+            let end = (start + NODES / 64).min(rows.rows.len());
+            self.log_predictives(likelihood, rows.range(start..end), own, &mut out[start..end]);
+        }
     }
 
     /// Places the nodes of one row after the other, and evaluates the likelihood whenever there are
@@ -164,22 +172,8 @@ impl Integrator {
         }
     }
 
-    /// `log E p(y|f)` of every row with its derivatives; adds the weighted `∂_ψ log E p` to `own` unless that is empty.
-    pub(crate) fn log_predictives<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-        own: &mut [f64],
-        out: &mut [Local],
-    ) {
-        // Grids in the search for the range have 64 nodes per row.
-        for start in (0..of.rows.len()).step_by(NODES / 64) {
-            let end = (start + NODES / 64).min(of.rows.len());
-            self.log_predictives_of_some(likelihood, of.range(start..end), own, &mut out[start..end]);
-        }
-    }
-
-    fn log_predictives_of_some<L: OneFunction + ?Sized>(
+    /// `log E p(y|f)` of rows whose grids fit into one evaluation.
+    fn log_predictives<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         of: LatentRows<'_>,
@@ -249,8 +243,7 @@ impl Integrator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::LatentMarginal;
-    use crate::likelihood::{PoissonExp, StudentT};
+    use crate::likelihood::{LatentMarginal, PoissonExp, Row, StudentT};
 
     /// Compares on enough rows for several evaluations, with marginals from narrow to wide.
     fn compare(likelihood: &dyn OneFunction, targets: &[f64], nodes: Option<usize>) {
@@ -259,23 +252,15 @@ mod tests {
         let variance: Vec<f64> = (0..300).map(|i| 10f64.powi(i % 7 - 4)).collect();
         let weight: Vec<f64> = (0..300).map(|i| 1.0 + (i % 3) as f64).collect();
         let of = LatentRows { rows: &rows, mean: &mean, variance: &variance, weight: &weight };
-        for predictive in [false, true] {
+        for kind in [Expectation::ExpectedLog, Expectation::LogPredictive] {
             let mut integrator = Integrator::new(nodes);
             let (mut own, mut many) = (vec![0.0; likelihood.own_len()], vec![Local::default(); rows.len()]);
-            if predictive {
-                integrator.log_predictives(likelihood, of, &mut own, &mut many);
-            } else {
-                integrator.expected_log_densities(likelihood, of, &mut own, &mut many);
-            }
+            integrator.expectations(kind, likelihood, of, &mut own, &mut many);
             let mut expected = vec![0.0; own.len()];
             for (i, many) in many.iter().enumerate() {
-                let (at, marginal) = (rows[i], LatentMarginal::new(mean[i], variance[i]));
+                let row = Row::new(rows[i], LatentMarginal::new(mean[i], variance[i]));
                 let mut part = vec![0.0; own.len()];
-                let one = if predictive {
-                    integrator.log_predictive(likelihood, at, marginal, &mut part)
-                } else {
-                    integrator.expected_log_density(likelihood, at, marginal, &mut part)
-                };
+                let one = integrator.expectation(kind, likelihood, row, &mut part);
                 let apart = [many.value - one.value, many.mean - one.mean, many.variance - one.variance];
                 assert!(
                     apart.iter().all(|d| d.abs() < 1e-9 * (1.0 + one.variance.abs())),

@@ -15,7 +15,7 @@ pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
-use crate::likelihood::{LatentRows, Local, Observation, ObservationModel, OneFunction};
+use crate::likelihood::{Expectation, LatentRows, Local, Observation, ObservationModel, OneFunction};
 use crate::quadrature::Integrator;
 pub(crate) use gaussian::fitc;
 use gaussian::square;
@@ -304,19 +304,18 @@ impl Objective {
         let rows: Vec<Observation<'_>> = (0..targets.len()).map(|i| targets.at(i)).collect();
         let weight: Vec<f64> = (0..targets.len()).map(|i| -scale * targets.weight(i)).collect();
         let mut local = vec![Local::default(); rows.len()];
-        let of = LatentRows { rows: &rows, mean, variance, weight: &weight };
-        let predictive = self.has_own_curvature();
-        if predictive {
-            integrator.log_predictives(likelihood, of, out.own, &mut local);
-        } else {
-            integrator.expected_log_densities(likelihood, of, out.own, &mut local);
-        }
+        let block = LatentRows { rows: &rows, mean, variance, weight: &weight };
+        let of = match self.loss {
+            Loss::LogPredictive(_) => Expectation::LogPredictive,
+            _ => Expectation::ExpectedLog,
+        };
+        integrator.expectations(of, likelihood, block, out.own, &mut local);
         let mut sum = 0.0;
         for (i, (local, weight)) in local.into_iter().zip(weight).enumerate() {
             sum += weight * local.value;
             out.mean[i] = weight * local.mean;
             out.variance[i] = weight * local.variance;
-            out.curvature[i] = weight * row::curvature(predictive, local.mean, local.variance).min(0.0);
+            out.curvature[i] = weight * row::curvature(of, local.mean, local.variance).min(0.0);
         }
         sum
     }

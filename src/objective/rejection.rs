@@ -16,7 +16,7 @@
 //! compared k, up to the resolution of the grid of distances.
 
 use super::EstimatorCounts;
-use crate::likelihood::{LatentMarginal, Likelihood, Observation, OneFunction};
+use crate::likelihood::{Expectation, LatentMarginal, LatentRow, Likelihood, Observation, OneFunction, Row};
 use crate::quadrature::Integrator;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -40,8 +40,7 @@ const HIGH: f64 = std::f64::consts::LN_2;
 /// A rejection sampler of one datum.
 pub(super) struct ProductSampler<'a> {
     likelihood: &'a dyn OneFunction,
-    at: Observation<'a>,
-    latent: LatentMarginal,
+    row: LatentRow<'a>,
     /// The spread k of the proposal.
     spread: f64,
     /// `log K`.
@@ -50,9 +49,9 @@ pub(super) struct ProductSampler<'a> {
 
 impl<'a> ProductSampler<'a> {
     /// Creates the sampler with the proposal that is accepted most often.
-    pub fn new(likelihood: &'a dyn OneFunction, at: Observation<'a>, latent: LatentMarginal) -> Self {
-        let (spread, log_bound) = proposal(likelihood, at, latent);
-        ProductSampler { likelihood, at, latent, spread, log_bound }
+    pub fn new(likelihood: &'a dyn OneFunction, row: LatentRow<'a>) -> Self {
+        let (spread, log_bound) = proposal(likelihood, row);
+        ProductSampler { likelihood, row, spread, log_bound }
     }
 
     /// Fills `out` with `samples` draws; returns an estimate of `log E p(y|f)`.
@@ -65,7 +64,7 @@ impl<'a> ProductSampler<'a> {
         random: &mut ChaCha8Rng,
     ) -> f64 {
         out.clear();
-        let LatentMarginal { mean: mu, variance: v } = self.latent;
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = self.row;
         let wide = (v * self.spread).sqrt();
         let budget = MOST_PROPOSALS * samples;
         let (mut proposals, mut acceptance) = (0, 0.0);
@@ -74,7 +73,7 @@ impl<'a> ProductSampler<'a> {
             let z: f64 = StandardNormal.sample(random);
             let f = mu + wide * z;
             let log_ratio = 0.5 * (self.spread.ln() - z * z * (self.spread - 1.0))
-                + log_density(self.likelihood, self.at, f)
+                + log_density(self.likelihood, at, f)
                 - self.log_bound;
             acceptance += log_ratio.exp();
             if random.random::<f64>().ln() < log_ratio {
@@ -88,8 +87,8 @@ impl<'a> ProductSampler<'a> {
         }
         let missing = samples - out.len();
         counts.starved += missing as u64;
-        integrator.product_samples(self.likelihood, self.at, self.latent, missing, out, random);
-        self.likelihood.log_predictive(self.at, self.latent, &mut [], integrator).value
+        integrator.product_samples(self.likelihood, self.row, missing, out, random);
+        self.likelihood.expectation(Expectation::LogPredictive, self.row, &mut [], integrator).value
     }
 }
 
@@ -143,8 +142,8 @@ fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> f64 {
 }
 
 /// The k from 1 to 10 with the smallest bound K on `r_k`, and `log K`.
-fn proposal(likelihood: &dyn OneFunction, at: Observation, latent: LatentMarginal) -> (f64, f64) {
-    let LatentMarginal { mean: mu, variance: v } = latent;
+fn proposal(likelihood: &dyn OneFunction, row: LatentRow) -> (f64, f64) {
+    let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
     let peak = likelihood.peak(at);
     let highest = log_density(likelihood, at, peak);
     let centre = log_density(likelihood, at, mu);
@@ -183,15 +182,16 @@ mod tests {
 
     /// `log r_k(f) − log K`.
     fn log_ratio(sampler: &ProductSampler<'_>, f: f64) -> f64 {
-        let LatentMarginal { mean: mu, variance: v } = sampler.latent;
+        let LatentMarginal { mean: mu, variance: v } = sampler.row.marginal;
         let away = 0.5 * (f - mu).powi(2) * (1.0 - 1.0 / sampler.spread) / v;
-        0.5 * sampler.spread.ln() - away + log_density(sampler.likelihood, sampler.at, f) - sampler.log_bound
+        0.5 * sampler.spread.ln() - away + log_density(sampler.likelihood, sampler.row.at, f)
+            - sampler.log_bound
     }
 
     /// Returns the log of the share of accepted proposals, `E p(y|f)/K`.
     fn log_acceptance(sampler: &ProductSampler<'_>) -> f64 {
-        let mut integrator = Integrator::new(None);
-        let local = sampler.likelihood.log_predictive(sampler.at, sampler.latent, &mut [], &mut integrator);
+        let (of, likelihood) = (Expectation::LogPredictive, sampler.likelihood);
+        let local = likelihood.expectation(of, sampler.row, &mut [], &mut Integrator::default());
         local.value - sampler.log_bound
     }
 
@@ -211,7 +211,8 @@ mod tests {
                 let highest = log_density(likelihood, at, likelihood.peak(at));
                 for mu in [-3.0, 0.0, 1.5] {
                     for v in [0.01, 1.0, 9.0] {
-                        let sampler = ProductSampler::new(likelihood, at, LatentMarginal::new(mu, v));
+                        let row = Row::new(at, LatentMarginal::new(mu, v));
+                        let sampler = ProductSampler::new(likelihood, row);
                         assert!(sampler.log_bound <= highest + 1e-12, "{kind} {at} at {mu}, {v}");
                         for i in -4000..=4000 {
                             let f = mu + 0.01 * f64::from(i);
@@ -230,8 +231,9 @@ mod tests {
     fn proposals_are_accepted_at_least_as_often_as_the_paper_s() {
         let poisson = crate::likelihood::PoissonExp;
         let latent = LatentMarginal::new(0.0, 1.0);
-        let accepted =
-            |y: f64| log_acceptance(&ProductSampler::new(&poisson, Observation::of(y), latent)).exp();
+        let accepted = |y: f64| {
+            log_acceptance(&ProductSampler::new(&poisson, Row::new(Observation::of(y), latent))).exp()
+        };
         let (far, near) = (accepted(10.0), accepted(1.0));
         assert!(far > 0.0308, "{far}");
         assert!(near > 0.5, "{near}");

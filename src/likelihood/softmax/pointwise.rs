@@ -96,7 +96,7 @@ impl Pass for Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{LatentMarginal, Observation, OneFunction, PoissonExp};
+    use crate::likelihood::{Expectation, LatentMarginal, Observation, OneFunction, PoissonExp, Row};
     use crate::quadrature::Integrator;
 
     #[test]
@@ -111,8 +111,9 @@ mod tests {
         for v in [1e-5, 0.01, 0.3, 1.0, 7.0, 60.0, 399.0, 3e3] {
             for a in [-300.0, -60.0, -20.0, -5.0, -1.0, 0.0, 0.7, 3.0, 6.0, 20.0, 90.0, 400.0] {
                 let [log, first, second] = curve(a, v);
-                let latent = LatentMarginal::new(a, v);
-                let local = PoissonExp.log_predictive(Observation::of(0.0), latent, &mut [], &mut integrator);
+                let row = Row::new(Observation::of(0.0), LatentMarginal::new(a, v));
+                let of = Expectation::LogPredictive;
+                let local = PoissonExp.expectation(of, row, &mut [], &mut integrator);
                 let close = |got: f64, want: f64, scale: f64| {
                     assert!(
                         (got - want).abs() <= 1e-9 * scale + 1e-12 || (got == want),
