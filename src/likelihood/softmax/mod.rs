@@ -13,7 +13,6 @@
 
 mod curve;
 mod integrals;
-mod pointwise;
 mod wide;
 
 use super::{Expectation, LatentMarginal, Likelihood, Marginal, Observation, Row, Slopes, TargetKind};
