@@ -1,7 +1,7 @@
 //! The loss of one row and its derivatives, exact or from samples of f for the row.
 
 use super::latent_samples::Averaging;
-use super::rejection::{ProductSampler, reject};
+use super::rejection::ProductSampler;
 use super::{Estimator, EstimatorCounts, Loss, Objective, PiecewiseBound};
 use crate::likelihood::{Expectation, LatentMarginal, Likelihood, Local, Marginal, Observation, Row, Slopes};
 use crate::quadrature::Integrator;
@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// The buffers of one row with C functions: C numbers of each kind, C for each sample of f.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RowScratch {
     pub integrator: Integrator,
     piecewise: Option<PiecewiseBound>,
@@ -45,22 +45,8 @@ impl RowScratch {
             Estimator::Piecewise { pieces } => PiecewiseBound::new(pieces).ok(),
             _ => None,
         };
-        let [mean, variance, by_mean, by_variance, by_mean_twice, own, samples, value, slope, curved] =
-            Default::default();
-        RowScratch {
-            integrator: Integrator::new(objective.nodes).coarsely(objective.coarse),
-            piecewise,
-            mean,
-            variance,
-            by_mean,
-            by_variance,
-            by_mean_twice,
-            own,
-            samples,
-            value,
-            slope,
-            curved,
-        }
+        let integrator = Integrator::new(objective.nodes).coarsely(objective.coarse);
+        RowScratch { integrator, piecewise, ..RowScratch::default() }
     }
 
     /// Makes room for the functions and own parameter values of a likelihood.
@@ -185,20 +171,11 @@ impl RowScratch {
         counts: &mut EstimatorCounts,
         random: &mut ChaCha8Rng,
     ) -> f64 {
-        let RowScratch { samples: f, integrator, mean, variance, .. } = self;
-        let (mut value, missing) = match (likelihood.one(), likelihood.highest(at)) {
-            (Some(one), _) => {
-                let row = Row::new(at, LatentMarginal::new(mean[0], variance[0]));
-                let sampler = ProductSampler::new(one, row);
-                (sampler.draw(samples, f, counts, integrator, random), 0)
-            }
-            (None, Some(highest)) => {
-                let propose =
-                    |random: &mut ChaCha8Rng, out: &mut Vec<f64>| out.extend(draw(mean, variance, random));
-                reject(likelihood, at, highest, samples, propose, f, counts, random)
-            }
-            (None, None) => return self.exact(Expectation::LogPredictive, likelihood, at),
+        let RowScratch { samples: f, integrator, mean, variance, slope, .. } = self;
+        let Some(sampler) = ProductSampler::new(likelihood, Row::new(at, Marginal { mean, variance })) else {
+            return self.exact(Expectation::LogPredictive, likelihood, at);
         };
+        let (mut value, missing) = sampler.draw(samples, f, slope, integrator, counts, random);
         if missing > 0 {
             value = self.exact(Expectation::LogPredictive, likelihood, at);
         }
