@@ -27,9 +27,10 @@ impl<'a> RowNodes<'a> {
     }
 }
 
-/// The rows of a block with the marginals of their latent values.
+/// The rows of a block with their likelihood and the marginals of their latent values.
 #[derive(Clone, Copy)]
 pub(crate) struct LatentRows<'a> {
+    pub(crate) likelihood: &'a dyn OneFunction,
     pub(crate) rows: &'a [Observation<'a>],
     pub(crate) mean: &'a [f64],
     pub(crate) variance: &'a [f64],
@@ -40,6 +41,7 @@ pub(crate) struct LatentRows<'a> {
 impl LatentRows<'_> {
     fn range(&self, rows: Range<usize>) -> LatentRows<'_> {
         LatentRows {
+            likelihood: self.likelihood,
             rows: &self.rows[rows.clone()],
             mean: &self.mean[rows.clone()],
             variance: &self.variance[rows.clone()],
@@ -79,7 +81,7 @@ impl Nodes {
         self.ends.push(self.f.len());
     }
 
-    fn evaluate<L: OneFunction + ?Sized>(&mut self, likelihood: &L, rows: &[Observation<'_>]) {
+    fn evaluate(&mut self, likelihood: &dyn OneFunction, rows: &[Observation<'_>]) {
         self.value.resize(self.f.len(), 0.0);
         self.first.resize(self.f.len(), 0.0);
         let nodes = RowNodes { rows, ends: &self.ends, f: &self.f };
@@ -99,13 +101,7 @@ impl Nodes {
 
     /// The weighted sums of every row, with derivatives through `f = μ + √v z`; adds the gradient in the own parameters to `own`
     /// unless that is empty.
-    fn sum<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-        own: &mut [f64],
-        out: &mut [Local],
-    ) {
+    fn sum(&mut self, of: LatentRows<'_>, own: &mut [f64], out: &mut [Local]) {
         for (i, out) in out.iter_mut().enumerate() {
             let at = self.range(i);
             let [value, mean, slope] = weighted_sums(
@@ -119,41 +115,40 @@ impl Nodes {
         }
         if !own.is_empty() {
             let nodes = RowNodes { rows: of.rows, ends: &self.ends, f: &self.f };
-            likelihood.own_gradients(nodes, &self.weight, own);
+            of.likelihood.own_gradients(nodes, &self.weight, own);
         }
     }
 }
 
 impl Integrator {
     /// `E log p(y|f)` or `log E p(y|f)` of every row with its derivatives; adds the weighted derivatives in ψ to `own` unless that is empty.
-    pub(crate) fn expectations<L: OneFunction + ?Sized>(
+    pub(crate) fn expectations(
         &mut self,
         of: Expectation,
-        likelihood: &L,
-        rows: LatentRows<'_>,
+        block: LatentRows<'_>,
         own: &mut [f64],
         out: &mut [Local],
     ) {
+        let LatentRows { likelihood, rows, mean, .. } = block;
         if of == Expectation::ExpectedLog {
             let place = |integrator: &mut Integrator, i: usize| {
-                integrator.place(likelihood.resolution(rows.rows[i]), rows.mean[i], rows.sd(i));
+                integrator.place(likelihood.resolution(rows[i]), mean[i], block.sd(i));
             };
-            return self.by_parts(likelihood, rows, place, |nodes, some| {
-                nodes.sum(likelihood, rows.range(some.clone()), own, &mut out[some]);
+            return self.by_parts(block, place, |nodes, some| {
+                nodes.sum(block.range(some.clone()), own, &mut out[some]);
             });
         }
         // Grids in the search for the range have 64 nodes per row.
-        for start in (0..rows.rows.len()).step_by(NODES / 64) {
-            let end = (start + NODES / 64).min(rows.rows.len());
-            self.log_predictives(likelihood, rows.range(start..end), own, &mut out[start..end]);
+        for start in (0..rows.len()).step_by(NODES / 64) {
+            let end = (start + NODES / 64).min(rows.len());
+            self.log_predictives(block.range(start..end), own, &mut out[start..end]);
         }
     }
 
     /// Places the nodes of one row after the other, and evaluates the likelihood whenever there are
     /// enough; `finish` then receives the nodes of these rows.
-    fn by_parts<L: OneFunction + ?Sized>(
+    fn by_parts(
         &mut self,
-        likelihood: &L,
         of: LatentRows<'_>,
         place: impl Fn(&mut Integrator, usize),
         mut finish: impl FnMut(&mut Nodes, Range<usize>),
@@ -164,7 +159,7 @@ impl Integrator {
             place(self, i);
             nodes.push(self);
             if nodes.f.len() >= NODES || i + 1 == of.rows.len() {
-                nodes.evaluate(likelihood, &of.rows[start..=i]);
+                nodes.evaluate(of.likelihood, &of.rows[start..=i]);
                 finish(&mut nodes, start..i + 1);
                 nodes.clear();
                 start = i + 1;
@@ -173,25 +168,19 @@ impl Integrator {
     }
 
     /// `log E p(y|f)` of rows whose grids fit into one evaluation.
-    fn log_predictives<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-        own: &mut [f64],
-        out: &mut [Local],
-    ) {
+    fn log_predictives(&mut self, of: LatentRows<'_>, own: &mut [f64], out: &mut [Local]) {
         let ranges = match &self.fixed {
             Some(rule) => vec![(-REACH, REACH, rule.step); of.rows.len()],
-            None => self.scanned_ranges(likelihood, of),
+            None => self.scanned_ranges(of),
         };
         let place = |integrator: &mut Integrator, i: usize| {
             let (low, high, step) = ranges[i];
             integrator.place_evenly(Interval { low, high }, step, of.mean[i], of.sd(i));
         };
-        self.by_parts(likelihood, of, place, |nodes, rows| {
+        self.by_parts(of, place, |nodes, rows| {
             let integrals: Vec<f64> = (0..rows.len()).map(|k| nodes.tilt(k)).collect();
             let out = &mut out[rows.clone()];
-            nodes.sum(likelihood, of.range(rows), own, out);
+            nodes.sum(of.range(rows), own, out);
             for (out, value) in out.iter_mut().zip(integrals) {
                 let undefined = Local { value, mean: f64::NAN, variance: f64::NAN };
                 *out = if value.is_finite() { Local { value, ..*out } } else { undefined };
@@ -200,13 +189,9 @@ impl Integrator {
     }
 
     /// The ranges that hold `p(y|f) N(f; μ, v)` of every row, each with a step that resolves it there.
-    fn scanned_ranges<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-    ) -> Vec<(f64, f64, f64)> {
+    fn scanned_ranges(&mut self, of: LatentRows<'_>) -> Vec<(f64, f64, f64)> {
         let mut peaks = vec![0.0; of.rows.len()];
-        likelihood.peaks(of.rows, &mut peaks);
+        of.likelihood.peaks(of.rows, &mut peaks);
         let mut ranges: Vec<Interval> =
             peaks.iter().enumerate().map(|(i, peak)| range_around((peak - of.mean[i]) / of.sd(i))).collect();
         let mut open: Vec<usize> = (0..of.rows.len()).collect();
@@ -221,7 +206,7 @@ impl Integrator {
                 nodes.push(self);
                 rows.push(of.rows[i]);
             }
-            nodes.evaluate(likelihood, &rows);
+            nodes.evaluate(of.likelihood, &rows);
             let mut place = 0;
             open.retain(|&i| {
                 let at = nodes.range(place);
@@ -234,9 +219,11 @@ impl Integrator {
                 break;
             }
         }
-        let step =
-            |i: usize, range| step_of_product(range, of.sd(i) / likelihood.resolution(of.rows[i]).step);
-        ranges.iter().enumerate().map(|(i, &range)| (range.low, range.high, step(i, range))).collect()
+        let with_step = |(i, range): (usize, Interval)| {
+            let ratio = of.sd(i) / of.likelihood.resolution(of.rows[i]).step;
+            (range.low, range.high, step_of_product(range, ratio))
+        };
+        ranges.into_iter().enumerate().map(with_step).collect()
     }
 }
 
@@ -251,11 +238,11 @@ mod tests {
         let mean: Vec<f64> = (0..300).map(|i| (0.37 * i as f64).sin()).collect();
         let variance: Vec<f64> = (0..300).map(|i| 10f64.powi(i % 7 - 4)).collect();
         let weight: Vec<f64> = (0..300).map(|i| 1.0 + (i % 3) as f64).collect();
-        let of = LatentRows { rows: &rows, mean: &mean, variance: &variance, weight: &weight };
+        let of = LatentRows { likelihood, rows: &rows, mean: &mean, variance: &variance, weight: &weight };
         for kind in [Expectation::ExpectedLog, Expectation::LogPredictive] {
             let mut integrator = Integrator::new(nodes);
             let (mut own, mut many) = (vec![0.0; likelihood.own_len()], vec![Local::default(); rows.len()]);
-            integrator.expectations(kind, likelihood, of, &mut own, &mut many);
+            integrator.expectations(kind, of, &mut own, &mut many);
             let mut expected = vec![0.0; own.len()];
             for (i, many) in many.iter().enumerate() {
                 let row = Row::new(rows[i], LatentMarginal::new(mean[i], variance[i]));
