@@ -24,20 +24,9 @@ impl Mixed {
     /// Creates an output with one weight per process and an offset; both are trained unless they
     /// are fixed.
     pub fn new(likelihood: Box<dyn OneFunction>, weights: Vec<f64>, offset: f64) -> Mixed {
-        let parameter = |name: &str, values| Parameter {
-            name: name.to_owned(),
-            values,
-            transform: Transform::Identity,
-            prior: None,
-            fixed: false,
-            given: false,
-            slots: Vec::new(),
-        };
-        Mixed {
-            likelihood,
-            weights: parameter("weights", weights),
-            offset: parameter("offset", vec![offset]),
-        }
+        let parameter = |name: &str, values| Parameter::new(name, values, Transform::Identity);
+        let (weights, offset) = (parameter("weights", weights), parameter("offset", vec![offset]));
+        Mixed { likelihood, weights, offset }
     }
 
     /// Creates the output that equals one of `processes` processes, with fixed weights and offset.

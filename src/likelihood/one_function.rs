@@ -235,9 +235,7 @@ impl Clone for Box<dyn OneFunction> {
 impl dyn OneFunction + '_ {
     /// The number of own parameter values.
     pub fn own_len(&self) -> usize {
-        let mut own = 0;
-        self.for_each_parameter(&mut |p| own += p.values.len());
-        own
+        self.as_likelihood().own_len()
     }
 }
 
