@@ -3,7 +3,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::Mat;
-use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation};
+use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation, Row};
 use sparsegp::model::Posterior;
 use sparsegp::quadrature::Integrator;
 use sparsegp::variational::Normal;
@@ -40,12 +40,8 @@ fn quantiles(c: &mut Criterion) {
             b.iter(|| {
                 for i in 0..ROWS {
                     let latent = LatentMarginal::new(0.02 * i as f64, 0.3);
-                    black_box(likelihood.predictive_quantile(
-                        0.9,
-                        Observation::of(1.0),
-                        latent,
-                        &mut integrator,
-                    ));
+                    let row = Row::new(Observation::of(1.0), latent);
+                    black_box(likelihood.predictive_quantile(0.9, row, &mut integrator));
                 }
             });
         });

@@ -15,7 +15,6 @@ use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch};
 use std::any::Any;
 use std::f64::consts::PI;
-use std::fmt;
 use std::sync::LazyLock;
 
 /// The normal distribution `N(f; μ, v)` of one latent function at one datum, under q.
@@ -105,8 +104,8 @@ pub(crate) struct Interval {
     pub high: f64,
 }
 
-/// The rule and the buffers of expectations, one per thread of work.
-#[derive(Clone, Debug)]
+/// The rule and the buffers of expectations, one per thread of work. By default it chooses the number of nodes itself.
+#[derive(Clone, Debug, Default)]
 pub struct Integrator {
     /// The requested rule.
     pub(crate) fixed: Option<Rule>,
@@ -128,7 +127,7 @@ pub struct Integrator {
 }
 
 /// The buffers of a likelihood that integrates in its own way. A copy is empty.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Kept(Option<Box<dyn Any + Send + Sync>>);
 
 impl Clone for Kept {
@@ -137,35 +136,12 @@ impl Clone for Kept {
     }
 }
 
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Kept")
-    }
-}
-
-impl Default for Integrator {
-    fn default() -> Self {
-        Integrator::new(None)
-    }
-}
-
 impl Integrator {
     /// Creates an integrator that chooses the number of nodes itself or, if `nodes` is given, uses
     /// this number (at least 3) over ±8 standard deviations of f for every likelihood.
     pub fn new(nodes: Option<usize>) -> Self {
         let fixed = nodes.map(|nodes| Rule::new(2.0 * REACH / (nodes.max(3) - 1) as f64, 1));
-        Integrator {
-            fixed,
-            z: Vec::new(),
-            f: Vec::new(),
-            weight: Vec::new(),
-            value: Vec::new(),
-            first: Vec::new(),
-            lent: Default::default(),
-            nested: nested::Nodes::default(),
-            kept: Kept::default(),
-            coarse: false,
-        }
+        Integrator { fixed, ..Integrator::default() }
     }
 
     /// Lets expected log densities of classes have errors up to 1e-6, which makes them cheaper.

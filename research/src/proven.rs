@@ -16,7 +16,7 @@ use crate::{Curvature, DistanceBound, NoiseConstants};
 use faer::{Accum, Mat};
 use sparsegp::collapsed::Dataset;
 use sparsegp::latent::{Layer, whiten};
-use sparsegp::likelihood::{LatentMarginal, OneFunction};
+use sparsegp::likelihood::{Expectation, LatentMarginal, OneFunction, Row};
 use sparsegp::linalg::{self, Operand, Part, product, symmetric_eigen};
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::{InferenceOptions, VariationalModel};
@@ -105,9 +105,9 @@ impl Sums {
             let weight = rows.targets.weight(i);
             let left = layer.kappa() * a.squared_norm_l2();
             let latent = LatentMarginal::new(offset[i], (base[i] - left).max(0.0));
-            let at = rows.targets.at(i);
-            let slope =
-                likelihood.expected_log_density(at, latent, &mut own_of(likelihood), &mut integrator).mean;
+            let row = Row::new(rows.targets.at(i), latent);
+            let (of, own) = (Expectation::ExpectedLog, &mut own_of(likelihood));
+            let slope = likelihood.expectation(of, row, own, &mut integrator).mean;
             gradient.iter_mut().zip(a.iter()).for_each(|(sum, a)| *sum -= weight * slope * a);
             scaled.iter_mut().for_each(|a| *a *= weight);
         }

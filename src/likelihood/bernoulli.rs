@@ -1,15 +1,16 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
+use super::sums::{Terms, fill};
 use super::{
-    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
-    own_parameters,
+    DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
+    Row, TargetKind, named, own_parameters,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use sparsegp_kernels::vector_math::{exp, ln_1p};
 use std::f64::consts::PI;
 
 /// +1 for class 1, −1 for class 0.
@@ -62,14 +63,9 @@ macro_rules! bernoulli {
             draw($probability(f), random)
         }
 
-        fn predictive_moments(
-            &self,
-            _: Observation,
-            latent: LatentMarginal,
-            integrator: &mut Integrator,
-        ) -> (f64, f64) {
+        fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
             // Rounding in quadrature may give a number slightly above 1.
-            let p = f64::clamp($predictive(latent, integrator), 0.0, 1.0);
+            let p = f64::clamp($predictive(row.marginal, integrator), 0.0, 1.0);
             (p, p * (1.0 - p))
         }
 
@@ -123,14 +119,17 @@ impl OneFunction for BernoulliProbit {
         Resolution { strip: 2.8, step: 0.7, concave: true, pole: None }
     }
 
-    fn log_predictive(
+    fn expectation(
         &self,
-        at: Observation,
-        latent: LatentMarginal,
-        _: &mut [f64],
-        _: &mut Integrator,
+        of: Expectation,
+        row: LatentRow,
+        own: &mut [f64],
+        integrator: &mut Integrator,
     ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+        if of == Expectation::ExpectedLog {
+            return integrator.expectation(of, self, row, own);
+        }
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let spread = (1.0 + v).sqrt();
         let s = sign(at);
         let (value, hazard) = normal::log_cdf_at(s * mu / spread);
@@ -157,13 +156,14 @@ impl OneFunction for BernoulliLogit {
         LikelihoodKind::BernoulliLogit,
         logistic,
         |latent: LatentMarginal, integrator: &mut Integrator| {
-            BernoulliLogit.log_predictive(Observation::of(1.0), latent, &mut [], integrator).value.exp()
+            let row = Row::new(Observation::of(1.0), latent);
+            integrator.expectation(Expectation::LogPredictive, &BernoulliLogit, row, &mut []).value.exp()
         },
         |p: f64| (p / (1.0 - p)).ln()
     );
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        dispatch(LogLogistic { sign: sign(at), f, value, first });
+        fill(LogLogistic { sign: sign(at) }, f, value, first);
     }
 
     /// Returns π²/3: the class is the sign of a logistic variable around f.
@@ -190,25 +190,18 @@ impl OneFunction for BernoulliLogit {
     }
 }
 
-struct LogLogistic<'a> {
+#[derive(Clone, Copy)]
+struct LogLogistic {
     sign: f64,
-    f: &'a [f64],
-    value: &'a mut [f64],
-    first: &'a mut [f64],
 }
 
-impl Pass for LogLogistic<'_> {
-    type Output = ();
-
+impl Terms<2> for LogLogistic {
     #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        let sign = self.sign;
-        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let x = sign * f;
-            let e = exp::<S>(-x.abs());
-            let share = 1.0 / (1.0 + e);
-            *value = if x < 0.0 { x } else { 0.0 } - ln_1p::<S>(e);
-            *first = sign * if x < 0.0 { share } else { e * share };
-        }
+    fn at<S: Simd>(&self, f: f64) -> [f64; 2] {
+        let x = self.sign * f;
+        let e = exp::<S>(-x.abs());
+        let share = 1.0 / (1.0 + e);
+        let value = if x < 0.0 { x } else { 0.0 } - ln_1p::<S>(e);
+        [value, self.sign * if x < 0.0 { share } else { e * share }]
     }
 }

@@ -2,9 +2,10 @@
 
 use super::bernoulli::logistic;
 use super::poisson::strip_of_width;
-use super::sums::{Terms, weighted_sums};
+use super::sums::{Terms, fill, weighted_sums};
 use super::{
-    LatentMarginal, LikelihoodKind, Observation, OneFunction, TargetKind, named, own_parameters, start,
+    LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, TargetKind, named,
+    own_parameters, start,
 };
 use crate::functions::gamma::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use crate::functions::normal::{self, log_cdf_and_hazard};
@@ -13,7 +14,7 @@ use pulp::{Scalar, Simd};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use sparsegp_kernels::Parameter;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use sparsegp_kernels::vector_math::{exp, ln_1p};
 use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
 use std::fmt::Debug;
@@ -138,6 +139,12 @@ impl<L: Link> Beta<L> {
         (self.scale() * log.exp(), self.scale() * log_rest.exp())
     }
 
+    fn terms(&self, at: Observation) -> BetaTerms<L> {
+        let (s, logs) = (self.scale(), (at.y.ln(), (-at.y).ln_1p()));
+        let constant = ln_gamma(s) + 2.0 * s.ln() - logs.0 - logs.1;
+        BetaTerms { s, logs, constant, link: PhantomData }
+    }
+
     fn first_and_curvature(&self, at: Observation, f: f64) -> (f64, f64) {
         let s = self.scale();
         let [log, log_rest, hazard, hazard_rest] = L::terms::<Scalar>(f);
@@ -162,10 +169,7 @@ impl<L: Link> OneFunction for Beta<L> {
     /// `log Γ(a) = log Γ(1 + a) − log a`: the only term that is singular in the tails is the
     /// logarithm of the link.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        let s = self.scale();
-        let logs = (at.y.ln(), (-at.y).ln_1p());
-        let constant = ln_gamma(s) + 2.0 * s.ln() - logs.0 - logs.1;
-        dispatch(LogBeta::<L> { s, logs, constant, f, value, first, link: PhantomData });
+        fill(self.terms(at), f, value, first);
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
@@ -174,8 +178,7 @@ impl<L: Link> OneFunction for Beta<L> {
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let s = self.scale();
-        let terms = ScaleTerms::<L> { s, logs: (at.y.ln(), (-at.y).ln_1p()), link: PhantomData };
-        let [sum, ..] = weighted_sums(&terms, f, weights);
+        let [sum, ..] = weighted_sums(self.terms(at), f, weights);
         // m ψ(s m) = m ψ(1 + s m) − 1/s, for both shapes.
         own[0] += weights.iter().sum::<f64>() * (digamma(s) + 2.0 / s) + sum;
     }
@@ -236,12 +239,8 @@ impl<L: Link> OneFunction for Beta<L> {
     }
 
     /// `Var y = E m (1 − m)/(s + 1) + Var m`.
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
+    fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
+        let Row { at, marginal: latent } = row;
         let LatentMarginal { mean: mu, variance: v } = latent;
         let s = self.scale();
         let strip = L::strip(1.0);
@@ -271,46 +270,34 @@ impl<L: Link> OneFunction for Beta<L> {
     }
 }
 
-/// `m (log y − ψ(1 + s m)) + (1 − m) (log(1 − y) − ψ(1 + s (1 − m)))`.
-struct ScaleTerms<L> {
+/// The log density of a target, and its derivative in s without the terms that f does not change.
+#[derive(Clone, Copy)]
+struct BetaTerms<L> {
     s: f64,
     logs: (f64, f64),
+    constant: f64,
     link: PhantomData<L>,
 }
 
-impl<L: Link> Terms for ScaleTerms<L> {
+impl<L: Link> Terms<2> for BetaTerms<L> {
+    #[inline(always)]
+    fn at<S: Simd>(&self, f: f64) -> [f64; 2] {
+        let (s, (log_y, log_rest_y)) = (self.s, self.logs);
+        let [log, log_rest, hazard, hazard_rest] = L::terms::<S>(f);
+        let (a, b) = (s * exp::<S>(log), s * exp::<S>(log_rest));
+        let (gamma_a, psi_a) = ln_gamma_1p::<S>(a);
+        let (gamma_b, psi_b) = ln_gamma_1p::<S>(b);
+        let value = self.constant + a * log_y + b * log_rest_y - gamma_a - gamma_b + log + log_rest;
+        [value, a * hazard * (log_y - log_rest_y - psi_a + psi_b) + hazard - hazard_rest]
+    }
+}
+
+impl<L: Link> Terms<3> for BetaTerms<L> {
     #[inline(always)]
     fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
         let [log, log_rest, ..] = L::terms::<S>(f);
         let (m, rest) = (exp::<S>(log), exp::<S>(log_rest));
         let psi = (ln_gamma_1p::<S>(self.s * m).1, ln_gamma_1p::<S>(self.s * rest).1);
         [m * (self.logs.0 - psi.0) + rest * (self.logs.1 - psi.1), 0.0, 0.0]
-    }
-}
-
-struct LogBeta<'a, L> {
-    s: f64,
-    logs: (f64, f64),
-    constant: f64,
-    f: &'a [f64],
-    value: &'a mut [f64],
-    first: &'a mut [f64],
-    link: PhantomData<L>,
-}
-
-impl<L: Link> Pass for LogBeta<'_, L> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        let (s, (log_y, log_rest_y)) = (self.s, self.logs);
-        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let [log, log_rest, hazard, hazard_rest] = L::terms::<S>(*f);
-            let (a, b) = (s * exp::<S>(log), s * exp::<S>(log_rest));
-            let (gamma_a, psi_a) = ln_gamma_1p::<S>(a);
-            let (gamma_b, psi_b) = ln_gamma_1p::<S>(b);
-            *value = self.constant + a * log_y + b * log_rest_y - gamma_a - gamma_b + log + log_rest;
-            *first = a * hazard * (log_y - log_rest_y - psi_a + psi_b) + hazard - hazard_rest;
-        }
     }
 }

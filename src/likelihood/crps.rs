@@ -9,8 +9,8 @@
 //! at most `(E Y)²/t` and halves with every doubling.
 
 use super::quantile::{self, Effort};
-use crate::likelihood::TargetKind;
-use crate::quadrature::Interval;
+use crate::likelihood::{Likelihood, Row, TargetKind};
+use crate::quadrature::{Integrator, Interval};
 
 /// The positive nodes of the Gauss–Kronrod rule with 15 nodes, their weights, and the weights in the Gauss rule with 7 nodes (0 if it
 /// lacks the node).
@@ -108,13 +108,22 @@ pub(crate) fn continuous(kind: TargetKind, y: f64, cdf: &mut dyn FnMut(f64) -> f
     score.total
 }
 
-/// Returns the score of an observation for a distribution function on this kind of target; NaN for classes.
-pub(super) fn score(kind: TargetKind, y: f64, count: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
-    match kind {
-        TargetKind::Binary | TargetKind::Class => f64::NAN,
-        TargetKind::Ordinal => levels(y, count, cdf),
-        TargetKind::Count => counts(y, &mut |y| between(y, cdf)),
-        kind => continuous(kind, y, cdf),
+/// Returns the score of a row by its predictive distribution function; NaN for several classes, and for numbers that are not finite.
+pub(super) fn of<L: Likelihood + ?Sized>(likelihood: &L, row: Row, integrator: &mut Integrator) -> f64 {
+    if !row.is_finite() {
+        return f64::NAN;
+    }
+    let (kind, y) = (likelihood.target_kind(), row.at.y);
+    let mut cdf = |y| likelihood.predictive_cdf(row.with(y), integrator);
+    match (kind, likelihood.one()) {
+        (TargetKind::Class, _) | (TargetKind::Binary, None) => f64::NAN,
+        (TargetKind::Binary, Some(_)) => (likelihood.predictive_moments(row, integrator).0 - y).powi(2),
+        (TargetKind::Ordinal, _) => levels(y, likelihood.levels(), &mut cdf),
+        (TargetKind::Count, None) => counts(y, &mut |y| between(y, &mut cdf)),
+        (TargetKind::Count, Some(one)) => {
+            counts(y, &mut |k| one.smooth_count_cdf(row.of(0).with(k), integrator))
+        }
+        (kind, _) => continuous(kind, y, &mut cdf),
     }
 }
 

@@ -3,7 +3,10 @@
 //! Given f_2, the family with one function provides everything, so an expectation over both functions is an expectation over f_2 of its
 //! results. A family here adds its density with derivatives in both functions, and closed forms.
 
-use super::{LatentMarginal, Likelihood, Local, Marginal, Observation, OneFunction, Slopes, TargetKind};
+use super::{
+    Expectation, LatentMarginal, LatentRow, Likelihood, Local, Marginal, Observation, OneFunction, Row,
+    Slopes, TargetKind,
+};
 use crate::quadrature::{Average, Integrator, Point};
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
@@ -50,34 +53,24 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     fn density(at: Observation, f: [f64; 2], own: f64) -> Density;
 
     /// Returns `E log p` as `(value, ∂/∂μ_c, ∂/∂v_c)`, if it needs less work than an expectation of expectations.
-    fn expected(
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> Option<(f64, [f64; 2], [f64; 2])> {
-        let _ = (at, marginal, integrator);
+    fn expected(row: Row, integrator: &mut Integrator) -> Option<(f64, [f64; 2], [f64; 2])> {
+        let _ = (row, integrator);
         None
     }
 
     /// Returns `log E_{f_1} p(y|f_1, f_2)` with its derivatives in μ_1, v_1 and f_2, if it has a closed form.
-    fn predictive_given(at: Observation, f1: LatentMarginal, f2: f64) -> Option<(Local, f64)> {
-        let _ = (at, f1, f2);
+    fn predictive_given(f1: LatentRow, f2: f64) -> Option<(Local, f64)> {
+        let _ = (f1, f2);
         None
     }
 
     /// Mean and variance of y under the predictive distribution.
-    fn moments(at: Observation, marginal: Marginal<'_>, own: f64, integrator: &mut Integrator) -> (f64, f64);
+    fn moments(row: Row, own: f64, integrator: &mut Integrator) -> (f64, f64);
 
     /// Returns `P(Y ≤ y)` given f_2. `family` is the family with one function, with ψ set.
-    fn cdf_given(
-        family: &dyn OneFunction,
-        at: Observation,
-        f: LatentMarginal,
-        psi: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
+    fn cdf_given(family: &dyn OneFunction, f: LatentRow, psi: f64, integrator: &mut Integrator) -> f64 {
         let _ = psi;
-        family.predictive_cdf(at, f, integrator)
+        family.predictive_cdf(f, integrator)
     }
 
     /// Returns the additional value of a prediction that is not a moment of y.
@@ -147,42 +140,27 @@ impl<D: Driven> Dispersed<D> {
     }
 
     /// `E log p` over both functions, or `log E p`, by quadrature over f_2.
-    fn integrate(
-        &self,
-        predictive: bool,
-        at: Observation,
-        marginal: Marginal<'_>,
-        wanted: bool,
-        integrator: &mut Integrator,
-    ) -> Average {
-        let f1 = marginal.of(0);
+    fn integrate(&self, of: Expectation, row: Row, wanted: bool, integrator: &mut Integrator) -> Average {
+        let predictive = of == Expectation::LogPredictive;
+        let f1 = row.of(0);
         let mut kept = integrator.kept::<Option<Box<dyn OneFunction>>>();
         let family = lent(&mut kept, &*self.family);
         let own = self.values();
         let mut given = |f2: f64, integrator: &mut Integrator| {
-            if predictive && let Some((local, first)) = D::predictive_given(at, f1, f2) {
+            if predictive && let Some((local, first)) = D::predictive_given(f1, f2) {
                 return Point { value: local.value, first, rest: [local.mean, local.variance, 0.0] };
             }
             let (psi, slope) = Self::psi(if predictive { f2.min(D::HIGHEST) } else { f2 });
             set(family, [psi, own[1]]);
             let mut bar = [0.0; 2];
             let slots = if wanted { &mut bar[..family.own_len()] } else { &mut [] };
-            let marginal = LatentMarginal { mean: f1.mean + D::SHIFT * f2, ..f1 };
-            let local = if predictive {
-                family.log_predictive(at, marginal, slots, integrator)
-            } else {
-                family.expected_log_density(at, marginal, slots, integrator)
-            };
+            let local = family.expectation(of, shifted::<D>(f1, f2), slots, integrator);
             let fixed = slope == 0.0 || predictive && f2 > D::HIGHEST;
             let first = if fixed { 0.0 } else { bar[0] * slope };
             let rest = [local.mean, local.variance, bar[1]];
             Point { value: local.value, first: first + D::SHIFT * local.mean, rest }
         };
-        let average = if predictive {
-            integrator.nested_log_expectation(marginal.of(1), &mut given)
-        } else {
-            integrator.nested_expectation(marginal.of(1), &mut given)
-        };
+        let average = integrator.nested_expectation(of, row.marginal.of(1), &mut given);
         integrator.keep(kept);
         average
     }
@@ -207,13 +185,10 @@ fn set(family: &mut dyn OneFunction, values: [f64; 2]) {
     });
 }
 
-/// Stores the averages over f_2 of the derivatives given f_2.
-fn take(mut slopes: Slopes<'_>, average: &Average) {
-    let [mean, variance, own] = average.rest;
-    slopes.set([(mean, variance), (average.mean, average.variance)]);
-    if let Some(slot) = slopes.own.first_mut() {
-        *slot += own;
-    }
+/// Returns the row of the family with one function, given f_2.
+fn shifted<D: Driven>(f1: LatentRow<'_>, f2: f64) -> LatentRow<'_> {
+    let LatentMarginal { mean, variance } = f1.marginal;
+    Row::new(f1.at, LatentMarginal::new(mean + D::SHIFT * f2, variance))
 }
 
 impl<D: Driven> Likelihood for Dispersed<D> {
@@ -251,56 +226,35 @@ impl<D: Driven> Likelihood for Dispersed<D> {
         D::peak(at)
     }
 
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let average = match D::expected(at, marginal, integrator) {
-            Some((value, mean, variance)) => {
-                Average { value, mean: mean[1], variance: variance[1], rest: [mean[0], variance[0], 0.0] }
-            }
-            None => self.integrate(false, at, marginal, slopes.wanted(), integrator),
-        };
-        take(slopes, &average);
+    fn expectation(&self, of: Expectation, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        let closed = if of == Expectation::ExpectedLog { D::expected(row, integrator) } else { None };
+        if let Some((value, mean, variance)) = closed {
+            slopes.set([(mean[0], variance[0]), (mean[1], variance[1])]);
+            return value;
+        }
+        let average = self.integrate(of, row, slopes.wanted(), integrator);
+        let [mean, variance, own] = average.rest;
+        slopes.set([(mean, variance), (average.mean, average.variance)]);
+        if let Some(slot) = slopes.own.first_mut() {
+            *slot += own;
+        }
         average.value
     }
 
-    fn log_predictive(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let average = self.integrate(true, at, marginal, slopes.wanted(), integrator);
-        take(slopes, &average);
-        average.value
+    fn predictive_moments(&self, row: Row, integrator: &mut Integrator) -> (f64, f64) {
+        D::moments(row, self.values()[1], integrator)
     }
 
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        D::moments(at, marginal, self.values()[1], integrator)
-    }
-
-    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        let f1 = marginal.of(0);
+    fn predictive_cdf(&self, row: Row, integrator: &mut Integrator) -> f64 {
         let mut kept = integrator.kept::<Option<Box<dyn OneFunction>>>();
         let family = lent(&mut kept, &*self.family);
         let own = self.values();
         let mut given = |f2: f64, integrator: &mut Integrator| {
             let (psi, _) = Self::psi(f2.min(D::HIGHEST));
             set(family, [psi, own[1]]);
-            let f = LatentMarginal { mean: f1.mean + D::SHIFT * f2, ..f1 };
-            D::cdf_given(family, at, f, psi, integrator)
+            D::cdf_given(family, shifted::<D>(row.of(0), f2), psi, integrator)
         };
-        let below = integrator.nested_average(marginal.of(1), &mut given).clamp(0.0, 1.0);
+        let below = integrator.nested_average(row.marginal.of(1), &mut given).clamp(0.0, 1.0);
         integrator.keep(kept);
         below
     }
@@ -309,8 +263,8 @@ impl<D: Driven> Likelihood for Dispersed<D> {
         const { &[D::DETAIL] }
     }
 
-    fn detail(&self, _: usize, _: Observation, marginal: Marginal<'_>, _: &mut Integrator) -> f64 {
-        D::detail(marginal, self.values()[1])
+    fn detail(&self, _: usize, row: Row, _: &mut Integrator) -> f64 {
+        D::detail(row.marginal, self.values()[1])
     }
 
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! Gradients are the exact gradients of the sum, with fixed standardised nodes z and `f = μ + √v z`.
 
-use super::{LatentMarginal, Local, Observation, OneFunction};
+use super::{Expectation, LatentMarginal, LatentRow, Local, Observation, OneFunction, Row};
 use crate::quadrature::{Integrator, Interval, REACH, smallest};
 use sparsegp_kernels::vector_math::exp_in_place;
 use std::f64::consts::PI;
@@ -19,50 +19,38 @@ const WIDTH: f64 = 0.5;
 const NORMAL_WIDTH: f64 = 0.75;
 
 impl Integrator {
-    /// `E log p(y|f)` with its derivatives; adds `E ∂_ψ log p` to `own` unless that is empty.
-    pub fn expected_log_density<L: OneFunction + ?Sized>(
+    /// `E log p(y|f)` or `log E p(y|f)` with its derivatives; adds the derivatives in ψ to `own` unless that is empty.
+    pub fn expectation<L: OneFunction + ?Sized>(
         &mut self,
+        of: Expectation,
         likelihood: &L,
-        at: Observation,
-        latent: LatentMarginal,
+        row: LatentRow,
         own: &mut [f64],
     ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
-        let sd = smallest(mu, v).sqrt();
-        let resolution = likelihood.resolution(at);
-        self.place(resolution, mu, sd);
-        self.evaluate(likelihood, at);
-        self.sum(likelihood, at, sd, own)
-    }
-
-    /// `log E p(y|f)` with its derivatives; adds `∂_ψ log E p` to `own` unless that is empty.
-    pub fn log_predictive<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
-    ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
-        let sd = smallest(mu, v).sqrt();
-        let value = self.tilt(likelihood, at, mu, sd);
+        let tilted = &Tilted::new(likelihood, row);
+        if of == Expectation::ExpectedLog {
+            self.place(likelihood.resolution(row.at), tilted.mu, tilted.sd);
+            self.evaluate(tilted);
+            return self.sum(tilted, own);
+        }
+        let value = self.tilt(tilted);
         if !value.is_finite() {
             return Local { value, mean: f64::NAN, variance: f64::NAN };
         }
         // Under the tilted weights the same sums are the derivatives of the logarithm.
-        Local { value, ..self.sum(likelihood, at, sd, own) }
+        Local { value, ..self.sum(tilted, own) }
     }
 
     /// Places nodes over the product `N(f; μ, v) p(y|f)`, with the normalised product as weights;
     /// returns the log of its integral.
-    fn tilt<L: OneFunction + ?Sized>(&mut self, likelihood: &L, at: Observation, mu: f64, sd: f64) -> f64 {
+    fn tilt<L: OneFunction + ?Sized>(&mut self, g: &Tilted<'_, L>) -> f64 {
         let (low, high, step) = match &self.fixed {
             Some(rule) => (-REACH, REACH, rule.step),
-            None if likelihood.resolution(at).concave => self.concave_range(likelihood, at, mu, sd),
-            None => self.scanned_range(likelihood, at, mu, sd),
+            None if g.likelihood.resolution(g.at).concave => g.concave_range(),
+            None => self.scanned_range(g),
         };
-        self.place_evenly(Interval { low, high }, step, mu, sd);
-        self.evaluate(likelihood, at);
+        self.place_evenly(Interval { low, high }, step, g.mu, g.sd);
+        self.evaluate(g);
         tilted_weights(&mut self.weight, &self.z, &mut self.value, &mut self.first)
     }
 
@@ -71,19 +59,18 @@ impl Integrator {
     pub(crate) fn product_samples<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
-        at: Observation,
-        latent: LatentMarginal,
+        row: LatentRow,
         count: usize,
         out: &mut Vec<f64>,
         random: &mut rand_chacha::ChaCha8Rng,
     ) {
-        let LatentMarginal { mean: mu, variance: v } = latent;
-        let sd = smallest(mu, v).sqrt();
-        let value = self.tilt(likelihood, at, mu, sd);
+        let g = &Tilted::new(likelihood, row);
+        let &Tilted { mu, sd, .. } = g;
+        let value = self.tilt(g);
         // The table has to be much finer than what integration needs.
         let (low, high) = (self.z[0], self.z[self.z.len() - 1]);
         self.place_evenly(Interval { low, high }, (high - low) / 2000.0, mu, sd);
-        self.evaluate(likelihood, at);
+        self.evaluate(g);
         let mut total = 0.0;
         for ((w, z), p) in self.weight.iter_mut().zip(&self.z).zip(&self.value) {
             total += (p - 0.5 * z * z - value).exp();
@@ -100,75 +87,34 @@ impl Integrator {
         }
     }
 
-    fn evaluate<L: OneFunction + ?Sized>(&mut self, likelihood: &L, at: Observation) {
+    fn evaluate<L: OneFunction + ?Sized>(&mut self, &Tilted { likelihood, at, .. }: &Tilted<'_, L>) {
         self.value.resize(self.f.len(), 0.0);
         self.first.resize(self.f.len(), 0.0);
         likelihood.log_density(at, &self.f, &mut self.value, &mut self.first);
     }
 
     /// The weighted sums of the value and of its derivatives through `f = μ + √v z`.
-    fn sum<L: OneFunction + ?Sized>(
-        &self,
-        likelihood: &L,
-        at: Observation,
-        sd: f64,
-        own: &mut [f64],
-    ) -> Local {
+    fn sum<L: OneFunction + ?Sized>(&self, g: &Tilted<'_, L>, own: &mut [f64]) -> Local {
         let [value, mean, slope] = self.sums();
         if !own.is_empty() {
-            likelihood.own_gradient(at, &self.f, &self.weight, own);
+            g.likelihood.own_gradient(g.at, &self.f, &self.weight, own);
         }
-        Local { value, mean, variance: 0.5 * slope / sd }
+        Local { value, mean, variance: 0.5 * slope / g.sd }
     }
 
-    /// The standardised range that holds a log-concave `p(y|f) N(f)`, and a step that resolves it there.
-    fn concave_range<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        mu: f64,
-        sd: f64,
-    ) -> (f64, f64, f64) {
-        let mut g = Tilted { likelihood, at, mu, sd };
-        let mode = g.mode();
-        let width =
-            (1.0 - sd * sd * likelihood.curvature(at, mu + sd * mode)).max(1.0).sqrt().recip().max(1e-9);
-        let top = g.value(mode);
-        // A log-concave density times N(0, 1) has fallen by DROP at this distance from its mode at the latest.
-        let bound = (2.0 * DROP).sqrt();
-        let mut reach = |sign: f64| {
-            let mut x = (bound * width).min(bound);
-            while x < bound && top - g.value(mode + sign * x) < DROP {
-                x = (1.6 * x).min(bound);
-            }
-            mode + sign * x
-        };
-        let (low, high) = (reach(-1.0), reach(1.0));
-        // The smaller the share of the likelihood in the curvature is, the closer the product is to
-        // a normal density.
-        let step = (WIDTH + (NORMAL_WIDTH - WIDTH) * width * width) * width;
-        (low, high, step.min(likelihood.resolution(at).step / sd))
-    }
-
-    /// Like [`concave_range`](Self::concave_range), without concavity: ever finer grids find the range around the peak.
-    fn scanned_range<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        mu: f64,
-        sd: f64,
-    ) -> (f64, f64, f64) {
-        let mut range = range_around((likelihood.peak(at) - mu) / sd);
+    /// Like [`Tilted::concave_range`], without concavity: ever finer grids find the range around the peak.
+    fn scanned_range<L: OneFunction + ?Sized>(&mut self, g: &Tilted<'_, L>) -> (f64, f64, f64) {
+        let mut range = range_around((g.likelihood.peak(g.at) - g.mu) / g.sd);
         for _ in 0..SCANS {
-            self.place_evenly(range, (range.high - range.low) / SCAN_STEPS as f64, mu, sd);
-            self.evaluate(likelihood, at);
+            self.place_evenly(range, (range.high - range.low) / SCAN_STEPS as f64, g.mu, g.sd);
+            self.evaluate(g);
             let done;
             (range, done) = inside(&self.z, &self.value);
             if done {
                 break;
             }
         }
-        (range.low, range.high, step_of_product(range, sd / likelihood.resolution(at).step))
+        (range.low, range.high, step_of_product(range, g.sd / g.likelihood.resolution(g.at).step))
     }
 }
 
@@ -238,20 +184,47 @@ struct Tilted<'a, L: OneFunction + ?Sized> {
     sd: f64,
 }
 
-impl<L: OneFunction + ?Sized> Tilted<'_, L> {
-    fn value_and_slope(&mut self, z: f64) -> (f64, f64) {
+impl<'a, L: OneFunction + ?Sized> Tilted<'a, L> {
+    fn new(likelihood: &'a L, row: LatentRow<'a>) -> Self {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
+        Tilted { likelihood, at, mu, sd: smallest(mu, v).sqrt() }
+    }
+
+    /// The standardised range that holds a log-concave `p(y|f) N(f)`, and a step that resolves it there.
+    fn concave_range(&self) -> (f64, f64, f64) {
+        let &Tilted { likelihood, at, mu, sd } = self;
+        let mode = self.mode();
+        let width =
+            (1.0 - sd * sd * likelihood.curvature(at, mu + sd * mode)).max(1.0).sqrt().recip().max(1e-9);
+        let top = self.value(mode);
+        // A log-concave density times N(0, 1) has fallen by DROP at this distance from its mode at the latest.
+        let bound = (2.0 * DROP).sqrt();
+        let reach = |sign: f64| {
+            let mut x = (bound * width).min(bound);
+            while x < bound && top - self.value(mode + sign * x) < DROP {
+                x = (1.6 * x).min(bound);
+            }
+            mode + sign * x
+        };
+        // The smaller the share of the likelihood in the curvature is, the closer the product is to
+        // a normal density.
+        let step = (WIDTH + (NORMAL_WIDTH - WIDTH) * width * width) * width;
+        (reach(-1.0), reach(1.0), step.min(likelihood.resolution(at).step / sd))
+    }
+
+    fn value_and_slope(&self, z: f64) -> (f64, f64) {
         let (mut value, mut first) = ([0.0], [0.0]);
         self.likelihood.log_density(self.at, &[self.mu + self.sd * z], &mut value, &mut first);
         (value[0] - 0.5 * z * z, self.sd * first[0] - z)
     }
 
-    fn value(&mut self, z: f64) -> f64 {
+    fn value(&self, z: f64) -> f64 {
         self.value_and_slope(z).0
     }
 
     /// The maximiser, to a tenth of the peak's width, by Newton's method kept inside a bracket: the slope falls at least
     /// as fast as −z, so the root lies between 0 and the slope at 0, and not beyond the peak of p(y|f).
-    fn mode(&mut self) -> f64 {
+    fn mode(&self) -> f64 {
         let slope = self.value_and_slope(0.0).1;
         let peak = (self.likelihood.peak(self.at) - self.mu) / self.sd;
         let end = if slope * peak > 0.0 && peak.abs() < slope.abs() { peak } else { slope };

@@ -3,8 +3,8 @@
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, crps, named, own_parameters,
-    start,
+    Expectation, LatentRow, LikelihoodKind, Local, Observation, OneFunction, TargetKind, crps, named,
+    own_parameters, start,
 };
 use crate::functions::gamma::gamma_cdf;
 use crate::quadrature::{Integrator, Resolution};
@@ -68,24 +68,35 @@ macro_rules! log_scale {
             if y < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { y }
         }
 
+        fn expectation(
+            &self,
+            of: Expectation,
+            row: LatentRow,
+            own: &mut [f64],
+            integrator: &mut Integrator,
+        ) -> Local {
+            if of == Expectation::LogPredictive {
+                return integrator.expectation(of, self, row, own);
+            }
+            if !own.is_empty() {
+                self.own_gradient(row.at, &[row.marginal.mean], &[1.0], own);
+            }
+            terms(row.at.y, $shape(self)).expectation(row.marginal)
+        }
+
         /// `Y ≤ y` if f is at most `log y` minus the logarithm of a gamma variable of shape k.
-        fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
+        fn crps(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
             let threshold = Threshold::LogGamma($shape(self));
-            crps::continuous(TargetKind::Positive, at.y, &mut |y| {
+            crps::continuous(TargetKind::Positive, row.at.y, &mut |y| {
                 let log_y = y.ln();
-                let quick = threshold.average(|u| log_y - u, |_| 1.0, marginal, integrator);
-                quick.unwrap_or_else(|| self.predictive_cdf(at.with(y), marginal, integrator))
+                let quick = threshold.average(|u| log_y - u, |_| 1.0, row.marginal, integrator);
+                quick.unwrap_or_else(|| self.predictive_cdf(row.with(y), integrator))
             })
         }
 
         /// `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.
-        fn predictive_moments(
-            &self,
-            _: Observation,
-            latent: LatentMarginal,
-            _: &mut Integrator,
-        ) -> (f64, f64) {
-            let (mean, square, variance) = log_normal(latent);
+        fn predictive_moments(&self, row: LatentRow, _: &mut Integrator) -> (f64, f64) {
+            let (mean, square, variance) = log_normal(row.marginal);
             let shape = $shape(self);
             (shape * mean, shape * square + shape * shape * variance)
         }
@@ -120,19 +131,6 @@ impl OneFunction for Gamma {
         own[0] += f.iter().zip(weights).map(|(f, w)| w * (centre - f)).sum::<f64>();
     }
 
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
-        _: &mut Integrator,
-    ) -> Local {
-        if !own.is_empty() {
-            self.own_gradient(at, &[latent.mean], &[1.0], own);
-        }
-        terms(at.y, self.shape()).expectation(latent)
-    }
-
     /// Chooses k such that half of the squared coefficient of variation of the targets, 1/k for a
     /// constant f, is left to f.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
@@ -153,16 +151,6 @@ impl OneFunction for Exponential {
     log_scale!(|_: &Self| 1.0f64);
 
     named!(LikelihoodKind::Exponential);
-
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: LatentMarginal,
-        _: &mut [f64],
-        _: &mut Integrator,
-    ) -> Local {
-        terms(at.y, 1.0).expectation(marginal)
-    }
 
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         mean(y).ln()

@@ -1,8 +1,8 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
 use super::{
-    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
-    own_parameters,
+    DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
+    Row, TargetKind, named, own_parameters,
 };
 use crate::data::Moments;
 use crate::functions::normal;
@@ -91,43 +91,24 @@ impl OneFunction for Gaussian {
         at.y
     }
 
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
-        _: &mut Integrator,
-    ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+    fn expectation(&self, of: Expectation, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let noise = self.noise_variance();
+        // In the log predictive density v and σ² enter only through their sum.
+        let (total, rest) = match of {
+            Expectation::ExpectedLog => (noise, v),
+            Expectation::LogPredictive => (v + noise, 0.0),
+        };
         let residual = at.y - mu;
-        let squares = residual * residual + v;
+        let by_total = 0.5 * ((residual * residual + rest) / total - 1.0) / total;
         if let Some(noise_bar) = own.first_mut() {
-            *noise_bar += 0.5 * (squares / noise - 1.0) / noise;
+            *noise_bar += by_total;
         }
         Local {
-            value: normal::log_density(at.y, mu, noise) - 0.5 * v / noise,
-            mean: residual / noise,
-            variance: -0.5 / noise,
+            value: normal::log_density(at.y, mu, total) - 0.5 * rest / total,
+            mean: residual / total,
+            variance: if of == Expectation::ExpectedLog { -0.5 / total } else { by_total },
         }
-    }
-
-    fn log_predictive(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
-        _: &mut Integrator,
-    ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
-        let total = v + self.noise_variance();
-        let residual = at.y - mu;
-        // v and σ² enter only through their sum.
-        let variance = 0.5 * (residual * residual / total - 1.0) / total;
-        if let Some(noise_bar) = own.first_mut() {
-            *noise_bar += variance;
-        }
-        Local { value: normal::log_density(at.y, mu, total), mean: residual / total, variance }
     }
 
     fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
@@ -143,22 +124,24 @@ impl OneFunction for Gaussian {
         f + self.noise_variance().sqrt() * noise
     }
 
-    fn predictive_moments(&self, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
-        (latent.mean, latent.variance + self.noise_variance())
+    fn predictive_moments(&self, row: LatentRow, _: &mut Integrator) -> (f64, f64) {
+        (row.marginal.mean, row.marginal.variance + self.noise_variance())
     }
 
-    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
-        normal::cdf((at.y - latent.mean) / (latent.variance + self.noise_variance()).sqrt())
+    fn predictive_cdf(&self, row: LatentRow, _: &mut Integrator) -> f64 {
+        let LatentMarginal { mean, variance } = row.marginal;
+        normal::cdf((row.at.y - mean) / (variance + self.noise_variance()).sqrt())
     }
 
-    fn predictive_quantile(&self, p: f64, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
-        latent.mean + (latent.variance + self.noise_variance()).sqrt() * normal::quantile(p)
+    fn predictive_quantile(&self, p: f64, row: LatentRow, _: &mut Integrator) -> f64 {
+        let LatentMarginal { mean, variance } = row.marginal;
+        mean + (variance + self.noise_variance()).sqrt() * normal::quantile(p)
     }
 
     /// Gneiting & Raftery 2007, eq. 21.
-    fn crps(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
-        let sd = (latent.variance + self.noise_variance()).sqrt();
-        sd * normal::crps((at.y - latent.mean) / sd)
+    fn crps(&self, row: LatentRow, _: &mut Integrator) -> f64 {
+        let sd = (row.marginal.variance + self.noise_variance()).sqrt();
+        sd * normal::crps((row.at.y - row.marginal.mean) / sd)
     }
 
     /// Starts with a noise variance of a tenth of the variance of the targets.

@@ -1,10 +1,11 @@
 //! Log densities of the form s·u − e^u + c with u = ±f + offset, which Poisson and gamma families
 //! share.
 
+use super::sums::{Terms, fill};
 use super::{LatentMarginal, Local};
 use crate::quadrature::Resolution;
 use pulp::Simd;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp};
+use sparsegp_kernels::vector_math::exp;
 
 /// `log p(y|f) = slope·u − e^u + constant`, `u = sign·f + offset`.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ impl LogRate {
 
     /// Values and derivatives in f over a slice.
     pub fn log_density(self, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        dispatch(Terms { of: self, f, value, first });
+        fill(self, f, value, first);
     }
 
     /// Returns the expectation under N(f; μ, v), under which e^u is log-normal.
@@ -43,6 +44,16 @@ impl LogRate {
     }
 }
 
+impl Terms<2> for LogRate {
+    #[inline(always)]
+    fn at<S: Simd>(&self, f: f64) -> [f64; 2] {
+        let LogRate { slope, sign, offset, constant } = *self;
+        let u = sign * f + offset;
+        let rate = exp::<S>(u);
+        [slope * u - rate + constant, sign * (slope - rate)]
+    }
+}
+
 /// Mean, mean square and variance of e^f for f ~ N(μ, v).
 pub(super) fn log_normal(latent: LatentMarginal) -> (f64, f64, f64) {
     let LatentMarginal { mean: mu, variance: v } = latent;
@@ -50,26 +61,4 @@ pub(super) fn log_normal(latent: LatentMarginal) -> (f64, f64, f64) {
     let share = -(-v).exp_m1();
     // In this form 0·∞ arises only for v = 0.
     ((mu + 0.5 * v).exp(), square, if share > 0.0 { square * share } else { 0.0 })
-}
-
-struct Terms<'a> {
-    of: LogRate,
-    f: &'a [f64],
-    value: &'a mut [f64],
-    first: &'a mut [f64],
-}
-
-impl Pass for Terms<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        let LogRate { slope, sign, offset, constant } = self.of;
-        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let u = sign * f + offset;
-            let rate = exp::<S>(u);
-            *value = slope * u - rate + constant;
-            *first = sign * (slope - rate);
-        }
-    }
 }

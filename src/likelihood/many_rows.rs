@@ -1,7 +1,7 @@
 //! Expectations of many rows with one evaluation of the likelihood at the nodes of all of them.
 
 use super::expectation::{SCAN_STEPS, SCANS, inside, range_around, step_of_product, tilted_weights};
-use super::{Local, Observation, OneFunction};
+use super::{Expectation, Local, Observation, OneFunction};
 use crate::quadrature::{Integrator, Interval, REACH, smallest, weighted_sums};
 use std::ops::Range;
 
@@ -27,9 +27,10 @@ impl<'a> RowNodes<'a> {
     }
 }
 
-/// The rows of a block with the marginals of their latent values.
+/// The rows of a block with their likelihood and the marginals of their latent values.
 #[derive(Clone, Copy)]
 pub(crate) struct LatentRows<'a> {
+    pub(crate) likelihood: &'a dyn OneFunction,
     pub(crate) rows: &'a [Observation<'a>],
     pub(crate) mean: &'a [f64],
     pub(crate) variance: &'a [f64],
@@ -40,6 +41,7 @@ pub(crate) struct LatentRows<'a> {
 impl LatentRows<'_> {
     fn range(&self, rows: Range<usize>) -> LatentRows<'_> {
         LatentRows {
+            likelihood: self.likelihood,
             rows: &self.rows[rows.clone()],
             mean: &self.mean[rows.clone()],
             variance: &self.variance[rows.clone()],
@@ -79,7 +81,7 @@ impl Nodes {
         self.ends.push(self.f.len());
     }
 
-    fn evaluate<L: OneFunction + ?Sized>(&mut self, likelihood: &L, rows: &[Observation<'_>]) {
+    fn evaluate(&mut self, likelihood: &dyn OneFunction, rows: &[Observation<'_>]) {
         self.value.resize(self.f.len(), 0.0);
         self.first.resize(self.f.len(), 0.0);
         let nodes = RowNodes { rows, ends: &self.ends, f: &self.f };
@@ -99,13 +101,7 @@ impl Nodes {
 
     /// The weighted sums of every row, with derivatives through `f = μ + √v z`; adds the gradient in the own parameters to `own`
     /// unless that is empty.
-    fn sum<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-        own: &mut [f64],
-        out: &mut [Local],
-    ) {
+    fn sum(&mut self, of: LatentRows<'_>, own: &mut [f64], out: &mut [Local]) {
         for (i, out) in out.iter_mut().enumerate() {
             let at = self.range(i);
             let [value, mean, slope] = weighted_sums(
@@ -119,33 +115,40 @@ impl Nodes {
         }
         if !own.is_empty() {
             let nodes = RowNodes { rows: of.rows, ends: &self.ends, f: &self.f };
-            likelihood.own_gradients(nodes, &self.weight, own);
+            of.likelihood.own_gradients(nodes, &self.weight, own);
         }
     }
 }
 
 impl Integrator {
-    /// `E log p(y|f)` of every row with its derivatives; adds the weighted `E ∂_ψ log p` to `own` unless that is empty.
-    pub(crate) fn expected_log_densities<L: OneFunction + ?Sized>(
+    /// `E log p(y|f)` or `log E p(y|f)` of every row with its derivatives; adds the weighted derivatives in ψ to `own` unless that is empty.
+    pub(crate) fn expectations(
         &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
+        of: Expectation,
+        block: LatentRows<'_>,
         own: &mut [f64],
         out: &mut [Local],
     ) {
-        let place = |integrator: &mut Integrator, i: usize| {
-            integrator.place(likelihood.resolution(of.rows[i]), of.mean[i], of.sd(i));
-        };
-        self.by_parts(likelihood, of, place, |nodes, rows| {
-            nodes.sum(likelihood, of.range(rows.clone()), own, &mut out[rows]);
-        });
+        let LatentRows { likelihood, rows, mean, .. } = block;
+        if of == Expectation::ExpectedLog {
+            let place = |integrator: &mut Integrator, i: usize| {
+                integrator.place(likelihood.resolution(rows[i]), mean[i], block.sd(i));
+            };
+            return self.by_parts(block, place, |nodes, some| {
+                nodes.sum(block.range(some.clone()), own, &mut out[some]);
+            });
+        }
+        // Grids in the search for the range have 64 nodes per row.
+        for start in (0..rows.len()).step_by(NODES / 64) {
+            let end = (start + NODES / 64).min(rows.len());
+            self.log_predictives(block.range(start..end), own, &mut out[start..end]);
+        }
     }
 
     /// Places the nodes of one row after the other, and evaluates the likelihood whenever there are
     /// enough; `finish` then receives the nodes of these rows.
-    fn by_parts<L: OneFunction + ?Sized>(
+    fn by_parts(
         &mut self,
-        likelihood: &L,
         of: LatentRows<'_>,
         place: impl Fn(&mut Integrator, usize),
         mut finish: impl FnMut(&mut Nodes, Range<usize>),
@@ -156,7 +159,7 @@ impl Integrator {
             place(self, i);
             nodes.push(self);
             if nodes.f.len() >= NODES || i + 1 == of.rows.len() {
-                nodes.evaluate(likelihood, &of.rows[start..=i]);
+                nodes.evaluate(of.likelihood, &of.rows[start..=i]);
                 finish(&mut nodes, start..i + 1);
                 nodes.clear();
                 start = i + 1;
@@ -164,40 +167,20 @@ impl Integrator {
         }
     }
 
-    /// `log E p(y|f)` of every row with its derivatives; adds the weighted `∂_ψ log E p` to `own` unless that is empty.
-    pub(crate) fn log_predictives<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-        own: &mut [f64],
-        out: &mut [Local],
-    ) {
-        // Grids in the search for the range have 64 nodes per row.
-        for start in (0..of.rows.len()).step_by(NODES / 64) {
-            let end = (start + NODES / 64).min(of.rows.len());
-            self.log_predictives_of_some(likelihood, of.range(start..end), own, &mut out[start..end]);
-        }
-    }
-
-    fn log_predictives_of_some<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-        own: &mut [f64],
-        out: &mut [Local],
-    ) {
+    /// `log E p(y|f)` of rows whose grids fit into one evaluation.
+    fn log_predictives(&mut self, of: LatentRows<'_>, own: &mut [f64], out: &mut [Local]) {
         let ranges = match &self.fixed {
             Some(rule) => vec![(-REACH, REACH, rule.step); of.rows.len()],
-            None => self.scanned_ranges(likelihood, of),
+            None => self.scanned_ranges(of),
         };
         let place = |integrator: &mut Integrator, i: usize| {
             let (low, high, step) = ranges[i];
             integrator.place_evenly(Interval { low, high }, step, of.mean[i], of.sd(i));
         };
-        self.by_parts(likelihood, of, place, |nodes, rows| {
+        self.by_parts(of, place, |nodes, rows| {
             let integrals: Vec<f64> = (0..rows.len()).map(|k| nodes.tilt(k)).collect();
             let out = &mut out[rows.clone()];
-            nodes.sum(likelihood, of.range(rows), own, out);
+            nodes.sum(of.range(rows), own, out);
             for (out, value) in out.iter_mut().zip(integrals) {
                 let undefined = Local { value, mean: f64::NAN, variance: f64::NAN };
                 *out = if value.is_finite() { Local { value, ..*out } } else { undefined };
@@ -206,13 +189,9 @@ impl Integrator {
     }
 
     /// The ranges that hold `p(y|f) N(f; μ, v)` of every row, each with a step that resolves it there.
-    fn scanned_ranges<L: OneFunction + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        of: LatentRows<'_>,
-    ) -> Vec<(f64, f64, f64)> {
+    fn scanned_ranges(&mut self, of: LatentRows<'_>) -> Vec<(f64, f64, f64)> {
         let mut peaks = vec![0.0; of.rows.len()];
-        likelihood.peaks(of.rows, &mut peaks);
+        of.likelihood.peaks(of.rows, &mut peaks);
         let mut ranges: Vec<Interval> =
             peaks.iter().enumerate().map(|(i, peak)| range_around((peak - of.mean[i]) / of.sd(i))).collect();
         let mut open: Vec<usize> = (0..of.rows.len()).collect();
@@ -227,7 +206,7 @@ impl Integrator {
                 nodes.push(self);
                 rows.push(of.rows[i]);
             }
-            nodes.evaluate(likelihood, &rows);
+            nodes.evaluate(of.likelihood, &rows);
             let mut place = 0;
             open.retain(|&i| {
                 let at = nodes.range(place);
@@ -240,17 +219,18 @@ impl Integrator {
                 break;
             }
         }
-        let step =
-            |i: usize, range| step_of_product(range, of.sd(i) / likelihood.resolution(of.rows[i]).step);
-        ranges.iter().enumerate().map(|(i, &range)| (range.low, range.high, step(i, range))).collect()
+        let with_step = |(i, range): (usize, Interval)| {
+            let ratio = of.sd(i) / of.likelihood.resolution(of.rows[i]).step;
+            (range.low, range.high, step_of_product(range, ratio))
+        };
+        ranges.into_iter().enumerate().map(with_step).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::LatentMarginal;
-    use crate::likelihood::{PoissonExp, StudentT};
+    use crate::likelihood::{LatentMarginal, PoissonExp, Row, StudentT};
 
     /// Compares on enough rows for several evaluations, with marginals from narrow to wide.
     fn compare(likelihood: &dyn OneFunction, targets: &[f64], nodes: Option<usize>) {
@@ -258,24 +238,16 @@ mod tests {
         let mean: Vec<f64> = (0..300).map(|i| (0.37 * i as f64).sin()).collect();
         let variance: Vec<f64> = (0..300).map(|i| 10f64.powi(i % 7 - 4)).collect();
         let weight: Vec<f64> = (0..300).map(|i| 1.0 + (i % 3) as f64).collect();
-        let of = LatentRows { rows: &rows, mean: &mean, variance: &variance, weight: &weight };
-        for predictive in [false, true] {
+        let of = LatentRows { likelihood, rows: &rows, mean: &mean, variance: &variance, weight: &weight };
+        for kind in [Expectation::ExpectedLog, Expectation::LogPredictive] {
             let mut integrator = Integrator::new(nodes);
             let (mut own, mut many) = (vec![0.0; likelihood.own_len()], vec![Local::default(); rows.len()]);
-            if predictive {
-                integrator.log_predictives(likelihood, of, &mut own, &mut many);
-            } else {
-                integrator.expected_log_densities(likelihood, of, &mut own, &mut many);
-            }
+            integrator.expectations(kind, of, &mut own, &mut many);
             let mut expected = vec![0.0; own.len()];
             for (i, many) in many.iter().enumerate() {
-                let (at, marginal) = (rows[i], LatentMarginal::new(mean[i], variance[i]));
+                let row = Row::new(rows[i], LatentMarginal::new(mean[i], variance[i]));
                 let mut part = vec![0.0; own.len()];
-                let one = if predictive {
-                    integrator.log_predictive(likelihood, at, marginal, &mut part)
-                } else {
-                    integrator.expected_log_density(likelihood, at, marginal, &mut part)
-                };
+                let one = integrator.expectation(kind, likelihood, row, &mut part);
                 let apart = [many.value - one.value, many.mean - one.mean, many.variance - one.variance];
                 assert!(
                     apart.iter().all(|d| d.abs() < 1e-9 * (1.0 + one.variance.abs())),

@@ -1,7 +1,10 @@
 //! One output as a combination of latent processes, `f = b + Σ_l w_l g_l`, seen through a
 //! likelihood of one latent function.
 
-use super::{LatentMarginal, Likelihood, Marginal, Observation, OneFunction, Slopes, TargetKind};
+use super::{
+    Expectation, LatentMarginal, LatentRow, Likelihood, Marginal, Observation, OneFunction, Row, Slopes,
+    TargetKind,
+};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::{Parameter, Transform};
@@ -21,20 +24,9 @@ impl Mixed {
     /// Creates an output with one weight per process and an offset; both are trained unless they
     /// are fixed.
     pub fn new(likelihood: Box<dyn OneFunction>, weights: Vec<f64>, offset: f64) -> Mixed {
-        let parameter = |name: &str, values| Parameter {
-            name: name.to_owned(),
-            values,
-            transform: Transform::Identity,
-            prior: None,
-            fixed: false,
-            given: false,
-            slots: Vec::new(),
-        };
-        Mixed {
-            likelihood,
-            weights: parameter("weights", weights),
-            offset: parameter("offset", vec![offset]),
-        }
+        let parameter = |name: &str, values| Parameter::new(name, values, Transform::Identity);
+        let (weights, offset) = (parameter("weights", weights), parameter("offset", vec![offset]));
+        Mixed { likelihood, weights, offset }
     }
 
     /// Creates the output that equals one of `processes` processes, with fixed weights and offset.
@@ -81,30 +73,25 @@ impl Mixed {
         self.offset() + self.weights().iter().zip(processes).map(|(w, g)| w * g).sum::<f64>()
     }
 
-    /// Returns the marginal of f.
-    fn marginal(&self, Marginal { mean, variance }: Marginal<'_>) -> LatentMarginal {
+    /// Returns the row of f.
+    fn mixed<'a>(&self, Row { at, marginal: Marginal { mean, variance } }: Row<'a>) -> LatentRow<'a> {
         let variance = self.weights().iter().zip(variance).map(|(w, v)| w * w * v).sum();
-        LatentMarginal { mean: self.mix(mean), variance }
+        Row::new(at, LatentMarginal { mean: self.mix(mean), variance })
     }
 
     /// `E log p(y|f)` or `log E p(y|f)`, with its derivatives added to the slopes: `g_l = w_l g`, `h_l = w_l² h`,
     /// `∂/∂w_l = g μ_l + 2 w_l h v_l`, `∂/∂b = g`.
     pub(super) fn add(
         &self,
-        predictive: bool,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: &mut Slopes<'_>,
+        of: Expectation,
+        row: Row,
+        slopes: &mut Slopes,
         integrator: &mut Integrator,
     ) -> f64 {
-        let f = self.marginal(marginal);
+        let marginal = row.marginal;
         let processes = self.weights().len();
         let (mixing, own) = slopes.own.split_at_mut(slopes.own.len().min(processes + 1));
-        let local = if predictive {
-            self.likelihood.log_predictive(at, f, own, integrator)
-        } else {
-            self.likelihood.expected_log_density(at, f, own, integrator)
-        };
+        let local = self.likelihood.expectation(of, self.mixed(row), own, integrator);
         for (l, w) in self.weights().iter().enumerate() {
             if let (Some(mean), Some(variance)) = (slopes.mean.get_mut(l), slopes.variance.get_mut(l)) {
                 *mean += w * local.mean;
@@ -190,53 +177,25 @@ impl Likelihood for Mixed {
         }
     }
 
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        mut slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
+    fn expectation(&self, of: Expectation, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
         slopes.clear();
-        self.add(false, at, marginal, &mut slopes, integrator)
+        self.add(of, row, &mut slopes, integrator)
     }
 
-    fn log_predictive(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        mut slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        slopes.clear();
-        self.add(true, at, marginal, &mut slopes, integrator)
+    fn predictive_moments(&self, row: Row, integrator: &mut Integrator) -> (f64, f64) {
+        self.likelihood.predictive_moments(self.mixed(row), integrator)
     }
 
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        self.likelihood.predictive_moments(at, self.marginal(marginal), integrator)
+    fn predictive_cdf(&self, row: Row, integrator: &mut Integrator) -> f64 {
+        self.likelihood.predictive_cdf(self.mixed(row), integrator)
     }
 
-    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        self.likelihood.predictive_cdf(at, self.marginal(marginal), integrator)
+    fn predictive_quantile(&self, p: f64, row: Row, integrator: &mut Integrator) -> f64 {
+        self.likelihood.predictive_quantile(p, self.mixed(row), integrator)
     }
 
-    fn predictive_quantile(
-        &self,
-        p: f64,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        self.likelihood.predictive_quantile(p, at, self.marginal(marginal), integrator)
-    }
-
-    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        self.likelihood.crps(at, self.marginal(marginal), integrator)
+    fn crps(&self, row: Row, integrator: &mut Integrator) -> f64 {
+        self.likelihood.crps(self.mixed(row), integrator)
     }
 
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {

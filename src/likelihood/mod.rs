@@ -152,7 +152,6 @@ use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 use std::fmt::{self, Debug};
-use std::ops::{Deref, DerefMut};
 
 /// What is known of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -206,6 +205,68 @@ impl Marginal<'_> {
     /// Returns `N(μ_c, v_c)`.
     pub fn of(&self, function: usize) -> LatentMarginal {
         LatentMarginal::new(self.mean[function], self.variance[function])
+    }
+}
+
+/// A row: what is known of it, and the marginals of its functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a, M = Marginal<'a>> {
+    /// The observation; predictions read its target only where they say so.
+    pub at: Observation<'a>,
+    /// The marginals.
+    pub marginal: M,
+}
+
+/// A row of a likelihood with one function.
+pub type LatentRow<'a> = Row<'a, LatentMarginal>;
+
+impl<'a, M> Row<'a, M> {
+    /// Creates a row.
+    pub const fn new(at: Observation<'a>, marginal: M) -> Self {
+        Row { at, marginal }
+    }
+
+    /// Returns the row with another target of one output.
+    #[must_use]
+    pub fn with(self, y: f64) -> Self {
+        Row { at: self.at.with(y), ..self }
+    }
+}
+
+impl<'a> Row<'a> {
+    /// Returns the row as one of a single function.
+    pub fn of(self, function: usize) -> LatentRow<'a> {
+        Row { at: self.at, marginal: self.marginal.of(function) }
+    }
+
+    /// Returns true if the target and the marginals are finite numbers.
+    fn is_finite(self) -> bool {
+        let Marginal { mean, variance } = self.marginal;
+        mean.iter().chain(variance).chain(&[self.at.y]).all(|value| value.is_finite())
+    }
+}
+
+/// The expectation over f in the term of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// `E log p(y|f)`, the expected log density.
+    ExpectedLog,
+    /// `log E p(y|f)`, the log predictive density.
+    LogPredictive,
+}
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {:?}", self.at, self.marginal)
+    }
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Expectation::ExpectedLog => "E log p",
+            Expectation::LogPredictive => "log E p",
+        })
     }
 }
 
@@ -308,7 +369,7 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// Returns true if fits standardise the target.
     fn scales_target(&self) -> bool {
-        self.target_kind() == TargetKind::Real
+        self.one().map_or(self.target_kind() == TargetKind::Real, |one| one.scales_target())
     }
 
     /// `log p(y|f)` and its slopes `∂/∂f_c` at every node.
@@ -319,76 +380,55 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` over the nodes to `own`.
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let _ = (at, f, weights, own);
+        if let Some(one) = self.one() {
+            one.own_gradient(at, f, weights, own);
+        }
     }
 
     /// Returns the largest `log p(y|f)` over all f, if it is bounded; rejection sampling from `N(f) p(y|f)` needs it.
     fn highest(&self, at: Observation) -> Option<f64> {
-        let _ = at;
-        None
+        let peak = self.one()?.peak(at);
+        let (mut value, mut slope) = ([0.0], [0.0]);
+        self.log_density(at, &[peak], &mut value, &mut slope);
+        Some(value[0])
     }
 
-    /// `E log p(y|f)` with its derivatives.
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64;
+    /// Returns `E log p(y|f)` or `log E p(y|f)` of the row, and sets its derivatives.
+    fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64;
 
-    /// `log E p(y|f)` with its derivatives.
-    fn log_predictive(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64;
-
-    /// Returns mean and variance of y under the predictive distribution, for a row like `at` of unknown y; NaN for classes.
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        let _ = (at, marginal, integrator);
-        (f64::NAN, f64::NAN)
+    /// Returns mean and variance of y under the predictive distribution, for a row of unknown y; NaN for classes.
+    fn predictive_moments(&self, row: Row, integrator: &mut Integrator) -> (f64, f64) {
+        self.one().map_or((f64::NAN, f64::NAN), |one| one.predictive_moments(row.of(0), integrator))
     }
 
-    /// `P(Y ≤ at.y)` under the predictive distribution; NaN for classes, which have no order.
-    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        let _ = (at, marginal, integrator);
-        f64::NAN
+    /// `P(Y ≤ y)` under the predictive distribution, where y is the target of the row; NaN for classes, which have no order.
+    fn predictive_cdf(&self, row: Row, integrator: &mut Integrator) -> f64 {
+        self.one().map_or(f64::NAN, |one| one.predictive_cdf(row.of(0), integrator))
     }
 
-    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1) and a row like `at` of unknown y; NaN for classes.
-    fn predictive_quantile(
-        &self,
-        p: f64,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let mut cdf = |y| self.predictive_cdf(at.with(y), marginal, integrator);
+    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1) and a row of unknown y; NaN for classes.
+    fn predictive_quantile(&self, p: f64, row: Row, integrator: &mut Integrator) -> f64 {
+        if let Some(one) = self.one() {
+            return one.predictive_quantile(p, row.of(0), integrator);
+        }
+        let mut cdf = |y| self.predictive_cdf(row.with(y), integrator);
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
     }
 
     /// The probability of every class, [`levels`](Self::levels) of them; families without classes do not write it.
     fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut Integrator, out: &mut [f64]) {
-        let _ = (marginal, integrator, out);
+        if let ([zero, one], TargetKind::Binary) = (out, self.target_kind()) {
+            *one = self.predictive_moments(Row::new(Observation::of(1.0), marginal), integrator).0;
+            *zero = 1.0 - *one;
+        }
     }
 
-    /// The continuous ranked probability score of an observation, as [`OneFunction::crps`]; NaN for several classes.
-    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        if !at.y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite())
-        {
-            return f64::NAN;
+    /// The continuous ranked probability score of a row, as [`OneFunction::crps`]; NaN for several classes.
+    fn crps(&self, row: Row, integrator: &mut Integrator) -> f64 {
+        match self.one() {
+            Some(one) => one.crps(row.of(0), integrator),
+            None => crps::of(self, row, integrator),
         }
-        crps::score(self.target_kind(), at.y, self.levels(), &mut |y| {
-            self.predictive_cdf(at.with(y), marginal, integrator)
-        })
     }
 
     /// Returns the names of the values in a prediction other than the moments of y: `probability_of_zero`, `noise_sd`, …
@@ -396,15 +436,9 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
         &[]
     }
 
-    /// The values of the [`details`](Self::details), for a row like `at` of unknown y.
-    fn detail(
-        &self,
-        which: usize,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let _ = (which, at, marginal, integrator);
+    /// The values of the [`details`](Self::details), for a row of unknown y.
+    fn detail(&self, which: usize, row: Row, integrator: &mut Integrator) -> f64 {
+        let _ = (which, row, integrator);
         f64::NAN
     }
 
@@ -413,13 +447,12 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// The unit deviance of a count, as [`OneFunction::unit_deviance`].
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
-        let _ = (y, mean);
-        f64::NAN
+        self.one().map_or(f64::NAN, |one| one.unit_deviance(y, mean))
     }
 
     /// The number of levels or classes; 2 for families without them.
     fn levels(&self) -> usize {
-        2
+        self.one().map_or(2, |one| one.levels())
     }
 
     /// Returns values of the functions that explain the observation well; regressions for a start use them.
@@ -478,32 +511,11 @@ impl dyn Likelihood + '_ {
 }
 
 /// The likelihood of a model.
-#[derive(Clone, Debug)]
-pub struct ObservationModel(Box<dyn Likelihood>);
-
-impl From<Box<dyn Likelihood>> for ObservationModel {
-    fn from(likelihood: Box<dyn Likelihood>) -> Self {
-        ObservationModel(likelihood)
-    }
-}
+pub type ObservationModel = Box<dyn Likelihood>;
 
 impl<L: Likelihood + 'static> From<L> for ObservationModel {
     fn from(likelihood: L) -> Self {
-        ObservationModel(Box::new(likelihood))
-    }
-}
-
-impl Deref for ObservationModel {
-    type Target = dyn Likelihood;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
-    }
-}
-
-impl DerefMut for ObservationModel {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut *self.0
+        Box::new(likelihood)
     }
 }
 

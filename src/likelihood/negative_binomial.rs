@@ -3,10 +3,11 @@
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poisson_draw, strip_of_width};
-use super::sums::{Terms, weighted_sums};
+use super::sums::{Terms, fill, weighted_sums};
 use super::threshold::Threshold;
 use super::{
-    LatentMarginal, LikelihoodKind, Observation, OneFunction, TargetKind, named, own_parameters, start,
+    LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, TargetKind, named,
+    own_parameters, start,
 };
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
@@ -14,7 +15,7 @@ use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma};
 use sparsegp_kernels::Parameter;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
+use sparsegp_kernels::vector_math::{exp, ln_1p, mul_add};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::PI;
 
@@ -52,7 +53,7 @@ impl OneFunction for NegativeBinomial {
         let (y, log_exposure) = (at.y, at.exposure.ln());
         let constant = y * log_exposure - ln_gamma(y + 1.0) + ln_rising(y, alpha).0;
         let offset = log_exposure + alpha.ln();
-        dispatch(LogNegativeBinomial { y, failures: 1.0 / alpha, offset, constant, f, value, first });
+        fill(LogNegativeBinomial { y, failures: 1.0 / alpha, offset, constant }, f, value, first);
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
@@ -64,7 +65,7 @@ impl OneFunction for NegativeBinomial {
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let alpha = self.alpha();
         let terms = AlphaTerms { y: at.y, alpha, offset: at.exposure.ln() + alpha.ln() };
-        let [sum, ..] = weighted_sums(&terms, f, weights);
+        let [sum, ..] = weighted_sums(terms, f, weights);
         own[0] += weights.iter().sum::<f64>() * ln_rising(at.y, alpha).1 + sum;
     }
 
@@ -106,7 +107,8 @@ impl OneFunction for NegativeBinomial {
     }
 
     /// `Y ≤ k` if αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
-    fn smooth_count_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
+    fn smooth_count_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        let Row { at, marginal: latent } = row;
         let (LatentMarginal { mean: mu, variance: v }, k) = (latent, at.y);
         if k < 0.0 {
             return 0.0;
@@ -127,9 +129,9 @@ impl OneFunction for NegativeBinomial {
     }
 
     /// `Var y = E m + α E m² + Var m`, m log-normal.
-    fn predictive_moments(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
-        let (mean, square, variance) = log_normal(latent);
-        let Observation { exposure, .. } = at;
+    fn predictive_moments(&self, row: LatentRow, _: &mut Integrator) -> (f64, f64) {
+        let (mean, square, variance) = log_normal(row.marginal);
+        let Observation { exposure, .. } = row.at;
         (exposure * mean, exposure * mean + exposure * exposure * (self.alpha() * square + variance))
     }
 
@@ -157,13 +159,14 @@ fn bend_and_share<S: Simd>(x: f64) -> (f64, f64) {
 }
 
 /// The derivative of `−(y + 1/α) log(1 + αm)` in α: with t = αm/(1 + αm), `(log(1 + αm) − t)/α² − y t/α`.
+#[derive(Clone, Copy)]
 struct AlphaTerms {
     y: f64,
     alpha: f64,
     offset: f64,
 }
 
-impl Terms for AlphaTerms {
+impl Terms<3> for AlphaTerms {
     #[inline(always)]
     fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
         let x = f + self.offset;
@@ -180,32 +183,24 @@ impl Terms for AlphaTerms {
     }
 }
 
-struct LogNegativeBinomial<'a> {
+#[derive(Clone, Copy)]
+struct LogNegativeBinomial {
     y: f64,
     /// 1/α.
     failures: f64,
     offset: f64,
     constant: f64,
-    f: &'a [f64],
-    value: &'a mut [f64],
-    first: &'a mut [f64],
 }
 
-impl Pass for LogNegativeBinomial<'_> {
-    type Output = ();
-
+impl Terms<2> for LogNegativeBinomial {
     #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        let LogNegativeBinomial { y, failures, offset, constant, .. } = self;
-        let (trials, beyond) = (y + failures, -y * offset);
-        for ((&f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let x = f + offset;
-            let (bend, share) = bend_and_share::<S>(x);
-            // For x > 0, log(1 + eˣ) is x plus the bend. The term y f then cancels exactly, while a subtraction of floats would leave an
-            // error of ε·y·|f|.
-            let line = if x > 0.0 { beyond - failures * x } else { y * f };
-            *value = line - trials * bend + constant;
-            *first = y - trials * share;
-        }
+    fn at<S: Simd>(&self, f: f64) -> [f64; 2] {
+        let LogNegativeBinomial { y, failures, offset, constant } = *self;
+        let (trials, beyond, x) = (y + failures, -y * offset, f + offset);
+        let (bend, share) = bend_and_share::<S>(x);
+        // For x > 0, log(1 + eˣ) is x plus the bend. The term y f then cancels exactly, while a subtraction of floats would leave an
+        // error of ε·y·|f|.
+        let line = if x > 0.0 { beyond - failures * x } else { y * f };
+        [line - trials * bend + constant, y - trials * share]
     }
 }

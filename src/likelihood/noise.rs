@@ -1,7 +1,7 @@
 //! Real targets with a location f_1 and a scale e^{f_2}: heteroskedastic normal and Student-t noise.
 
 use super::dispersed::{Density, Dispersed, Driven};
-use super::{Gaussian, LatentMarginal, Local, Marginal, Observation, OneFunction, StudentT};
+use super::{Gaussian, LatentMarginal, LatentRow, Local, Marginal, Observation, OneFunction, Row, StudentT};
 use crate::functions::normal;
 use crate::quadrature::Integrator;
 use statrs::function::gamma::{digamma, ln_gamma};
@@ -43,11 +43,8 @@ impl Driven for NormalNoise {
         }
     }
 
-    fn expected(
-        at: Observation,
-        marginal: Marginal<'_>,
-        _: &mut Integrator,
-    ) -> Option<(f64, [f64; 2], [f64; 2])> {
+    fn expected(row: Row, _: &mut Integrator) -> Option<(f64, [f64; 2], [f64; 2])> {
+        let Row { at, marginal } = row;
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
         let residual = at.y - mu;
@@ -57,8 +54,8 @@ impl Driven for NormalNoise {
         Some((value, [residual * precision, square - 1.0], [-0.5 * precision, -square]))
     }
 
-    fn predictive_given(at: Observation, latent: LatentMarginal, f2: f64) -> Option<(Local, f64)> {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+    fn predictive_given(f1: LatentRow, f2: f64) -> Option<(Local, f64)> {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = f1;
         let residual = at.y - mu;
         // The logarithm of v + e^{2f}, and the share of the noise; v and e^{2f} may both underflow
         // or overflow.
@@ -73,20 +70,14 @@ impl Driven for NormalNoise {
         Some((local, 2.0 * slope * (log_noise - log_total).exp()))
     }
 
-    fn moments(_: Observation, marginal: Marginal<'_>, _: f64, _: &mut Integrator) -> (f64, f64) {
-        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
-        let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
+    fn moments(row: Row, _: f64, _: &mut Integrator) -> (f64, f64) {
+        let LatentMarginal { mean: mu, variance: v } = row.marginal.of(0);
+        let LatentMarginal { mean: log_scale, variance: spread } = row.marginal.of(1);
         (mu, v + (2.0 * (log_scale + spread)).exp())
     }
 
-    fn cdf_given(
-        _: &dyn OneFunction,
-        at: Observation,
-        latent: LatentMarginal,
-        noise: f64,
-        _: &mut Integrator,
-    ) -> f64 {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+    fn cdf_given(_: &dyn OneFunction, f: LatentRow, noise: f64, _: &mut Integrator) -> f64 {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = f;
         normal::cdf((at.y - mu) / (v + noise).sqrt())
     }
 
@@ -138,9 +129,9 @@ impl Driven for StudentNoise {
         }
     }
 
-    fn moments(_: Observation, marginal: Marginal<'_>, df: f64, _: &mut Integrator) -> (f64, f64) {
-        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
-        let sd = Self::detail(marginal, df);
+    fn moments(row: Row, df: f64, _: &mut Integrator) -> (f64, f64) {
+        let LatentMarginal { mean: mu, variance: v } = row.marginal.of(0);
+        let sd = Self::detail(row.marginal, df);
         (if df > 1.0 { mu } else { f64::NAN }, v + sd * sd)
     }
 

@@ -1,8 +1,8 @@
 //! Likelihoods with one latent function, and what makes them likelihoods with any number of functions.
 
 use super::{
-    DensityBounds, LatentMarginal, Likelihood, Local, Marginal, Observation, RowNodes, Slopes, TargetKind,
-    crps, peak, quantile,
+    DensityBounds, Expectation, LatentMarginal, LatentRow, Likelihood, Local, Marginal, Observation, Row,
+    RowNodes, Slopes, TargetKind, crps, peak, quantile,
 };
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
@@ -108,26 +108,15 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
         })
     }
 
-    /// `E_{N(f; μ, v)} log p(y|f)`.
-    fn expected_log_density(
+    /// Returns `E log p(y|f)` or `log E p(y|f)` under `N(f; μ, v)` with its derivatives; adds those in ψ to `own` unless that is empty.
+    fn expectation(
         &self,
-        at: Observation,
-        latent: LatentMarginal,
+        of: Expectation,
+        row: LatentRow,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        integrator.expected_log_density(self, at, latent, own)
-    }
-
-    /// `log E_{N(f; μ, v)} p(y|f)`.
-    fn log_predictive(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
-        integrator: &mut Integrator,
-    ) -> Local {
-        integrator.log_predictive(self, at, latent, own)
+        integrator.expectation(of, self, row, own)
     }
 
     /// Returns mean and variance of y given f, for a row like `at` of unknown y; infinite or NaN if they do not exist.
@@ -146,14 +135,9 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
     /// A draw of y given f, for a row like `at` of unknown y.
     fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64;
 
-    /// Mean and variance of y under the predictive distribution, for a row like `at` of unknown y.
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+    /// Mean and variance of y under the predictive distribution, for a row of unknown y.
+    fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let strip = self.resolution(at.with(1.0)).strip;
         let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
         let mean = average(&mut |f| self.conditional_moments(at, f).0);
@@ -164,9 +148,9 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
         (mean, variance)
     }
 
-    /// `P(Y ≤ at.y)` under the predictive distribution.
-    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+    /// `P(Y ≤ y)` under the predictive distribution, where y is the target of the row.
+    fn predictive_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         integrator.average(mu, v, self.cdf_strip(at), &mut |f| self.conditional_cdf(at, f)).clamp(0.0, 1.0)
     }
 
@@ -176,46 +160,26 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
         self.resolution(at).strip
     }
 
-    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1) and a row like `at` of unknown y.
-    fn predictive_quantile(
-        &self,
-        p: f64,
-        at: Observation,
-        latent: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let mut cdf = |y| self.predictive_cdf(at.with(y), latent, integrator);
+    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1) and a row of unknown y.
+    fn predictive_quantile(&self, p: f64, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        let mut cdf = |y| self.predictive_cdf(row.with(y), integrator);
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
     }
 
-    /// Returns the continuous ranked probability score of an observation under the predictive
+    /// Returns the continuous ranked probability score of a row under the predictive
     /// distribution, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), in units of the
     /// target as the model sees it. For counts and levels it is the sum over them (Epstein 1969),
     /// for classes `(P(y = 1) − y)²`. By default it is computed by quadrature of the predictive
     /// distribution function; NaN if that function is NaN.
-    fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
-        if ![at.y, marginal.mean, marginal.variance].iter().all(|value| value.is_finite()) {
-            return f64::NAN;
-        }
-        match self.target_kind() {
-            TargetKind::Binary => (self.predictive_moments(at, marginal, integrator).0 - at.y).powi(2),
-            TargetKind::Count => {
-                crps::counts(at.y, &mut |k| self.smooth_count_cdf(at.with(k), marginal, integrator))
-            }
-            kind => crps::score(kind, at.y, self.levels(), &mut |y| {
-                self.predictive_cdf(at.with(y), marginal, integrator)
-            }),
-        }
+    fn crps(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        let LatentMarginal { mean, variance } = row.marginal;
+        let marginal = Marginal { mean: &[mean], variance: &[variance] };
+        crps::of(self.as_likelihood(), Row::new(row.at, marginal), integrator)
     }
 
-    /// `P(Y ≤ at.y)` of counts under the predictive distribution as a function of a real number, which must be smooth from 31 on.
-    fn smooth_count_cdf(
-        &self,
-        at: Observation,
-        marginal: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        crps::between(at.y, &mut |y| self.predictive_cdf(at.with(y), marginal, integrator))
+    /// `P(Y ≤ y)` of counts under the predictive distribution as a function of a real number, which must be smooth from 31 on.
+    fn smooth_count_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        crps::between(row.at.y, &mut |y| self.predictive_cdf(row.with(y), integrator))
     }
 
     /// The number of ordered levels, for likelihoods that have them; 2 for classes.
@@ -271,9 +235,7 @@ impl Clone for Box<dyn OneFunction> {
 impl dyn OneFunction + '_ {
     /// The number of own parameter values.
     pub fn own_len(&self) -> usize {
-        let mut own = 0;
-        self.for_each_parameter(&mut |p| own += p.values.len());
-        own
+        self.as_likelihood().own_len()
     }
 }
 
@@ -290,10 +252,6 @@ impl<L: OneFunction + Clone + 'static> Likelihood for L {
         Some(self)
     }
 
-    fn scales_target(&self) -> bool {
-        OneFunction::scales_target(self)
-    }
-
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
         OneFunction::log_density(self, at, f, value, slope);
     }
@@ -302,80 +260,12 @@ impl<L: OneFunction + Clone + 'static> Likelihood for L {
         f.iter().zip(out).for_each(|(f, out)| *out = OneFunction::curvature(self, at, *f));
     }
 
-    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        OneFunction::own_gradient(self, at, f, weights, own);
-    }
-
-    fn highest(&self, at: Observation) -> Option<f64> {
-        let (mut value, mut slope) = ([0.0], [0.0]);
-        OneFunction::log_density(self, at, &[OneFunction::peak(self, at)], &mut value, &mut slope);
-        Some(value[0])
-    }
-
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        slopes.set_one(|own| OneFunction::expected_log_density(self, at, marginal.of(0), own, integrator))
-    }
-
-    fn log_predictive(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        slopes.set_one(|own| OneFunction::log_predictive(self, at, marginal.of(0), own, integrator))
-    }
-
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        OneFunction::predictive_moments(self, at, marginal.of(0), integrator)
-    }
-
-    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        OneFunction::predictive_cdf(self, at, marginal.of(0), integrator)
-    }
-
-    fn predictive_quantile(
-        &self,
-        p: f64,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        OneFunction::predictive_quantile(self, p, at, marginal.of(0), integrator)
-    }
-
-    fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut Integrator, out: &mut [f64]) {
-        if let ([zero, one], TargetKind::Binary) = (out, OneFunction::target_kind(self)) {
-            *one = OneFunction::predictive_moments(self, Observation::of(1.0), marginal.of(0), integrator).0;
-            *zero = 1.0 - *one;
-        }
-    }
-
-    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        OneFunction::crps(self, at, marginal.of(0), integrator)
+    fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        slopes.set_one(|own| OneFunction::expectation(self, of, row.of(0), own, integrator))
     }
 
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
         OneFunction::sample(self, at, f[0], random)
-    }
-
-    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
-        OneFunction::unit_deviance(self, y, mean)
-    }
-
-    fn levels(&self) -> usize {
-        OneFunction::levels(self)
     }
 
     fn working_response(&self, at: Observation, out: &mut [f64]) {

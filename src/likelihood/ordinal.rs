@@ -1,15 +1,16 @@
 //! Ordered levels: a normal variable around f falls between the edges of a level (cumulative probit).
 
-use super::sums::{Terms, weighted_sums};
+use super::sums::{Terms, fill, weighted_sums};
 use super::{
-    LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named, own_parameters, start,
+    Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row, TargetKind,
+    named, own_parameters, start,
 };
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::{Scalar, Simd};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use sparsegp_kernels::vector_math::{exp, ln_1p};
 use sparsegp_kernels::{Parameter, Transform};
 use std::cmp::Ordering;
 
@@ -206,7 +207,7 @@ impl OneFunction for Ordinal {
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (bin, scale) = (self.bin(at.y), self.scale());
         if bin.width >= NARROW * scale {
-            dispatch(LogMass { bin, scale, f, value, first });
+            fill(Scaled { bin, scale }, f, value, first);
             return;
         }
         for ((f, value), first) in f.iter().zip(value).zip(first) {
@@ -225,7 +226,7 @@ impl OneFunction for Ordinal {
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let (bin, scale) = (self.bin(at.y), self.scale());
         if bin.width >= NARROW * scale {
-            let [mean, square, high] = weighted_sums(&MassTerms { bin, scale }, f, weights);
+            let [mean, square, high] = weighted_sums(Scaled { bin, scale }, f, weights);
             let total: f64 = weights.iter().sum();
             self.add_own(at.y, [total, mean, square, high], scale, own);
             return;
@@ -259,15 +260,18 @@ impl OneFunction for Ordinal {
             * normal::quantile(0.5 * (normal::cdf(low / scale) + normal::cdf(high / scale))).clamp(-8.0, 8.0)
     }
 
-    /// f and the noise around it are one normal variable of variance v + σ².
-    fn log_predictive(
+    /// In the log predictive density f and the noise around it are one normal variable of variance v + σ².
+    fn expectation(
         &self,
-        at: Observation,
-        latent: LatentMarginal,
+        of: Expectation,
+        row: LatentRow,
         own: &mut [f64],
-        _: &mut Integrator,
+        integrator: &mut Integrator,
     ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+        if of == Expectation::ExpectedLog {
+            return integrator.expectation(of, self, row, own);
+        }
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let spread = v.max(0.0).sqrt().hypot(self.scale());
         let mass = self.bin(at.y).around(mu, spread).mass();
         if !own.is_empty() {
@@ -299,12 +303,12 @@ impl OneFunction for Ordinal {
         (0..self.levels() as i64 - 1).take_while(|&k| self.edge(k) < x).count() as f64
     }
 
-    fn predictive_moments(&self, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
-        self.moments(latent.mean, latent.variance + self.scale().powi(2))
+    fn predictive_moments(&self, row: LatentRow, _: &mut Integrator) -> (f64, f64) {
+        self.moments(row.marginal.mean, row.marginal.variance + self.scale().powi(2))
     }
 
-    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
-        self.cdf(at.y, latent.mean, latent.variance + self.scale().powi(2))
+    fn predictive_cdf(&self, row: LatentRow, _: &mut Integrator) -> f64 {
+        self.cdf(row.at.y, row.marginal.mean, row.marginal.variance + self.scale().powi(2))
     }
 
     fn levels(&self) -> usize {
@@ -332,39 +336,35 @@ impl OneFunction for Ordinal {
     }
 }
 
-/// Mean, mean square and upper end of the bin's mass.
-struct MassTerms {
+/// A bin with the unit σ.
+#[derive(Clone, Copy)]
+struct Scaled {
     bin: Bin,
     scale: f64,
 }
 
-impl Terms for MassTerms {
+impl Scaled {
     #[inline(always)]
-    fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
+    fn mass<S: Simd>(&self, f: f64) -> Mass {
         let bin = self.bin.around(f, self.scale);
-        let mass = wide_mass::<S>(bin.low, bin.high);
-        [mass.mean, mass.square, mass.high]
+        wide_mass::<S>(bin.low, bin.high)
     }
 }
 
-struct LogMass<'a> {
-    bin: Bin,
-    scale: f64,
-    f: &'a [f64],
-    value: &'a mut [f64],
-    first: &'a mut [f64],
+/// The log density and its slope.
+impl Terms<2> for Scaled {
+    #[inline(always)]
+    fn at<S: Simd>(&self, f: f64) -> [f64; 2] {
+        let mass = self.mass::<S>(f);
+        [mass.log, mass.mean / self.scale]
+    }
 }
 
-impl Pass for LogMass<'_> {
-    type Output = ();
-
+/// Mean, mean square and upper end of the bin's mass.
+impl Terms<3> for Scaled {
     #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let bin = self.bin.around(*f, self.scale);
-            let mass = wide_mass::<S>(bin.low, bin.high);
-            *value = mass.log;
-            *first = mass.mean / self.scale;
-        }
+    fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
+        let mass = self.mass::<S>(f);
+        [mass.mean, mass.square, mass.high]
     }
 }

@@ -2,7 +2,7 @@
 //! likelihood.
 
 use super::mixed::process_names;
-use super::{Likelihood, Marginal, Mixed, Observation, OneFunction, Slopes, TargetKind};
+use super::{Expectation, Likelihood, Mixed, Observation, OneFunction, Row, Slopes, TargetKind};
 use crate::quadrature::Integrator;
 use faer::Mat;
 use faer::linalg::solvers::Solve;
@@ -59,24 +59,6 @@ impl Outputs {
         let cells = outputs.zip(at.outputs).filter(|(_, y)| !y.is_nan());
         cells.map(move |((output, own), &y)| (output, Observation::exposed(y, at.exposure), own))
     }
-
-    fn add(
-        &self,
-        predictive: bool,
-        at: Observation,
-        marginal: Marginal<'_>,
-        mut slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        slopes.clear();
-        let mut value = 0.0;
-        for (output, at, own) in self.observed(at) {
-            let own = if slopes.own.is_empty() { &mut [] } else { &mut slopes.own[own] };
-            let mut slopes = Slopes { mean: slopes.mean, variance: slopes.variance, own };
-            value += output.add(predictive, at, marginal, &mut slopes, integrator);
-        }
-        value
-    }
 }
 
 impl Likelihood for Outputs {
@@ -120,25 +102,16 @@ impl Likelihood for Outputs {
             .for_each(|(output, at, place)| output.own_gradient(at, f, weights, &mut own[place]));
     }
 
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        self.add(false, at, marginal, slopes, integrator)
-    }
-
-    /// `Σ_p log E p(y_p|f_p)`: the loss of predicting every output by itself.
-    fn log_predictive(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        self.add(true, at, marginal, slopes, integrator)
+    /// For log predictive densities `Σ_p log E p(y_p|f_p)`: the loss of predicting every output by itself.
+    fn expectation(&self, of: Expectation, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        slopes.clear();
+        let mut value = 0.0;
+        for (output, at, own) in self.observed(row.at) {
+            let own = if slopes.own.is_empty() { &mut [] } else { &mut slopes.own[own] };
+            let mut slopes = Slopes { mean: slopes.mean, variance: slopes.variance, own };
+            value += output.add(of, Row::new(at, row.marginal), &mut slopes, integrator);
+        }
+        value
     }
 
     fn sample(&self, _: Observation, _: &[f64], _: &mut ChaCha8Rng) -> f64 {

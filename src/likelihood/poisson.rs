@@ -2,17 +2,18 @@
 
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
+use super::sums::{Terms, fill};
 use super::threshold::Threshold;
 use super::{
-    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
-    own_parameters,
+    DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
+    Row, TargetKind, named, own_parameters,
 };
 use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Poisson};
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use sparsegp_kernels::vector_math::{exp, ln_1p};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::{LN_2, PI};
 
@@ -36,11 +37,11 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
 /// slope of f in the logarithm of the variable.
 fn smooth_cdf(
     likelihood: &dyn OneFunction,
-    at: Observation,
-    latent: LatentMarginal,
+    row: LatentRow,
     integrator: &mut Integrator,
     [rate, inverse, steep]: [&dyn Fn(f64) -> f64; 3],
 ) -> f64 {
+    let Row { at, marginal: latent } = row;
     let Observation { y: k, exposure, .. } = at;
     let LatentMarginal { mean: mu, variance: v } = latent;
     if k < 0.0 {
@@ -134,14 +135,17 @@ impl OneFunction for PoissonExp {
         log_link_response(at)
     }
 
-    fn expected_log_density(
+    fn expectation(
         &self,
-        at: Observation,
-        marginal: LatentMarginal,
-        _: &mut [f64],
-        _: &mut Integrator,
+        of: Expectation,
+        row: LatentRow,
+        own: &mut [f64],
+        integrator: &mut Integrator,
     ) -> Local {
-        terms(at).expectation(marginal)
+        match of {
+            Expectation::ExpectedLog => terms(row.at).expectation(row.marginal),
+            Expectation::LogPredictive => integrator.expectation(of, self, row, own),
+        }
     }
 
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
@@ -171,20 +175,15 @@ impl OneFunction for PoissonExp {
         poisson_draw(at.exposure * f.exp(), random)
     }
 
-    fn predictive_moments(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
-        let (rate, _, variance) = log_normal(latent);
-        let Observation { exposure, .. } = at;
+    fn predictive_moments(&self, row: LatentRow, _: &mut Integrator) -> (f64, f64) {
+        let (rate, _, variance) = log_normal(row.marginal);
+        let Observation { exposure, .. } = row.at;
         (exposure * rate, exposure * rate + exposure * exposure * variance)
     }
 
-    fn smooth_count_cdf(
-        &self,
-        at: Observation,
-        marginal: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> f64 {
+    fn smooth_count_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
         let ways: [&dyn Fn(f64) -> f64; 3] = [&f64::exp, &f64::ln, &|_| 1.0];
-        smooth_cdf(self, at, marginal, integrator, ways)
+        smooth_cdf(self, row, integrator, ways)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
@@ -214,7 +213,7 @@ impl OneFunction for PoissonSoftplus {
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let Observation { y, exposure, .. } = at;
         let constant = y * exposure.ln() - ln_gamma(y + 1.0);
-        dispatch(LogSoftplus { y, exposure, constant, f, value, first });
+        fill(LogSoftplus { y, exposure, constant }, f, value, first);
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
@@ -268,15 +267,10 @@ impl OneFunction for PoissonSoftplus {
         poisson_draw(at.exposure * softplus(f), random)
     }
 
-    fn smooth_count_cdf(
-        &self,
-        at: Observation,
-        marginal: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> f64 {
+    fn smooth_count_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
         let steep = |rate: f64| rate / -(-rate).exp_m1();
         let ways: [&dyn Fn(f64) -> f64; 3] = [&softplus, &softplus_inverse, &steep];
-        smooth_cdf(self, at, marginal, integrator, ways)
+        smooth_cdf(self, row, integrator, ways)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
@@ -284,39 +278,32 @@ impl OneFunction for PoissonSoftplus {
     }
 }
 
-struct LogSoftplus<'a> {
+#[derive(Clone, Copy)]
+struct LogSoftplus {
     y: f64,
     exposure: f64,
     constant: f64,
-    f: &'a [f64],
-    value: &'a mut [f64],
-    first: &'a mut [f64],
 }
 
 /// `log log 2`.
 const LN_LN_2: f64 = -0.366_512_920_581_664_35;
 
-impl Pass for LogSoftplus<'_> {
-    type Output = ();
-
+impl Terms<2> for LogSoftplus {
     #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        let LogSoftplus { y, exposure, constant, .. } = self;
-        for ((&f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let below = f < 0.0;
-            let e = exp::<S>(-f.abs());
-            let log = ln_1p::<S>(e);
-            let rate = if below { log } else { f + log };
-            // e^f/r for f < 0 and r/log 2 otherwise, both ≥ 1, so that logarithms come from log(1 + ·) of something ≥ 0.
-            let ratio = if e > 1e-290 { e / log } else { 1.0 };
-            let ratio = if below { ratio } else { rate / LN_2 };
-            let log_ratio = ln_1p::<S>(if ratio > 1.0 { ratio - 1.0 } else { 0.0 });
-            let log_rate = if below { f - log_ratio } else { LN_LN_2 + log_ratio };
-            let share = 1.0 / (1.0 + e);
-            let slope = if below { e * share } else { share };
-            let relative = if below { share * ratio } else { share / rate };
-            *value = y * log_rate - exposure * rate + constant;
-            *first = y * relative - exposure * slope;
-        }
+    fn at<S: Simd>(&self, f: f64) -> [f64; 2] {
+        let LogSoftplus { y, exposure, constant } = *self;
+        let below = f < 0.0;
+        let e = exp::<S>(-f.abs());
+        let log = ln_1p::<S>(e);
+        let rate = if below { log } else { f + log };
+        // e^f/r for f < 0 and r/log 2 otherwise, both ≥ 1, so that logarithms come from log(1 + ·) of something ≥ 0.
+        let ratio = if e > 1e-290 { e / log } else { 1.0 };
+        let ratio = if below { ratio } else { rate / LN_2 };
+        let log_ratio = ln_1p::<S>(if ratio > 1.0 { ratio - 1.0 } else { 0.0 });
+        let log_rate = if below { f - log_ratio } else { LN_LN_2 + log_ratio };
+        let share = 1.0 / (1.0 + e);
+        let slope = if below { e * share } else { share };
+        let relative = if below { share * ratio } else { share / rate };
+        [y * log_rate - exposure * rate + constant, y * relative - exposure * slope]
     }
 }

@@ -5,7 +5,10 @@ use super::dispersed::{Density, Dispersed, Driven};
 use super::log_rate::log_normal;
 use super::poisson::{log_ratio, poisson_deviance};
 use super::threshold::Threshold;
-use super::{BetaLogit, Gamma, LatentMarginal, Marginal, NegativeBinomial, Observation, OneFunction};
+use super::{
+    BetaLogit, Expectation, Gamma, LatentMarginal, LatentRow, Marginal, NegativeBinomial, Observation,
+    OneFunction, Row,
+};
 use crate::functions::gamma::{ln_gamma_1p, ln_rising, rising_curvature, stirling_excess, trigamma_1p};
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Point};
@@ -54,8 +57,8 @@ impl Driven for Dispersion {
         }
     }
 
-    fn moments(at: Observation, marginal: Marginal<'_>, _: f64, _: &mut Integrator) -> (f64, f64) {
-        let Observation { exposure, .. } = at;
+    fn moments(row: Row, _: f64, _: &mut Integrator) -> (f64, f64) {
+        let Row { at: Observation { exposure, .. }, marginal } = row;
         let (mean, _, variance) = log_normal(marginal.of(0));
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_alpha, variance: spread } = marginal.of(1);
@@ -64,22 +67,16 @@ impl Driven for Dispersion {
         (exposure * mean, exposure * mean + exposure * exposure * (excess + variance))
     }
 
-    fn cdf_given(
-        family: &dyn OneFunction,
-        at: Observation,
-        f: LatentMarginal,
-        alpha: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let Observation { y, exposure, .. } = at;
+    fn cdf_given(family: &dyn OneFunction, f: LatentRow, alpha: f64, integrator: &mut Integrator) -> f64 {
+        let Observation { y, exposure, .. } = f.at;
         if y < 0.0 {
             return 0.0;
         }
         // `Y ≤ k` if αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
         let offset = exposure.ln() + alpha.ln();
         let threshold = Threshold::LogOdds(y.floor() + 1.0, 1.0 / alpha);
-        let quick = threshold.average(|u| u - offset, |_| 1.0, f, integrator);
-        quick.unwrap_or_else(|| family.predictive_cdf(at, f, integrator))
+        let quick = threshold.average(|u| u - offset, |_| 1.0, f.marginal, integrator);
+        quick.unwrap_or_else(|| family.predictive_cdf(f, integrator))
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
@@ -138,11 +135,8 @@ impl Driven for Shape {
 
     /// With u = log y − f_1, `log p = k (u + 1 − e^u) + (k log k − k − log Γ(k)) − log y`. It is linear in k, except for the bracket,
     /// which grows like log k.
-    fn expected(
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> Option<(f64, [f64; 2], [f64; 2])> {
+    fn expected(row: Row, integrator: &mut Integrator) -> Option<(f64, [f64; 2], [f64; 2])> {
+        let Row { at, marginal } = row;
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_shape, variance: spread } = marginal.of(1);
         let log_y = at.y.ln();
@@ -156,7 +150,7 @@ impl Driven for Shape {
         } else {
             (-product, product)
         };
-        let bracket = integrator.nested_expectation(marginal.of(1), &mut |f, _| {
+        let bracket = integrator.nested_expectation(Expectation::ExpectedLog, marginal.of(1), &mut |f, _| {
             let (value, first) = stirling_excess(f.clamp(Self::RANGE.0, Self::RANGE.1).exp());
             Point { value, first, ..Point::default() }
         });
@@ -167,7 +161,7 @@ impl Driven for Shape {
         ))
     }
 
-    fn moments(_: Observation, marginal: Marginal<'_>, _: f64, _: &mut Integrator) -> (f64, f64) {
+    fn moments(Row { marginal, .. }: Row, _: f64, _: &mut Integrator) -> (f64, f64) {
         let (mean, _, variance) = log_normal(marginal.of(0));
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_shape, variance: spread } = marginal.of(1);
@@ -175,19 +169,13 @@ impl Driven for Shape {
     }
 
     /// `Y ≤ y` if f is at most log y minus the logarithm of a gamma variable.
-    fn cdf_given(
-        family: &dyn OneFunction,
-        at: Observation,
-        f: LatentMarginal,
-        shape: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        if at.y <= 0.0 {
+    fn cdf_given(family: &dyn OneFunction, f: LatentRow, shape: f64, integrator: &mut Integrator) -> f64 {
+        if f.at.y <= 0.0 {
             return 0.0;
         }
-        let log_y = at.y.ln();
-        let quick = Threshold::LogGamma(shape).average(|u| log_y - u, |_| 1.0, f, integrator);
-        quick.unwrap_or_else(|| family.predictive_cdf(at, f, integrator))
+        let log_y = f.at.y.ln();
+        let quick = Threshold::LogGamma(shape).average(|u| log_y - u, |_| 1.0, f.marginal, integrator);
+        quick.unwrap_or_else(|| family.predictive_cdf(f, integrator))
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
@@ -262,7 +250,7 @@ impl Driven for Precision {
         }
     }
 
-    fn moments(_: Observation, marginal: Marginal<'_>, _: f64, integrator: &mut Integrator) -> (f64, f64) {
+    fn moments(Row { marginal, .. }: Row, _: f64, integrator: &mut Integrator) -> (f64, f64) {
         let f = marginal.of(0);
         let mean = expectation(f, integrator, logistic).clamp(0.0, 1.0);
         let spread = expectation(f, integrator, |f| (logistic(f) - mean).powi(2));
@@ -271,20 +259,14 @@ impl Driven for Precision {
     }
 
     /// A beta variable of large shapes is a normal one in its log odds, with a variance of 1/(s y (1 − y)).
-    fn cdf_given(
-        family: &dyn OneFunction,
-        at: Observation,
-        latent: LatentMarginal,
-        s: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+    fn cdf_given(family: &dyn OneFunction, f: LatentRow, s: f64, integrator: &mut Integrator) -> f64 {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = f;
         let weight = s * at.y * (1.0 - at.y);
         if weight > 1e9 {
             let log_odds = at.y.ln() - (-at.y).ln_1p();
             return normal::cdf((log_odds - mu) / (v + 1.0 / weight).sqrt());
         }
-        family.predictive_cdf(at, latent, integrator)
+        family.predictive_cdf(f, integrator)
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {

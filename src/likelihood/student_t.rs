@@ -1,8 +1,9 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
+use super::sums::{Terms, fill};
 use super::{
-    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
-    own_parameters, start,
+    DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
+    Row, TargetKind, named, own_parameters, start,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -122,7 +123,7 @@ impl OneFunction for StudentT {
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (scale, df) = self.values();
         let constant = ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * PI).ln() - scale.ln();
-        dispatch(LogStudent { y: at.y, scale, df, constant, f, value, first });
+        fill(LogStudent { y: at.y, scale, df, constant }, f, value, first);
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
@@ -171,16 +172,19 @@ impl OneFunction for StudentT {
         at.y
     }
 
-    /// Averages over the mixture, in which everything is smooth on the scale of log w for all y and
+    /// Averages densities over the mixture, in which everything is smooth on the scale of log w for all y and
     /// v.
-    fn log_predictive(
+    fn expectation(
         &self,
-        at: Observation,
-        latent: LatentMarginal,
+        of: Expectation,
+        row: LatentRow,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+        if of == Expectation::ExpectedLog {
+            return integrator.expectation(of, self, row, own);
+        }
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let (scale, df) = self.values();
         let residual = at.y - mu;
         let mut mixture = self.mixture(residual, v, integrator.take());
@@ -228,12 +232,12 @@ impl OneFunction for StudentT {
         rand_distr::StudentT::new(df).map_or(f64::NAN, |d| f + scale * d.sample(random))
     }
 
-    fn predictive_moments(&self, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
-        self.moments(latent.mean, latent.variance)
+    fn predictive_moments(&self, row: LatentRow, _: &mut Integrator) -> (f64, f64) {
+        self.moments(row.marginal.mean, row.marginal.variance)
     }
 
-    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
-        self.cdf(at.y - latent.mean, latent.variance, integrator)
+    fn predictive_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        self.cdf(row.at.y - row.marginal.mean, row.marginal.variance, integrator)
     }
 
     /// Starts with a tenth of the variance of the targets as noise, as for Gaussian noise,
@@ -300,26 +304,20 @@ impl Pass for LogNormals<'_> {
     }
 }
 
-struct LogStudent<'a> {
+#[derive(Clone, Copy)]
+struct LogStudent {
     y: f64,
     scale: f64,
     df: f64,
     constant: f64,
-    f: &'a [f64],
-    value: &'a mut [f64],
-    first: &'a mut [f64],
 }
 
-impl Pass for LogStudent<'_> {
-    type Output = ();
-
+impl Terms<2> for LogStudent {
     #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        let LogStudent { y, scale, df, constant, .. } = self;
-        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let r = (y - f) / scale;
-            *value = constant - 0.5 * (df + 1.0) * ln_1p::<S>(r * r / df);
-            *first = (df + 1.0) * r / (df + r * r) / scale;
-        }
+    fn at<S: Simd>(&self, f: f64) -> [f64; 2] {
+        let LogStudent { y, scale, df, constant } = *self;
+        let r = (y - f) / scale;
+        let value = constant - 0.5 * (df + 1.0) * ln_1p::<S>(r * r / df);
+        [value, (df + 1.0) * r / (df + r * r) / scale]
     }
 }

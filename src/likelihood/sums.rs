@@ -1,22 +1,46 @@
-//! Weighted sums over nodes of terms that vectorise: gradients in own parameters.
+//! Functions of f at nodes, compiled for every instruction set: log densities, and weighted sums for gradients in own parameters.
 
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch};
 
-/// Three functions of f; unneeded ones are 0.
-pub(super) trait Terms {
+/// N functions of f; unneeded ones are 0.
+pub(super) trait Terms<const N: usize>: Copy {
     /// Returns their values. Implementations must be `#[inline(always)]` and without branches,
     /// because they are compiled once per instruction set.
-    fn at<S: Simd>(&self, f: f64) -> [f64; 3];
+    fn at<S: Simd>(&self, f: f64) -> [f64; N];
+}
+
+/// Writes `log p` and its slope at every node.
+pub(super) fn fill(terms: impl Terms<2>, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+    dispatch(Fill { terms, f, value, first });
+}
+
+struct Fill<'a, T> {
+    terms: T,
+    f: &'a [f64],
+    value: &'a mut [f64],
+    first: &'a mut [f64],
+}
+
+impl<T: Terms<2>> Pass for Fill<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let Fill { terms, f, value, first } = self;
+        for ((f, value), first) in f.iter().zip(value).zip(first) {
+            [*value, *first] = terms.at::<S>(*f);
+        }
+    }
 }
 
 /// `Σ_k w_k t(f_k)` for each of the terms.
-pub(super) fn weighted_sums(terms: &impl Terms, f: &[f64], weights: &[f64]) -> [f64; 3] {
+pub(super) fn weighted_sums(terms: impl Terms<3>, f: &[f64], weights: &[f64]) -> [f64; 3] {
     dispatch(Sums { terms, f, weights })
 }
 
 struct Sums<'a, T> {
-    terms: &'a T,
+    terms: T,
     f: &'a [f64],
     weights: &'a [f64],
 }
@@ -24,7 +48,7 @@ struct Sums<'a, T> {
 /// The number of nodes for which terms are computed before they are summed.
 const CHUNK: usize = 32;
 
-impl<T: Terms> Pass for Sums<'_, T> {
+impl<T: Terms<3>> Pass for Sums<'_, T> {
     type Output = [f64; 3];
 
     #[inline(always)]

@@ -1,6 +1,9 @@
 //! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
 
-use super::{LatentMarginal, Local, Observation, OneFunction, TargetKind, crps, own_parameters_of};
+use super::{
+    Expectation, LatentMarginal, LatentRow, Local, Observation, OneFunction, Row, TargetKind, crps,
+    own_parameters_of,
+};
 use crate::quadrature::{Integrator, Resolution, smallest};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -49,7 +52,7 @@ impl Truncated {
 
     /// Returns the amounts by which `E Y` and `E Y²` exceed those of counts with zeros, averaged
     /// over f.
-    fn beyond(&self, at: Observation, marginal: LatentMarginal) -> [f64; 2] {
+    fn beyond(&self, Row { at, marginal }: LatentRow) -> [f64; 2] {
         let beyond = |power: i32| {
             let mut point = |f: f64, _: &mut Integrator| {
                 let (mean, variance) = self.counts.conditional_moments(at, f);
@@ -106,15 +109,18 @@ impl OneFunction for Truncated {
     }
 
     /// The term of the truncation grows like f, while the counts' own term may grow like e^f and have a closed form.
-    fn expected_log_density(
+    fn expectation(
         &self,
-        at: Observation,
-        latent: LatentMarginal,
+        of: Expectation,
+        row: LatentRow,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        let LatentMarginal { mean: mu, variance: v } = latent;
-        let mut local = self.counts.expected_log_density(at, latent, own, integrator);
+        if of == Expectation::LogPredictive {
+            return integrator.expectation(of, self, row, own);
+        }
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
+        let mut local = self.counts.expectation(of, row, own, integrator);
         let sd = smallest(mu, v).sqrt();
         integrator.place(self.resolution(at), mu, sd);
         for ((z, f), w) in integrator.z.iter().zip(&integrator.f).zip(&integrator.weight) {
@@ -162,30 +168,20 @@ impl OneFunction for Truncated {
     }
 
     /// Poisson counts with a non-negligible probability of zero have practically no mass beyond 31.
-    fn smooth_count_cdf(
-        &self,
-        at: Observation,
-        marginal: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        if self.concave && at.y >= crps::SMOOTH {
-            return self.counts.smooth_count_cdf(at, marginal, integrator);
+    fn smooth_count_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        if self.concave && row.at.y >= crps::SMOOTH {
+            return self.counts.smooth_count_cdf(row, integrator);
         }
-        crps::between(at.y, &mut |y| self.predictive_cdf(at.with(y), marginal, integrator))
+        crps::between(row.at.y, &mut |y| self.predictive_cdf(row.with(y), integrator))
     }
 
     fn cdf_strip(&self, at: Observation) -> f64 {
         self.counts.cdf_strip(at).min(1.0)
     }
 
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        marginal: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        let (mean, variance) = self.counts.predictive_moments(at, marginal, integrator);
-        let [first, second] = self.beyond(at, marginal);
+    fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
+        let (mean, variance) = self.counts.predictive_moments(row, integrator);
+        let [first, second] = self.beyond(row);
         (mean + first, (variance + second - 2.0 * mean * first - first * first).max(0.0))
     }
 

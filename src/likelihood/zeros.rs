@@ -14,8 +14,8 @@
 use super::bernoulli::logistic;
 use super::truncated::Truncated;
 use super::{
-    BernoulliLogit, LatentMarginal, Likelihood, Local, Marginal, NegativeBinomial, Observation, OneFunction,
-    PoissonExp, Slopes, TargetKind, crps, own_parameters_of,
+    BernoulliLogit, Expectation, LatentMarginal, Likelihood, Local, NegativeBinomial, Observation,
+    OneFunction, PoissonExp, Row, Slopes, TargetKind, crps, own_parameters_of,
 };
 use crate::quadrature::{Integrator, Point};
 use rand::RngExt;
@@ -95,13 +95,8 @@ impl ZeroAltered {
     }
 
     /// Returns `E log P(0)` of zero inflation; adds the derivatives in own parameters.
-    fn expected_mixed(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        mut slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
+    fn expected_mixed(&self, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        let Row { at, marginal } = row;
         let gate = marginal.of(1);
         let alone = log_chance(gate, integrator);
         let wanted = !slopes.own.is_empty();
@@ -117,7 +112,7 @@ impl ZeroAltered {
             let value = alone.value - local.value;
             Point { value, first, rest: [alone.mean - local.mean, alone.variance - local.variance, own[0]] }
         };
-        let average = integrator.nested_expectation(marginal.of(0), &mut given);
+        let average = integrator.nested_expectation(Expectation::ExpectedLog, marginal.of(0), &mut given);
         let [mean, variance, own] = average.rest;
         slopes.set([(average.mean, average.variance), (mean, variance)]);
         if let Some(slot) = slopes.own.first_mut() {
@@ -127,18 +122,12 @@ impl ZeroAltered {
     }
 
     /// `log E P(0)` of zero inflation.
-    fn predicted_mixed(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        mut slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let [gate, counts] =
-            [1.0, 0.0].map(|y| GATE.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator));
+    fn predicted_mixed(&self, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        const OF: Expectation = Expectation::LogPredictive;
+        let [gate, counts] = [1.0, 0.0].map(|y| GATE.expectation(OF, row.with(y).of(1), &mut [], integrator));
         let mut own = [0.0];
         let bar = if slopes.own.is_empty() { &mut [][..] } else { &mut own[..] };
-        let zero = self.counts.log_predictive(at, marginal.of(0), bar, integrator);
+        let zero = self.counts.expectation(OF, row.of(0), bar, integrator);
         let both = counts.value + zero.value;
         let (more, less) = (gate.value.max(both), gate.value.min(both));
         let value = (more + (less - more).exp().ln_1p()).min(0.0);
@@ -157,26 +146,15 @@ impl ZeroAltered {
     }
 
     /// Returns the separate terms of f_2 and f_1 for an observation: a zero of a hurdle, or a positive count.
-    fn separate(
-        &self,
-        predictive: bool,
-        at: Observation,
-        marginal: Marginal<'_>,
-        mut slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let zero = Observation::of(f64::from(u8::from(at.y == 0.0)));
-        let counted = at.y != 0.0;
-        let (gate, count) = if predictive {
-            let gate = GATE.log_predictive(zero, marginal.of(1), &mut [], integrator);
-            (gate, counted.then(|| self.counts.log_predictive(at, marginal.of(0), slopes.own, integrator)))
+    fn separate(&self, of: Expectation, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        let counted = row.at.y != 0.0;
+        let gate = row.with(f64::from(u8::from(!counted))).of(1);
+        let gate = GATE.expectation(of, gate, &mut [], integrator);
+        let count = if counted {
+            self.counts.expectation(of, row.of(0), slopes.own, integrator)
         } else {
-            let gate = GATE.expected_log_density(zero, marginal.of(1), &mut [], integrator);
-            let count =
-                counted.then(|| self.counts.expected_log_density(at, marginal.of(0), slopes.own, integrator));
-            (gate, count)
+            Local::default()
         };
-        let count = count.unwrap_or_default();
         slopes.set([(count.mean, count.variance), (gate.mean, gate.variance)]);
         gate.value + count.value
     }
@@ -215,8 +193,9 @@ impl ZeroAltered {
     }
 
     /// `log E w` and `log E (1 − w)`.
-    fn log_shares(marginal: Marginal<'_>, integrator: &mut Integrator) -> [f64; 2] {
-        [1.0, 0.0].map(|y| GATE.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator).value)
+    fn log_shares(row: Row, integrator: &mut Integrator) -> [f64; 2] {
+        let chance = |y| GATE.expectation(Expectation::LogPredictive, row.with(y).of(1), &mut [], integrator);
+        [1.0, 0.0].map(chance).map(|chance| chance.value)
     }
 
     /// Returns `P(Y ≤ y)`, given `P(Y ≤ y)` of the counts.
@@ -231,7 +210,7 @@ fn log_chance(latent: LatentMarginal, integrator: &mut Integrator) -> Local {
     if latent.mean > 45.0 + 45.0 * latent.variance.max(0.0).sqrt() {
         return Local::default();
     }
-    GATE.expected_log_density(Observation::of(1.0), latent, &mut [], integrator)
+    GATE.expectation(Expectation::ExpectedLog, Row::new(Observation::of(1.0), latent), &mut [], integrator)
 }
 
 impl Likelihood for ZeroAltered {
@@ -276,64 +255,36 @@ impl Likelihood for ZeroAltered {
         Some(if at.y == 0.0 { 0.0 } else { self.count(at, self.counts.peak(at)).0 })
     }
 
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        if self.mixes(at) {
-            self.expected_mixed(at, marginal, slopes, integrator)
-        } else {
-            self.separate(false, at, marginal, slopes, integrator)
-        }
-    }
-
-    fn log_predictive(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        if self.mixes(at) {
-            self.predicted_mixed(at, marginal, slopes, integrator)
-        } else {
-            self.separate(true, at, marginal, slopes, integrator)
+    fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        match of {
+            _ if !self.mixes(row.at) => self.separate(of, row, slopes, integrator),
+            Expectation::ExpectedLog => self.expected_mixed(row, slopes, integrator),
+            Expectation::LogPredictive => self.predicted_mixed(row, slopes, integrator),
         }
     }
 
     /// Mean and variance are `(1 − w) m` and `(1 − w) (s² + w m²)`, with the mean m and variance s²
     /// of the counts and the average of w.
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        let [zero, count] = Self::log_shares(marginal, integrator).map(f64::exp);
-        let (mean, variance) = self.counts.predictive_moments(at, marginal.of(0), integrator);
+    fn predictive_moments(&self, row: Row, integrator: &mut Integrator) -> (f64, f64) {
+        let [zero, count] = Self::log_shares(row, integrator).map(f64::exp);
+        let (mean, variance) = self.counts.predictive_moments(row.of(0), integrator);
         // 0 times an infinite rate counts as 0.
         let times = |share: f64, x: f64| if share == 0.0 { 0.0 } else { share * x };
         (times(count, mean), times(count, variance + times(zero, mean * mean)))
     }
 
-    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        let shares = Self::log_shares(marginal, integrator);
-        let counts = self.counts.predictive_cdf(at, marginal.of(0), integrator);
-        Self::below(shares, at.y, counts)
+    fn predictive_cdf(&self, row: Row, integrator: &mut Integrator) -> f64 {
+        let shares = Self::log_shares(row, integrator);
+        Self::below(shares, row.at.y, self.counts.predictive_cdf(row.of(0), integrator))
     }
 
-    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
-        if !at.y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite())
-        {
+    fn crps(&self, row: Row, integrator: &mut Integrator) -> f64 {
+        if !row.is_finite() {
             return f64::NAN;
         }
-        let shares = Self::log_shares(marginal, integrator);
-        crps::counts(at.y, &mut |k| {
-            let counts = self.counts.smooth_count_cdf(at.with(k), marginal.of(0), integrator);
-            Self::below(shares, k, counts)
+        let shares = Self::log_shares(row, integrator);
+        crps::counts(row.at.y, &mut |k| {
+            Self::below(shares, k, self.counts.smooth_count_cdf(row.with(k).of(0), integrator))
         })
     }
 
@@ -344,18 +295,10 @@ impl Likelihood for ZeroAltered {
         }
     }
 
-    fn detail(
-        &self,
-        which: usize,
-        at: Observation,
-        marginal: Marginal<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
+    fn detail(&self, which: usize, row: Row, integrator: &mut Integrator) -> f64 {
         match (which, self.zeros) {
-            (0, Zeros::Inflated) => {
-                self.log_predictive(at.with(0.0), marginal, Slopes::none(), integrator).exp()
-            }
-            _ => Self::log_shares(marginal, integrator)[0].exp(),
+            (0, Zeros::Inflated) => self.predicted_mixed(row.with(0.0), Slopes::none(), integrator).exp(),
+            _ => Self::log_shares(row, integrator)[0].exp(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::fitted::Model;
 use crate::error::{Error, Result};
-use crate::likelihood::{Marginal, Observation};
+use crate::likelihood::{Marginal, Observation, Row};
 use crate::quadrature::Integrator;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
@@ -35,7 +35,7 @@ impl Model {
         let conditional = |tools: &mut Integrator, row: usize, f: f64| {
             let unknown = Observation::exposed(1.0, exposure.get(row).copied().unwrap_or(1.0));
             let certain = Marginal { mean: &[f], variance: &[0.0] };
-            let (mean, variance) = likelihood.predictive_moments(unknown, certain, tools);
+            let (mean, variance) = likelihood.predictive_moments(Row::new(unknown, certain), tools);
             self.scaling().unscale_moments(mean, variance, tools).0
         };
         let at: Vec<_> = (0..x.nrows()).map(|row| predictions.row(row)).collect();

@@ -6,8 +6,7 @@ use crate::collapsed::Dataset;
 use crate::columns;
 use crate::effects::{EffectPosterior, Effects};
 use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
-use crate::likelihood::ObservationModel;
-use crate::likelihood::{Marginal, Slopes};
+use crate::likelihood::{Expectation, Marginal, ObservationModel, Row, Slopes};
 use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
 use crate::quadrature::Integrator;
@@ -324,10 +323,12 @@ impl Posterior {
         let marginals = self.marginals(data.x);
         let targets = data.targets;
         let loss = |tools: &mut Integrator, i: usize| {
-            let (at, latent) = (targets.at(i), marginals.row(i));
+            let row = Row::new(targets.at(i), marginals.row(i));
             match score {
-                Score::LogLoss => -self.likelihood.log_predictive(at, latent, Slopes::none(), tools),
-                Score::SquaredError => (at.y - latent.mean[0]).powi(2),
+                Score::LogLoss => {
+                    -self.likelihood.expectation(Expectation::LogPredictive, row, Slopes::none(), tools)
+                }
+                Score::SquaredError => (row.at.y - row.marginal.mean[0]).powi(2),
             }
         };
         (0..data.len()).into_par_iter().map_init(Integrator::default, loss).collect()

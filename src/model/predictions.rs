@@ -2,7 +2,9 @@
 
 use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
-use crate::likelihood::{LatentMarginal, Observation, Slopes, TargetKind, Task, continuous_crps};
+use crate::likelihood::{
+    Expectation, LatentMarginal, Observation, Row, Slopes, TargetKind, Task, continuous_crps,
+};
 use crate::metrics::{ClassScores, Compared, Metrics, Report};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
@@ -123,11 +125,11 @@ impl Predictions<'_> {
     /// order.
     pub fn details(&self, row: usize) -> Vec<f64> {
         let likelihood = self.posterior.likelihood();
-        let (latent, mut tools) = (self.latent.row(row), Integrator::default());
+        let (at, mut tools) = (self.at(row, 1.0), Integrator::default());
         let scale =
             |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
-        let (names, at) = (likelihood.details().iter().enumerate(), self.at(row, 1.0));
-        names.map(|(which, name)| scale(likelihood.detail(which, at, latent, &mut tools), name)).collect()
+        let names = likelihood.details().iter().enumerate();
+        names.map(|(which, name)| scale(likelihood.detail(which, at, &mut tools), name)).collect()
     }
 
     /// The names of the quantities that [`details`](Self::details) returns.
@@ -154,7 +156,7 @@ impl Predictions<'_> {
 
     /// A draw of y at a row given the latent functions there.
     pub fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
-        let y = self.posterior.likelihood().sample(self.at(row, 1.0), functions, random);
+        let y = self.posterior.likelihood().sample(self.at(row, 1.0).at, functions, random);
         self.defined(self.scaling.unscaled_target(y))
     }
 
@@ -219,9 +221,10 @@ impl Predictions<'_> {
         self.posterior.likelihood().target_kind()
     }
 
-    /// Returns the observation of a row with this target on the scale of the model; any number if the target is unknown.
-    fn at(&self, row: usize, y: f64) -> Observation<'_> {
-        Observation::exposed(y, self.exposure.get(row).copied().unwrap_or(1.0))
+    /// Returns a row with this target on the scale of the model; any number if the target is unknown.
+    fn at(&self, row: usize, y: f64) -> Row<'_> {
+        let exposure = self.exposure.get(row).copied().unwrap_or(1.0);
+        Row::new(Observation::exposed(y, exposure), self.latent.row(row))
     }
 
     fn defined(&self, value: f64) -> f64 {
@@ -229,9 +232,9 @@ impl Predictions<'_> {
     }
 
     fn moments(&self, row: usize, tools: &mut Integrator) -> Prediction {
-        let latent = self.latent.row(row);
-        let moments = self.posterior.likelihood().predictive_moments(self.at(row, 1.0), latent, tools);
-        let LatentMarginal { mean, variance } = latent.of(0);
+        let at = self.at(row, 1.0);
+        let moments = self.posterior.likelihood().predictive_moments(at, tools);
+        let LatentMarginal { mean, variance } = at.marginal.of(0);
         let (latent_mean, latent_variance) = self.scaling.unscale_moments(mean, variance, tools);
         let (mean, variance) = self.scaling.unscale_moments(moments.0, moments.1, tools);
         Prediction {
@@ -246,8 +249,7 @@ impl Predictions<'_> {
         if self.mean_only {
             return f64::NAN;
         }
-        let (latent, at) = (self.latent.row(row), self.at(row, 1.0));
-        let quantile = self.posterior.likelihood().predictive_quantile(p, at, latent, tools);
+        let quantile = self.posterior.likelihood().predictive_quantile(p, self.at(row, 1.0), tools);
         self.scaling.unscaled_target(quantile)
     }
 
@@ -256,8 +258,8 @@ impl Predictions<'_> {
             return f64::NAN;
         }
         let at = self.at(row, self.scaling.scaled_target(target));
-        self.posterior.likelihood().log_predictive(at, self.latent.row(row), Slopes::none(), tools)
-            + self.scaling.log_density_shift(target)
+        let (of, likelihood) = (Expectation::LogPredictive, self.posterior.likelihood());
+        likelihood.expectation(of, at, Slopes::none(), tools) + self.scaling.log_density_shift(target)
     }
 
     fn crps_with(&self, row: usize, target: f64, tools: &mut Integrator) -> f64 {
@@ -268,12 +270,12 @@ impl Predictions<'_> {
             return continuous_crps(self.kind(), target, &mut |y| self.cdf(row, y, tools));
         }
         let at = self.at(row, self.scaling.scaled_target(target));
-        self.posterior.likelihood().crps(at, self.latent.row(row), tools) * self.scaling.target.scale
+        self.posterior.likelihood().crps(at, tools) * self.scaling.target.scale
     }
 
     fn cdf(&self, row: usize, y: f64, tools: &mut Integrator) -> f64 {
         let at = self.at(row, self.scaling.scaled_target(y));
-        self.posterior.likelihood().predictive_cdf(at, self.latent.row(row), tools)
+        self.posterior.likelihood().predictive_cdf(at, tools)
     }
 
     fn compared(&self, row: usize, target: f64, tools: &mut Integrator) -> Compared {

@@ -6,7 +6,7 @@ use super::nearby::{Beside, Nearby};
 use super::posterior::{Marginals, Posterior, Root};
 use crate::error::{Error, Result};
 use crate::latent::InducingPrior;
-use crate::likelihood::{Marginal, Observation};
+use crate::likelihood::{Marginal, Observation, Row};
 use crate::quadrature::Integrator;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
@@ -93,8 +93,8 @@ impl Model {
         }
         let target = Chain::of(at, &mut |mean, variance| {
             let unknown = Observation::exposed(1.0, exposure);
-            let (mean, variance) =
-                likelihood.predictive_moments(unknown, Marginal { mean, variance }, &mut tools);
+            let row = Row::new(unknown, Marginal { mean, variance });
+            let (mean, variance) = likelihood.predictive_moments(row, &mut tools);
             self.scaling().unscale_moments(mean, variance, &mut tools)
         });
         (target, function)

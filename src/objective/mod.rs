@@ -15,7 +15,7 @@ pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
-use crate::likelihood::{LatentRows, Local, Observation, ObservationModel, OneFunction};
+use crate::likelihood::{Expectation, LatentRows, Local, Observation, ObservationModel, OneFunction};
 use crate::quadrature::Integrator;
 pub(crate) use gaussian::fitc;
 use gaussian::square;
@@ -72,29 +72,25 @@ impl Objective {
 
     /// Returns the objective with losses in closed form or by quadrature, instead of samples of f.
     pub fn without_samples(self) -> Self {
-        let loss = match self.loss {
-            Loss::LogPredictive(_) => Loss::LogPredictive(Estimator::Exact),
-            loss => loss,
-        };
-        Objective { loss, ..self }
+        self.map_predictive(|_| Estimator::Exact)
     }
 
     /// Returns the objective at iteration `t` of training, with the smoothing of that iteration.
     pub fn at(self, t: usize) -> Self {
-        let loss = match self.loss {
-            Loss::LogPredictive(estimator) => Loss::LogPredictive(estimator.at(t)),
-            loss => loss,
-        };
-        Objective { loss, ..self }
+        self.map_predictive(|estimator| estimator.at(t))
     }
 
     /// Returns the objective with `samples` samples of f for each row, if its estimator draws any.
     pub(crate) fn with_latent_samples(self, samples: usize) -> Self {
-        let loss = match self.loss {
-            Loss::LogPredictive(estimator) => Loss::LogPredictive(estimator.with_latent_samples(samples)),
-            loss => loss,
-        };
-        Objective { loss, ..self }
+        self.map_predictive(|estimator| estimator.with_latent_samples(samples))
+    }
+
+    /// Replaces the estimator of log predictive densities.
+    fn map_predictive(mut self, other: impl Fn(Estimator) -> Estimator) -> Self {
+        if let Loss::LogPredictive(estimator) = &mut self.loss {
+            *estimator = other(*estimator);
+        }
+        self
     }
 
     /// Returns true if `∂²ℓ/∂μ²` differs from `2 ∂ℓ/∂v`; they are equal for expected losses (Price's theorem).
@@ -114,7 +110,7 @@ impl Objective {
 
     /// Log-loss DLM with exact gradients.
     pub fn dlm(beta: f64) -> Self {
-        Objective { loss: Loss::LogPredictive(Estimator::Exact), beta, nodes: None, coarse: false }
+        Objective { loss: Loss::LogPredictive(Estimator::Exact), ..Objective::elbo(beta) }
     }
 }
 
@@ -132,21 +128,9 @@ pub struct Targets<'a> {
     pub outputs: &'a [f64],
 }
 
-impl<'a> From<&'a [f64]> for Targets<'a> {
-    fn from(y: &'a [f64]) -> Self {
-        Targets::of(y)
-    }
-}
-
-impl<'a> From<&'a Vec<f64>> for Targets<'a> {
-    fn from(y: &'a Vec<f64>) -> Self {
-        Targets::of(y)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [f64; N]> for Targets<'a> {
-    fn from(y: &'a [f64; N]) -> Self {
-        Targets::of(y)
+impl<'a, T: AsRef<[f64]> + ?Sized> From<&'a T> for Targets<'a> {
+    fn from(y: &'a T) -> Self {
+        Targets::of(y.as_ref())
     }
 }
 
@@ -304,19 +288,18 @@ impl Objective {
         let rows: Vec<Observation<'_>> = (0..targets.len()).map(|i| targets.at(i)).collect();
         let weight: Vec<f64> = (0..targets.len()).map(|i| -scale * targets.weight(i)).collect();
         let mut local = vec![Local::default(); rows.len()];
-        let of = LatentRows { rows: &rows, mean, variance, weight: &weight };
-        let predictive = self.has_own_curvature();
-        if predictive {
-            integrator.log_predictives(likelihood, of, out.own, &mut local);
-        } else {
-            integrator.expected_log_densities(likelihood, of, out.own, &mut local);
-        }
+        let block = LatentRows { likelihood, rows: &rows, mean, variance, weight: &weight };
+        let of = match self.loss {
+            Loss::LogPredictive(_) => Expectation::LogPredictive,
+            _ => Expectation::ExpectedLog,
+        };
+        integrator.expectations(of, block, out.own, &mut local);
         let mut sum = 0.0;
         for (i, (local, weight)) in local.into_iter().zip(weight).enumerate() {
             sum += weight * local.value;
             out.mean[i] = weight * local.mean;
             out.variance[i] = weight * local.variance;
-            out.curvature[i] = weight * row::curvature(predictive, local.mean, local.variance).min(0.0);
+            out.curvature[i] = weight * row::curvature(of, local.mean, local.variance).min(0.0);
         }
         sum
     }

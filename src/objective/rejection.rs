@@ -16,7 +16,9 @@
 //! compared k, up to the resolution of the grid of distances.
 
 use super::EstimatorCounts;
-use crate::likelihood::{LatentMarginal, Likelihood, Observation, OneFunction};
+use crate::likelihood::{
+    Expectation, LatentMarginal, LatentRow, Likelihood, Marginal, Observation, OneFunction, Row,
+};
 use crate::quadrature::Integrator;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -39,9 +41,8 @@ const HIGH: f64 = std::f64::consts::LN_2;
 
 /// A rejection sampler of one datum.
 pub(super) struct ProductSampler<'a> {
-    likelihood: &'a dyn OneFunction,
-    at: Observation<'a>,
-    latent: LatentMarginal,
+    likelihood: &'a dyn Likelihood,
+    row: Row<'a>,
     /// The spread k of the proposal.
     spread: f64,
     /// `log K`.
@@ -49,91 +50,60 @@ pub(super) struct ProductSampler<'a> {
 }
 
 impl<'a> ProductSampler<'a> {
-    /// Creates the sampler with the proposal that is accepted most often.
-    pub fn new(likelihood: &'a dyn OneFunction, at: Observation<'a>, latent: LatentMarginal) -> Self {
-        let (spread, log_bound) = proposal(likelihood, at, latent);
-        ProductSampler { likelihood, at, latent, spread, log_bound }
+    /// Creates the sampler with the proposal that is accepted most often or, for several functions, with their marginals; `None` if the
+    /// density is unbounded.
+    pub fn new(likelihood: &'a dyn Likelihood, row: Row<'a>) -> Option<Self> {
+        let (spread, log_bound) = match likelihood.one() {
+            Some(one) => proposal(one, row.of(0)),
+            None => (1.0, likelihood.highest(row.at)?),
+        };
+        Some(ProductSampler { likelihood, row, spread, log_bound })
     }
 
-    /// Fills `out` with `samples` draws; returns an estimate of `log E p(y|f)`.
+    /// Fills `out` with draws; returns an estimate of `log E p(y|f)`, and the number of draws of several functions that are missing after
+    /// too many proposals.
     pub fn draw(
         &self,
         samples: usize,
         out: &mut Vec<f64>,
-        counts: &mut EstimatorCounts,
+        slope: &mut Vec<f64>,
         integrator: &mut Integrator,
+        counts: &mut EstimatorCounts,
         random: &mut ChaCha8Rng,
-    ) -> f64 {
+    ) -> (f64, usize) {
+        let (Row { at, marginal: Marginal { mean, variance } }, one) = (self.row, self.likelihood.one());
+        let most = if one.is_some() { MOST_PROPOSALS } else { MOST_PLAIN_PROPOSALS };
         out.clear();
-        let LatentMarginal { mean: mu, variance: v } = self.latent;
-        let wide = (v * self.spread).sqrt();
-        let budget = MOST_PROPOSALS * samples;
-        let (mut proposals, mut acceptance) = (0, 0.0);
-        while out.len() < samples && proposals < budget {
+        slope.resize(mean.len(), 0.0);
+        let (mut proposals, mut missing, mut acceptance, mut value) = (0, samples, 0.0, [0.0]);
+        while missing > 0 && proposals < most * samples {
             proposals += 1;
-            let z: f64 = StandardNormal.sample(random);
-            let f = mu + wide * z;
-            let log_ratio = 0.5 * (self.spread.ln() - z * z * (self.spread - 1.0))
-                + log_density(self.likelihood, self.at, f)
-                - self.log_bound;
+            let (start, mut squares) = (out.len(), 0.0);
+            for (mean, variance) in mean.iter().zip(variance) {
+                let z: f64 = StandardNormal.sample(random);
+                squares += z * z;
+                out.push(mean + (variance.max(0.0) * self.spread).sqrt() * z);
+            }
+            self.likelihood.log_density(at, &out[start..], &mut value, slope);
+            let log_ratio =
+                0.5 * (self.spread.ln() - squares * (self.spread - 1.0)) + value[0] - self.log_bound;
             acceptance += log_ratio.exp();
-            if random.random::<f64>().ln() < log_ratio {
-                out.push(f);
+            if random.random::<f64>().ln() <= log_ratio {
+                missing -= 1;
+            } else {
+                out.truncate(start);
             }
         }
         counts.proposals += proposals as u64;
-        counts.accepted += out.len() as u64;
-        if out.len() == samples {
-            return self.log_bound + (acceptance / proposals as f64).ln();
-        }
-        let missing = samples - out.len();
+        counts.accepted += (samples - missing) as u64;
         counts.starved += missing as u64;
-        integrator.product_samples(self.likelihood, self.at, self.latent, missing, out, random);
-        self.likelihood.log_predictive(self.at, self.latent, &mut [], integrator).value
-    }
-}
-
-/// Fills `out` with samples of the product for several functions, with proposals from their marginals; `highest` is a bound on log p(y|f).
-/// Returns an estimate of `log E p(y|f)`, and the number of samples without an accepted proposal.
-#[allow(clippy::too_many_arguments)]
-pub(super) fn reject(
-    likelihood: &dyn Likelihood,
-    at: Observation,
-    highest: f64,
-    samples: usize,
-    propose: impl Fn(&mut ChaCha8Rng, &mut Vec<f64>),
-    out: &mut Vec<f64>,
-    counts: &mut EstimatorCounts,
-    random: &mut ChaCha8Rng,
-) -> (f64, usize) {
-    out.clear();
-    let (mut value, mut slope) = ([0.0], Vec::new());
-    let (mut missing, mut proposals, mut acceptance) = (0, 0, 0.0);
-    for _ in 0..samples {
-        let start = out.len();
-        let mut accepted = false;
-        for _ in 0..MOST_PLAIN_PROPOSALS {
-            proposals += 1;
-            out.truncate(start);
-            propose(random, out);
-            slope.resize(out.len() - start, 0.0);
-            likelihood.log_density(at, &out[start..], &mut value, &mut slope);
-            let log_ratio = value[0] - highest;
-            acceptance += log_ratio.exp();
-            accepted = random.random::<f64>().ln() <= log_ratio;
-            if accepted {
-                break;
-            }
+        if let (Some(one), 1..) = (one, missing) {
+            let row = self.row.of(0);
+            integrator.product_samples(one, row, missing, out, random);
+            return (one.expectation(Expectation::LogPredictive, row, &mut [], integrator).value, 0);
         }
-        if !accepted {
-            out.truncate(start);
-            missing += 1;
-        }
+        (self.log_bound + (acceptance / proposals as f64).ln(), missing)
     }
-    counts.proposals += proposals;
-    counts.accepted += (samples - missing) as u64;
-    counts.starved += missing as u64;
-    (highest + (acceptance / proposals as f64).ln(), missing)
 }
 
 fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> f64 {
@@ -143,8 +113,8 @@ fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> f64 {
 }
 
 /// The k from 1 to 10 with the smallest bound K on `r_k`, and `log K`.
-fn proposal(likelihood: &dyn OneFunction, at: Observation, latent: LatentMarginal) -> (f64, f64) {
-    let LatentMarginal { mean: mu, variance: v } = latent;
+fn proposal(likelihood: &dyn OneFunction, row: LatentRow) -> (f64, f64) {
+    let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
     let peak = likelihood.peak(at);
     let highest = log_density(likelihood, at, peak);
     let centre = log_density(likelihood, at, mu);
@@ -179,20 +149,21 @@ fn proposal(likelihood: &dyn OneFunction, at: Observation, latent: LatentMargina
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::LikelihoodKind;
+    use crate::likelihood::{LikelihoodKind, PoissonExp, Slopes};
 
     /// `log r_k(f) − log K`.
     fn log_ratio(sampler: &ProductSampler<'_>, f: f64) -> f64 {
-        let LatentMarginal { mean: mu, variance: v } = sampler.latent;
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = sampler.row.of(0);
         let away = 0.5 * (f - mu).powi(2) * (1.0 - 1.0 / sampler.spread) / v;
-        0.5 * sampler.spread.ln() - away + log_density(sampler.likelihood, sampler.at, f) - sampler.log_bound
+        let one = sampler.likelihood.one().expect("one function");
+        0.5 * sampler.spread.ln() - away + log_density(one, at, f) - sampler.log_bound
     }
 
     /// Returns the log of the share of accepted proposals, `E p(y|f)/K`.
     fn log_acceptance(sampler: &ProductSampler<'_>) -> f64 {
-        let mut integrator = Integrator::new(None);
-        let local = sampler.likelihood.log_predictive(sampler.at, sampler.latent, &mut [], &mut integrator);
-        local.value - sampler.log_bound
+        let (of, likelihood) = (Expectation::LogPredictive, sampler.likelihood);
+        likelihood.expectation(of, sampler.row, Slopes::none(), &mut Integrator::default())
+            - sampler.log_bound
     }
 
     #[test]
@@ -211,7 +182,9 @@ mod tests {
                 let highest = log_density(likelihood, at, likelihood.peak(at));
                 for mu in [-3.0, 0.0, 1.5] {
                     for v in [0.01, 1.0, 9.0] {
-                        let sampler = ProductSampler::new(likelihood, at, LatentMarginal::new(mu, v));
+                        let (mean, variance) = ([mu], [v]);
+                        let row = Row::new(at, Marginal { mean: &mean, variance: &variance });
+                        let sampler = ProductSampler::new(&*family, row).expect("a bounded density");
                         assert!(sampler.log_bound <= highest + 1e-12, "{kind} {at} at {mu}, {v}");
                         for i in -4000..=4000 {
                             let f = mu + 0.01 * f64::from(i);
@@ -228,10 +201,11 @@ mod tests {
     /// proposals at the first of these.
     #[test]
     fn proposals_are_accepted_at_least_as_often_as_the_paper_s() {
-        let poisson = crate::likelihood::PoissonExp;
-        let latent = LatentMarginal::new(0.0, 1.0);
-        let accepted =
-            |y: f64| log_acceptance(&ProductSampler::new(&poisson, Observation::of(y), latent)).exp();
+        let marginal = Marginal { mean: &[0.0], variance: &[1.0] };
+        let accepted = |y: f64| {
+            let sampler = ProductSampler::new(&PoissonExp, Row::new(Observation::of(y), marginal));
+            log_acceptance(&sampler.expect("a bounded density")).exp()
+        };
         let (far, near) = (accepted(10.0), accepted(1.0));
         assert!(far > 0.0308, "{far}");
         assert!(near > 0.5, "{near}");

@@ -1,15 +1,15 @@
 //! The loss of one row and its derivatives, exact or from samples of f for the row.
 
 use super::latent_samples::Averaging;
-use super::rejection::{ProductSampler, reject};
+use super::rejection::ProductSampler;
 use super::{Estimator, EstimatorCounts, Loss, Objective, PiecewiseBound};
-use crate::likelihood::{LatentMarginal, Likelihood, Local, Marginal, Observation, Slopes};
+use crate::likelihood::{Expectation, LatentMarginal, Likelihood, Local, Marginal, Observation, Row, Slopes};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// The buffers of one row with C functions: C numbers of each kind, C for each sample of f.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RowScratch {
     pub integrator: Integrator,
     piecewise: Option<PiecewiseBound>,
@@ -31,8 +31,11 @@ pub(super) struct RowScratch {
 /// `∂²/∂μ²` of a gain from its other derivatives. For an expected log density it is `2 ∂/∂v` (Price); for a log predictive density
 /// `L = log E p` it is `2 ∂L/∂v − (∂L/∂μ)²`, since `∂_v E p = ½ ∂²_μ E p`. For a log-concave likelihood the latter is never positive, even if
 /// `∂L/∂v` is.
-pub(super) fn curvature(predictive: bool, mean: f64, variance: f64) -> f64 {
-    if predictive { 2.0 * variance - mean * mean } else { 2.0 * variance }
+pub(super) fn curvature(of: Expectation, mean: f64, variance: f64) -> f64 {
+    match of {
+        Expectation::ExpectedLog => 2.0 * variance,
+        Expectation::LogPredictive => 2.0 * variance - mean * mean,
+    }
 }
 
 impl RowScratch {
@@ -42,22 +45,8 @@ impl RowScratch {
             Estimator::Piecewise { pieces } => PiecewiseBound::new(pieces).ok(),
             _ => None,
         };
-        let [mean, variance, by_mean, by_variance, by_mean_twice, own, samples, value, slope, curved] =
-            Default::default();
-        RowScratch {
-            integrator: Integrator::new(objective.nodes).coarsely(objective.coarse),
-            piecewise,
-            mean,
-            variance,
-            by_mean,
-            by_variance,
-            by_mean_twice,
-            own,
-            samples,
-            value,
-            slope,
-            curved,
-        }
+        let integrator = Integrator::new(objective.nodes).coarsely(objective.coarse);
+        RowScratch { integrator, piecewise, ..RowScratch::default() }
     }
 
     /// Makes room for the functions and own parameter values of a likelihood.
@@ -84,10 +73,10 @@ impl RowScratch {
                     let latent = LatentMarginal::new(self.mean[0], self.variance[0]);
                     let Local { value, mean, variance } = bound.expectation(at.y, latent);
                     (self.by_mean[0], self.by_variance[0]) = (mean, variance);
-                    self.curve(false);
+                    self.curve(Expectation::ExpectedLog);
                     value
                 }
-                None => self.exact(false, likelihood, at),
+                None => self.exact(Expectation::ExpectedLog, likelihood, at),
             };
         };
         match estimator {
@@ -99,29 +88,25 @@ impl RowScratch {
                 self.average(likelihood, at, Averaging { nu, ..Averaging::path(samples) }, random)
             }
             Estimator::Product { samples } => self.product(likelihood, at, samples, counts, random),
-            _ => self.exact(true, likelihood, at),
+            _ => self.exact(Expectation::LogPredictive, likelihood, at),
         }
     }
 
     /// `E log p(y|f)` or `log E p(y|f)` with its derivatives.
-    fn exact(&mut self, predictive: bool, likelihood: &dyn Likelihood, at: Observation) -> f64 {
+    fn exact(&mut self, of: Expectation, likelihood: &dyn Likelihood, at: Observation) -> f64 {
         let RowScratch { integrator, mean, variance, by_mean, by_variance, own, .. } = self;
-        let (marginal, slopes) =
-            (Marginal { mean, variance }, Slopes { mean: by_mean, variance: by_variance, own });
-        let value = if predictive {
-            likelihood.log_predictive(at, marginal, slopes, integrator)
-        } else {
-            likelihood.expected_log_density(at, marginal, slopes, integrator)
-        };
-        self.curve(predictive);
+        let row = Row::new(at, Marginal { mean, variance });
+        let slopes = Slopes { mean: by_mean, variance: by_variance, own };
+        let value = likelihood.expectation(of, row, slopes, integrator);
+        self.curve(of);
         value
     }
 
     /// Computes `∂²/∂μ²` of every function from the other derivatives.
-    fn curve(&mut self, predictive: bool) {
+    fn curve(&mut self, of: Expectation) {
         let slopes = self.by_mean.iter().zip(&self.by_variance);
         for (twice, (mean, variance)) in self.by_mean_twice.iter_mut().zip(slopes) {
-            *twice = curvature(predictive, *mean, *variance);
+            *twice = curvature(of, *mean, *variance);
         }
     }
 
@@ -186,21 +171,13 @@ impl RowScratch {
         counts: &mut EstimatorCounts,
         random: &mut ChaCha8Rng,
     ) -> f64 {
-        let RowScratch { samples: f, integrator, mean, variance, .. } = self;
-        let (mut value, missing) = match (likelihood.one(), likelihood.highest(at)) {
-            (Some(one), _) => {
-                let sampler = ProductSampler::new(one, at, LatentMarginal::new(mean[0], variance[0]));
-                (sampler.draw(samples, f, counts, integrator, random), 0)
-            }
-            (None, Some(highest)) => {
-                let propose =
-                    |random: &mut ChaCha8Rng, out: &mut Vec<f64>| out.extend(draw(mean, variance, random));
-                reject(likelihood, at, highest, samples, propose, f, counts, random)
-            }
-            (None, None) => return self.exact(true, likelihood, at),
+        let RowScratch { samples: f, integrator, mean, variance, slope, .. } = self;
+        let Some(sampler) = ProductSampler::new(likelihood, Row::new(at, Marginal { mean, variance })) else {
+            return self.exact(Expectation::LogPredictive, likelihood, at);
         };
+        let (mut value, missing) = sampler.draw(samples, f, slope, integrator, counts, random);
         if missing > 0 {
-            value = self.exact(true, likelihood, at);
+            value = self.exact(Expectation::LogPredictive, likelihood, at);
         }
         let (share, exact) = (1.0 / samples as f64, missing as f64 / samples as f64);
         for numbers in [&mut self.by_mean, &mut self.by_variance, &mut self.own] {
@@ -218,7 +195,7 @@ impl RowScratch {
             self.value.resize(samples - missing, share);
             likelihood.own_gradient(at, &self.samples, &self.value, &mut self.own);
         }
-        self.curve(true);
+        self.curve(Expectation::LogPredictive);
         value
     }
 }

@@ -2,7 +2,7 @@
 //! Sheth & Khardon 2021).
 
 use crate::error::{Error, Result};
-use crate::likelihood::{DensityBounds, LatentMarginal, Local, Observation, OneFunction};
+use crate::likelihood::{DensityBounds, Expectation, LatentRow, Local, OneFunction};
 use crate::quadrature::Integrator;
 use serde::Serialize;
 
@@ -19,13 +19,9 @@ pub struct DensityMoments {
 
 impl DensityMoments {
     /// The moments under the latent marginal N(μ, v), by quadrature: `E φ′ = E φ · ∂_μ log E φ` and `E φ″ = 2 E φ · ∂_v log E φ`.
-    pub fn at(
-        likelihood: &dyn OneFunction,
-        at: Observation,
-        latent: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> Self {
-        let Local { value, mean, variance } = likelihood.log_predictive(at, latent, &mut [], integrator);
+    pub fn at(likelihood: &dyn OneFunction, row: LatentRow, integrator: &mut Integrator) -> Self {
+        let of = Expectation::LogPredictive;
+        let Local { value, mean, variance } = likelihood.expectation(of, row, &mut [], integrator);
         let density = value.exp();
         DensityMoments { density, slope: density * mean, curvature: 2.0 * density * variance }
     }

@@ -5,6 +5,7 @@
 //! exponentially in 1/step, so it is about the square of that change.
 
 use super::{Integrator, LatentMarginal, REACH, smallest};
+use crate::likelihood::Expectation;
 
 /// The number of values that are averaged in addition to the value and its slope.
 const REST: usize = 3;
@@ -73,23 +74,18 @@ const LOOKS: usize = 40;
 const REFINEMENTS: u32 = 8;
 
 impl Integrator {
-    /// `E g(f)` under N(μ, v) with derivatives through `f = μ + √v z`; g may take other expectations with the integrator. The nodes
-    /// cover the range in which the terms matter, so an exponential in g only shifts the nodes.
+    /// `E g(f)` under N(μ, v), or `log E e^{g(f)}`, with derivatives through `f = μ + √v z`; g may take other expectations with the
+    /// integrator. The nodes cover the range in which the terms matter, so an exponential in g only shifts the nodes.
     pub(crate) fn nested_expectation(
         &mut self,
+        of: Expectation,
         latent: LatentMarginal,
         g: &mut dyn FnMut(f64, &mut Integrator) -> Point,
     ) -> Average {
-        self.nested(|nodes, step, inner| refined(nodes, step, HALVINGS, latent, &mut |f| g(f, inner)))
-    }
-
-    /// `log E e^{g(f)}` under N(μ, v), with derivatives; g may take other expectations with the integrator.
-    pub(crate) fn nested_log_expectation(
-        &mut self,
-        latent: LatentMarginal,
-        g: &mut dyn FnMut(f64, &mut Integrator) -> Point,
-    ) -> Average {
-        self.nested(|nodes, step, inner| log_expected(nodes, step, latent, &mut |f| g(f, inner)))
+        self.nested(|nodes, step, inner| match of {
+            Expectation::ExpectedLog => refined(nodes, step, HALVINGS, latent, &mut |f| g(f, inner)),
+            Expectation::LogPredictive => log_expected(nodes, step, latent, &mut |f| g(f, inner)),
+        })
     }
 
     /// `E g(f)` under N(μ, v) of a bounded g, which may take other expectations with the integrator.

@@ -7,7 +7,7 @@ use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::hyper::{Outcome, Record, StopReason};
 use crate::latent::{InducingLayer, Jitter};
-use crate::likelihood::{LatentMarginal, Observation, OneFunction, TargetKind};
+use crate::likelihood::{LatentMarginal, Observation, OneFunction, Row, TargetKind};
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
 use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
@@ -176,7 +176,7 @@ fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
     let ratios = (0..rows.len()).map(|i| {
         let at = rows.targets.at(i);
         let latent = LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
-        let (mean, variance) = likelihood.predictive_moments(at, latent, &mut integrator);
+        let (mean, variance) = likelihood.predictive_moments(Row::new(at, latent), &mut integrator);
         (at.y - mean).powi(2) / variance
     });
     let moments = Moments::of(ratios.filter(|ratio| ratio.is_finite()));

@@ -3,25 +3,9 @@
 use proptest::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{
-    BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind, Local,
-    NegativeBinomial, Observation, OneFunction, Ordinal, StudentT,
+    BetaLogit, BetaProbit, Gamma, Gaussian, Likelihood, LikelihoodKind, NegativeBinomial, Observation,
+    OneFunction, Ordinal, StudentT,
 };
-use sparsegp::quadrature::Integrator;
-
-pub fn expectation(
-    likelihood: &dyn OneFunction,
-    predictive: bool,
-    at: Observation,
-    latent: LatentMarginal,
-    own: &mut [f64],
-    integrator: &mut Integrator,
-) -> Local {
-    if predictive {
-        likelihood.log_predictive(at, latent, own, integrator)
-    } else {
-        likelihood.expected_log_density(at, latent, own, integrator)
-    }
-}
 
 /// Maps (0, 1) onto (0.1, 10), evenly in the logarithm.
 fn scale(u: f64) -> f64 {

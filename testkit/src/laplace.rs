@@ -4,7 +4,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::functions::normal;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{LatentMarginal, Local, Observation, OneFunction, TargetKind};
+use sparsegp::likelihood::{
+    Expectation, LatentMarginal, LatentRow, Local, Observation, OneFunction, TargetKind,
+};
 use sparsegp::quadrature::{Integrator, Resolution};
 
 /// `p(y|f) = e^{−|y − f|/b}/2b`. Because of the kink, quadrature would need thousands of
@@ -62,33 +64,21 @@ impl OneFunction for Laplace {
         at.y
     }
 
-    /// Computes the expectation by `E|r| = 2sφ(m/s) + m(2Φ(m/s) − 1)` for `r ~ N(m, s²)`.
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
-        _: &mut Integrator,
-    ) -> Local {
-        let (b, m, s) = (self.b(), at.y - latent.mean, latent.variance.max(1e-12).sqrt());
-        let (phi, balance) = (log_phi(m / s).exp(), normal::cdf(m / s) - normal::cdf(-m / s));
-        let distance = 2.0 * s * phi + m * balance;
-        if let Some(own) = own.first_mut() {
-            *own += (distance / b - 1.0) / b;
+    /// `E log p` by `E|r| = 2sφ(m/s) + m(2Φ(m/s) − 1)` for `r ~ N(m, s²)`. `log E p` by
+    /// `2b E p = A + B` with `A = e^{k²/2 − m/b} Φ(m/s − k)`, `B = e^{k²/2 + m/b} Φ(−m/s − k)`,
+    /// `k = s/b`; `∂_v = ½ ∂²_μ`.
+    fn expectation(&self, of: Expectation, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
+        let LatentMarginal { mean, variance } = row.marginal;
+        let (b, m, s) = (self.b(), row.at.y - mean, variance.max(1e-12).sqrt());
+        if of == Expectation::ExpectedLog {
+            let (phi, balance) = (log_phi(m / s).exp(), normal::cdf(m / s) - normal::cdf(-m / s));
+            let distance = 2.0 * s * phi + m * balance;
+            if let Some(own) = own.first_mut() {
+                *own += (distance / b - 1.0) / b;
+            }
+            let value = -distance / b - (2.0 * b).ln();
+            return Local { value, mean: balance / b, variance: -phi / (b * s) };
         }
-        Local { value: -distance / b - (2.0 * b).ln(), mean: balance / b, variance: -phi / (b * s) }
-    }
-
-    /// Computes `log E p` by `2b E p = A + B` with `A = e^{k²/2 − m/b} Φ(m/s − k)`,
-    /// `B = e^{k²/2 + m/b} Φ(−m/s − k)`, `k = s/b`; `∂_v = ½ ∂²_μ`.
-    fn log_predictive(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
-        _: &mut Integrator,
-    ) -> Local {
-        let (b, m, s) = (self.b(), at.y - latent.mean, latent.variance.max(1e-12).sqrt());
         let k = s / b;
         let above = 0.5 * k * k - m / b + normal::log_cdf_at(m / s - k).0;
         let below = 0.5 * k * k + m / b + normal::log_cdf_at(-m / s - k).0;

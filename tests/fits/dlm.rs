@@ -7,7 +7,8 @@ use sparsegp::gradient::Batch;
 use sparsegp::kernels::Parameter;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::{
-    LatentMarginal, LikelihoodKind, Local, Observation, ObservationModel, OneFunction, PoissonExp, TargetKind,
+    Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, ObservationModel,
+    OneFunction, PoissonExp, Row, TargetKind,
 };
 use sparsegp::model::{FitSummary, LatentModel};
 use sparsegp::objective::{DensityMoments, Estimator, Loss, Objective, failure_at, samples_for_step};
@@ -50,15 +51,15 @@ impl OneFunction for Counted {
         PoissonExp.peak(at)
     }
 
-    fn log_predictive(
+    fn expectation(
         &self,
-        at: Observation,
-        latent: LatentMarginal,
+        of: Expectation,
+        row: LatentRow,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        self.integrals.fetch_add(1, Ordering::Relaxed);
-        PoissonExp.log_predictive(at, latent, own, integrator)
+        self.integrals.fetch_add(usize::from(of == Expectation::LogPredictive), Ordering::Relaxed);
+        PoissonExp.expectation(of, row, own, integrator)
     }
 
     fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
@@ -261,7 +262,8 @@ fn the_samples_of_corollary_5_follow_their_formula() {
     let poisson = PoissonExp;
     let at = Observation::of(2.0);
     let bounds = poisson.density_bounds(at).expect("bounds");
-    let moments = DensityMoments::at(&poisson, at, LatentMarginal::new(0.3, 0.5), &mut Integrator::default());
+    let moments =
+        DensityMoments::at(&poisson, Row::new(at, LatentMarginal::new(0.3, 0.5)), &mut Integrator::default());
     // Estimates the three moments by Monte Carlo.
     let (mut normals, n) = (Normals::new(1), 400_000);
     let mut sums = [0.0; 3];

@@ -6,7 +6,8 @@ use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Inputs, Scratch, parse};
 use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::{
-    BernoulliProbit, LatentMarginal, Likelihood, LikelihoodKind, NegativeBinomial, Observation, StudentT,
+    BernoulliProbit, Expectation, LatentMarginal, Likelihood, LikelihoodKind, NegativeBinomial, Observation,
+    Row, StudentT,
 };
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::model::{LatentModel, Model};
@@ -49,8 +50,8 @@ fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
         for i in 0..n {
             let v = 1.0 / (1.0 / sigma[(i, i)] - tau[i]);
             let cavity = v * (mu[i] / sigma[(i, i)] - nu[i]);
-            let latent = LatentMarginal::new(cavity, v);
-            let local = likelihood.log_predictive(Observation::of(y[i]), latent, &mut [], &mut integrator);
+            let row = Row::new(Observation::of(y[i]), LatentMarginal::new(cavity, v));
+            let local = likelihood.expectation(Expectation::LogPredictive, row, &mut [], &mut integrator);
             log_z[i] = (local.value, cavity, v);
             let curvature = 2.0 * local.variance - local.mean * local.mean;
             let new = -curvature / (1.0 + v * curvature);

@@ -5,10 +5,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation, OneFunction};
+use sparsegp::likelihood::{
+    Expectation, LatentMarginal, LikelihoodKind, Observation, OneFunction, Row, TargetKind,
+};
 use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::{expectation, family, log_density};
+use sparsegp_testkit::families::{family, log_density};
 
 /// A target, a marginal and a likelihood far from standardised values.
 #[derive(Clone, Copy, Debug)]
@@ -84,18 +85,15 @@ fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
     let mut locals = Vec::new();
-    for predictive in [false, true] {
+    for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
         let mut own = vec![0.0; likelihood.own_len()];
-        let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
+        let local = likelihood.expectation(of, Row::new(at, marginal), &mut own, &mut integrator);
         // The derivatives of such a large loss are even larger.
-        if !predictive && overflows(kind, at, marginal) || local.value < -1e290 {
+        if of == Expectation::ExpectedLog && overflows(kind, at, marginal) || local.value < -1e290 {
             prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{local:?}");
         } else {
             let all = [local.value, local.mean, local.variance];
-            prop_assert!(
-                all.iter().chain(&own).all(|x| x.is_finite()),
-                "{predictive} {at:?} {local:?} {own:?}"
-            );
+            prop_assert!(all.iter().chain(&own).all(|x| x.is_finite()), "{of} {at:?} {local:?} {own:?}");
         }
         locals.push(local);
     }
@@ -153,14 +151,14 @@ fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
-    let mut cdf = |y: f64| likelihood.predictive_cdf(at.with(y), marginal, &mut integrator);
+    let mut cdf = |y: f64| likelihood.predictive_cdf(Row::new(at.with(y), marginal), &mut integrator);
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
     let below = around.map(&mut cdf);
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{at:?} {below:?}");
     let mut before = f64::NEG_INFINITY;
     for p in [1e-6, 0.05, 0.5, 0.95, 1.0 - 1e-6] {
-        let y = likelihood.predictive_quantile(p, at, marginal, &mut Integrator::new(None));
+        let y = likelihood.predictive_quantile(p, Row::new(at, marginal), &mut Integrator::new(None));
         prop_assert!(admissible(kind, y), "{at:?}: quantile {y} of {p}");
         prop_assert!(
             y >= before || y >= before - 1e-9 * before.abs(),
@@ -183,8 +181,8 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     let (likelihood, at) = case.build(kind);
     let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
     for v in [0.0, case.v] {
-        let (mean, variance) =
-            likelihood.predictive_moments(at, LatentMarginal::new(case.mu, v), &mut Integrator::new(None));
+        let row = Row::new(at, LatentMarginal::new(case.mu, v));
+        let (mean, variance) = likelihood.predictive_moments(row, &mut Integrator::new(None));
         prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} v {v}: mean {mean}, variance {variance}");
         let ends = [(TargetKind::UnitInterval, 1.0), (TargetKind::Binary, 1.0), (TargetKind::Ordinal, 3.0)];
         let end = ends.iter().find(|(of, _)| *of == kind.target_kind()).map_or(f64::INFINITY, |end| end.1);
@@ -262,12 +260,14 @@ fn slow_expectation(likelihood: &dyn OneFunction, at: Observation, latent: Laten
 fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
+    let expectation =
+        |of| likelihood.expectation(of, Row::new(at, marginal), &mut [], &mut Integrator::new(None)).value;
     if case.v < 1e-11 * (1.0 + case.mu * case.mu) {
         return Ok(());
     }
     // Closed forms need no check, and most of their value comes from f beyond the range of the sum.
     if !matches!(kind, LikelihoodKind::Poisson | LikelihoodKind::Gamma | LikelihoodKind::Exponential) {
-        let got = likelihood.expected_log_density(at, marginal, &mut [], &mut Integrator::new(None)).value;
+        let got = expectation(Expectation::ExpectedLog);
         let (want, size) = slow_expectation(&*likelihood, at, marginal);
         prop_assert!((got - want).abs() <= 1e-7 * (1.0 + size), "{at:?}: expected {got}, slowly {want}");
     }
@@ -275,7 +275,7 @@ fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestC
         return Ok(());
     }
     let want = slow_log_predictive(&*likelihood, at, marginal);
-    let got = likelihood.log_predictive(at, marginal, &mut [], &mut Integrator::new(None)).value;
+    let got = expectation(Expectation::LogPredictive);
     prop_assert!((got - want).abs() <= 1e-7 * (1.0 + want.abs()), "{at:?}: {got}, slowly {want}");
     Ok(())
 }

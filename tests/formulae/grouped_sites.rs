@@ -10,8 +10,8 @@ use sparsegp::effects::Effects;
 use sparsegp::kernels::kernel::Scratch;
 use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::{
-    BernoulliLogit, BernoulliProbit, Gamma, Gaussian, NegativeBinomial, ObservationModel, OneFunction,
-    PoissonExp, StudentT,
+    BernoulliLogit, BernoulliProbit, Expectation, Gamma, Gaussian, LatentMarginal, NegativeBinomial,
+    Observation, ObservationModel, OneFunction, PoissonExp, Row, StudentT,
 };
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
@@ -114,9 +114,9 @@ fn dense_posterior(
         let mean = &cov * Mat::from_fn(n, 1, |i, _| shift[i]);
         let mut value = 0.0;
         for i in 0..n {
-            let at = sparsegp::likelihood::Observation::of(y[i]);
-            let latent = sparsegp::likelihood::LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
-            let local = likelihood.expected_log_density(at, latent, &mut [], &mut integrator);
+            let latent = LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
+            let row = Row::new(Observation::of(y[i]), latent);
+            let local = likelihood.expectation(Expectation::ExpectedLog, row, &mut [], &mut integrator);
             value -= local.value;
             let d = -2.0 * local.variance;
             precision[i] = 0.6 * precision[i] + 0.4 * d;

@@ -7,8 +7,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::likelihood::{
-    BetaPrecise, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal, NegativeBinomialDispersed,
-    Observation, Slopes, Softmax, StudentTHeteroskedastic, TargetKind, ZeroAltered,
+    BetaPrecise, Expectation, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal,
+    NegativeBinomialDispersed, Observation, Row, Slopes, Softmax, StudentTHeteroskedastic, TargetKind,
+    ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
 
@@ -65,21 +66,17 @@ fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Te
     let widest = marginal.variance.iter().copied().fold(0.0, f64::max);
     let mut integrator = Integrator::new(None);
     let mut values = [0.0; 2];
-    for predictive in [false, true] {
+    for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
         let (mut mean, mut variance) = (vec![f64::NAN; n], vec![f64::NAN; n]);
         let mut own = vec![0.0; likelihood.own_len()];
         let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
-        let value = if predictive {
-            likelihood.log_predictive(at, marginal, slopes, &mut integrator)
-        } else {
-            likelihood.expected_log_density(at, marginal, slopes, &mut integrator)
-        };
-        prop_assert!(!value.is_nan() && value < f64::INFINITY, "{predictive} {at:?}: {value}");
+        let value = likelihood.expectation(of, Row::new(at, marginal), slopes, &mut integrator);
+        prop_assert!(!value.is_nan() && value < f64::INFINITY, "{of} {at:?}: {value}");
         // The derivatives of an almost infinite value are even larger.
-        if predictive || value > -1e250 {
+        if of == Expectation::LogPredictive || value > -1e250 {
             prop_assert!(
                 value.is_finite() && mean.iter().chain(&variance).chain(&own).all(|x| x.is_finite()),
-                "{predictive} {at:?}: {value} {mean:?} {variance:?} {own:?}"
+                "{of} {at:?}: {value} {mean:?} {variance:?} {own:?}"
             );
         }
         if likelihood.target_kind() == TargetKind::Class {
@@ -87,10 +84,10 @@ fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Te
             // Curves with huge variances are not tabulated but integrated one by one.
             prop_assert!(
                 sum.abs() < if widest < 400.0 { 1e-11 } else { 1e-7 },
-                "{predictive} {at:?}: ∂/∂μ {mean:?} sum to {sum}"
+                "{of} {at:?}: ∂/∂μ {mean:?} sum to {sum}"
             );
         }
-        values[usize::from(predictive)] = value;
+        values[of as usize] = value;
     }
     let [expected, predictive] = values;
     let discrete = matches!(likelihood.target_kind(), TargetKind::Count | TargetKind::Class);
@@ -143,14 +140,14 @@ fn check_predictions(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Tes
         );
         return Ok(());
     }
-    let (mean, variance) = likelihood.predictive_moments(at, marginal, &mut integrator);
+    let (mean, variance) = likelihood.predictive_moments(Row::new(at, marginal), &mut integrator);
     prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?}: mean {mean}, variance {variance}");
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
-    let below = around.map(|y| likelihood.predictive_cdf(at.with(y), marginal, &mut integrator));
+    let below = around.map(|y| likelihood.predictive_cdf(Row::new(at.with(y), marginal), &mut integrator));
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-4), "{at:?} {below:?}");
     for which in 0..likelihood.details().len() {
-        let detail = likelihood.detail(which, Observation::of(1.0), marginal, &mut integrator);
+        let detail = likelihood.detail(which, Row::new(Observation::of(1.0), marginal), &mut integrator);
         prop_assert!(detail >= 0.0, "{} is {detail}", likelihood.details()[which]);
     }
     Ok(())

@@ -4,8 +4,8 @@
 use serde_json::Value;
 use sparsegp::likelihood::testkit::check_likelihood;
 use sparsegp::likelihood::{
-    BetaPrecise, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal, NegativeBinomialDispersed,
-    Observation, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
+    BetaPrecise, Expectation, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal,
+    NegativeBinomialDispersed, Observation, Row, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::reference::*;
@@ -41,12 +41,10 @@ fn expectations_agree_with_high_precision() {
         let name = case["name"].as_str().expect("name");
         let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
         let likelihood = family(name, &inputs["params"]);
-        for predictive in [false, true] {
-            let keys = if predictive {
-                ["log_E_p", "dlogEp_dmu", "dlogEp_dv", "dlogEp_dparam"]
-            } else {
-                ["E_logp", "dE_dmu", "dE_dv", "dE_dparam"]
-            };
+        for (of, keys) in [
+            (Expectation::ExpectedLog, ["E_logp", "dE_dmu", "dE_dv", "dE_dparam"]),
+            (Expectation::LogPredictive, ["log_E_p", "dlogEp_dmu", "dlogEp_dv", "dlogEp_dparam"]),
+        ] {
             let (mut worst_value, mut worst_slope) = (0.0f64, 0.0f64);
             for i in 0..numbers(&inputs["y"]).len() {
                 let at = Observation::of(number(&inputs["y"][i]));
@@ -56,11 +54,7 @@ fn expectations_agree_with_high_precision() {
                     (vec![f64::NAN; c], vec![f64::NAN; c], vec![0.0; likelihood.own_len()]);
                 let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
                 let marginal = Marginal { mean: &mu, variance: &v };
-                let value = if predictive {
-                    likelihood.log_predictive(at, marginal, slopes, &mut integrator)
-                } else {
-                    likelihood.expected_log_density(at, marginal, slopes, &mut integrator)
-                };
+                let value = likelihood.expectation(of, Row::new(at, marginal), slopes, &mut integrator);
                 let off = error(value, number(&outputs[keys[0]][i]), 1e-3);
                 worst_value = worst_value.max(off);
                 let mut slope_off = 0.0f64;
@@ -78,7 +72,7 @@ fn expectations_agree_with_high_precision() {
                 }
                 worst_slope = worst_slope.max(slope_off);
                 if off > 1e-8 || slope_off > 1e-6 {
-                    failures.push(format!("{name} {predictive} {} {at:?} {marginal:?}: {value} {mean:?} {variance:?}: {off:.1e} {slope_off:.1e}", inputs["tag"][i]));
+                    failures.push(format!("{name} {of} {} {at:?} {marginal:?}: {value} {mean:?} {variance:?}: {off:.1e} {slope_off:.1e}", inputs["tag"][i]));
                 }
             }
             println!("{name} {}: value {worst_value:.1e}, slopes {worst_slope:.1e}", keys[0]);
@@ -113,7 +107,8 @@ fn coarse_integrals_are_close_to_exact_ones() {
                 let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
                 let mut tools = Integrator::new(None).coarsely(coarse);
                 let marginal = Marginal { mean: &mean, variance: &variance };
-                let value = softmax.expected_log_density(Observation::of(1.0), marginal, slopes, &mut tools);
+                let row = Row::new(Observation::of(1.0), marginal);
+                let value = softmax.expectation(Expectation::ExpectedLog, row, slopes, &mut tools);
                 (value, by_mean, by_variance)
             };
             let (exact, coarse) = (at(false), at(true));

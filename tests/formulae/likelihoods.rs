@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::likelihood::{
-    Gamma, LatentMarginal, LikelihoodKind, Marginal, Observation, OneFunction, StudentT,
+    Expectation, Gamma, LatentMarginal, LikelihoodKind, Marginal, Observation, OneFunction, Row, StudentT,
+    TargetKind,
 };
 use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::{any_family, any_kind, every_kind, expectation, log_density, one};
+use sparsegp_testkit::families::{any_family, any_kind, every_kind, log_density, one};
 
 fn unit() -> impl Strategy<Value = [f64; 4]> {
     prop::array::uniform4(0.001..0.999f64)
@@ -35,7 +35,7 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let verdict = check_expectations(likelihood.as_likelihood(), at, Marginal { mean: &[mu], variance: &[log_v.exp()] });
+        let verdict = check_expectations(likelihood.as_likelihood(), Row::new(at, Marginal { mean: &[mu], variance: &[log_v.exp()] }));
         prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
     }
 
@@ -45,23 +45,19 @@ proptest! {
     ) {
         let (likelihood, at) = any_family(kind, u);
         let v = log_v.exp();
-        let at_marginal = LatentMarginal::new(mu, v);
+        let row = Row::new(at, LatentMarginal::new(mu, v));
         let mut integrator = Integrator::new(None);
-        for predictive in [false, true] {
+        for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
             let (mut own, mut want_own) = (vec![0.0; likelihood.own_len()], vec![0.0; likelihood.own_len()]);
-            let want = expectation(&*likelihood, predictive, at, at_marginal, &mut want_own, &mut integrator);
-            let got = if predictive {
-                integrator.log_predictive(&*likelihood, at, at_marginal, &mut own)
-            } else {
-                integrator.expected_log_density(&*likelihood, at, at_marginal, &mut own)
-            };
+            let want = likelihood.expectation(of, row, &mut want_own, &mut integrator);
+            let got = integrator.expectation(of, &*likelihood, row, &mut own);
             // Without a closed form this compares quadrature with itself.
             let gradient_scale = 1.0 + 1e-3 * want.value.abs();
-            prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {} {}", got.value, want.value);
-            prop_assert!(close(got.mean, want.mean, 1e-7, gradient_scale), "{kind} {predictive} μ {got:?} {want:?}");
-            prop_assert!(close(got.variance, want.variance, 1e-7, gradient_scale / v.min(1.0)), "{kind} {predictive} v {got:?} {want:?}");
+            prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {of} {} {}", got.value, want.value);
+            prop_assert!(close(got.mean, want.mean, 1e-7, gradient_scale), "{kind} {of} μ {got:?} {want:?}");
+            prop_assert!(close(got.variance, want.variance, 1e-7, gradient_scale / v.min(1.0)), "{kind} {of} v {got:?} {want:?}");
             for (got, want) in own.iter().zip(&want_own) {
-                prop_assert!(close(*got, *want, 1e-7, gradient_scale * 10.0), "{kind} {predictive} own {got} {want}");
+                prop_assert!(close(*got, *want, 1e-7, gradient_scale * 10.0), "{kind} {of} own {got} {want}");
             }
         }
     }
@@ -73,21 +69,17 @@ proptest! {
         let (likelihood, at) = any_family(kind, u);
         let marginal = LatentMarginal::new(mu, log_v.exp());
         let (mut integrator, mut many) = (Integrator::new(None), Integrator::new(Some(4001)));
-        for predictive in [false, true] {
-            let got = expectation(&*likelihood, predictive, at, marginal, &mut [], &mut integrator);
-            let want = if predictive {
-                many.log_predictive(&*likelihood, at, marginal, &mut [])
-            } else {
-                many.expected_log_density(&*likelihood, at, marginal, &mut [])
-            };
+        for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
+            let got = likelihood.expectation(of, Row::new(at, marginal), &mut [], &mut integrator);
+            let want = many.expectation(of, &*likelihood, Row::new(at, marginal), &mut []);
             // The many nodes reach ±8 standard deviations; integrals of improbable targets have
             // mass beyond that.
-            if !predictive || got.value > -15.0 {
+            if of == Expectation::ExpectedLog || got.value > -15.0 {
                 let scale = 1.0 + got.mean.abs();
-                prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {got:?} {want:?}");
-                prop_assert!(close(got.mean, want.mean, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
+                prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {of} {got:?} {want:?}");
+                prop_assert!(close(got.mean, want.mean, 1e-8, scale), "{kind} {of} {got:?} {want:?}");
                 let scale = scale * scale / marginal.variance.min(1.0);
-                prop_assert!(close(got.variance, want.variance, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
+                prop_assert!(close(got.variance, want.variance, 1e-8, scale), "{kind} {of} {got:?} {want:?}");
             }
         }
     }
@@ -97,22 +89,22 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -1e3..1e3f64, log_v in (1e-14f64.ln())..(1e4f64.ln()),
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let marginal = LatentMarginal::new(mu, log_v.exp());
+        let row = Row::new(at, LatentMarginal::new(mu, log_v.exp()));
         let mut integrator = Integrator::new(None);
         let mut own = vec![0.0; likelihood.own_len()];
-        for predictive in [false, true] {
-            let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
-            prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{kind} {predictive} {local:?}");
+        for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
+            let local = likelihood.expectation(of, row, &mut own, &mut integrator);
+            prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{kind} {of} {local:?}");
             // With a log link, expected losses beyond about e^709 are infinite, and so are their
             // derivatives.
             if local.value > -1e290 {
-                prop_assert!(local.mean.is_finite() && local.variance.is_finite(), "{kind} {predictive} {local:?}");
-                prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {predictive} own {own:?}");
+                prop_assert!(local.mean.is_finite() && local.variance.is_finite(), "{kind} {of} {local:?}");
+                prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {of} own {own:?}");
             }
         }
-        let below = likelihood.predictive_cdf(at, marginal, &mut integrator);
+        let below = likelihood.predictive_cdf(row, &mut integrator);
         prop_assert!((0.0..=1.0).contains(&below), "{kind} cdf {below}");
-        let (mean, variance) = likelihood.predictive_moments(at, marginal, &mut integrator);
+        let (mean, variance) = likelihood.predictive_moments(row, &mut integrator);
         prop_assert!(!mean.is_nan() && !variance.is_nan(), "{kind} moments {mean} {variance}");
     }
 }
@@ -207,15 +199,11 @@ fn extreme_arguments_cause_no_panic() {
                     likelihood.conditional_cdf(at, f);
                     likelihood.sample(at, f, &mut random);
                     for v in [0.0, 1.0, 1e300, f64::NAN] {
-                        likelihood.expected_log_density(
-                            at,
-                            LatentMarginal::new(f, v),
-                            &mut own,
-                            &mut integrator,
-                        );
-                        likelihood.log_predictive(at, LatentMarginal::new(f, v), &mut own, &mut integrator);
-                        likelihood.predictive_cdf(at, LatentMarginal::new(f, v), &mut integrator);
-                        likelihood.predictive_moments(at, LatentMarginal::new(f, v), &mut integrator);
+                        let row = Row::new(at, LatentMarginal::new(f, v));
+                        likelihood.expectation(Expectation::ExpectedLog, row, &mut own, &mut integrator);
+                        likelihood.expectation(Expectation::LogPredictive, row, &mut own, &mut integrator);
+                        likelihood.predictive_cdf(row, &mut integrator);
+                        likelihood.predictive_moments(row, &mut integrator);
                     }
                 }
             }

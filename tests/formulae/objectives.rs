@@ -5,8 +5,9 @@ use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
-use sparsegp::likelihood::LatentMarginal;
-use sparsegp::likelihood::{LikelihoodKind, OneFunction, PoissonExp};
+use sparsegp::likelihood::{
+    Expectation, LatentMarginal, LikelihoodKind, Observation, OneFunction, PoissonExp, Row,
+};
 use sparsegp::model::{LatentModel, LatentPrior};
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
@@ -79,26 +80,15 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
     let mut integrator = sparsegp::quadrature::Integrator::default();
     for (i, &y) in y.iter().enumerate() {
         let (e, mu, v) = (0.3 + i as f64, 0.2 * i as f64 - 1.0, 0.1 + 0.05 * i as f64);
-        let exposed = sparsegp::likelihood::Observation::exposed(y, e);
-        let plain = sparsegp::likelihood::Observation::of(y);
-        let (latent, at) = (LatentMarginal::new(mu, v), LatentMarginal::new(mu + e.ln(), v));
-        let pairs = [
-            (
-                likelihood.expected_log_density(exposed, latent, &mut [], &mut integrator),
-                likelihood.expected_log_density(plain, at, &mut [], &mut integrator),
-            ),
-            (
-                likelihood.log_predictive(exposed, latent, &mut [], &mut integrator),
-                likelihood.log_predictive(plain, at, &mut [], &mut integrator),
-            ),
-        ];
-        for (a, b) in pairs {
+        let latent = LatentMarginal::new(mu + e.ln(), v);
+        let exposed = Row::new(Observation::exposed(y, e), LatentMarginal::new(mu, v));
+        let plain = Row::new(Observation::of(y), latent);
+        for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
+            let [a, b] =
+                [exposed, plain].map(|row| likelihood.expectation(of, row, &mut [], &mut integrator));
             assert_same(&[a.value, a.mean, a.variance], &[b.value, b.mean, b.variance], 1e-9, "offset");
         }
-        let (a, b) = (
-            likelihood.predictive_moments(exposed, latent, &mut integrator),
-            likelihood.predictive_moments(plain, at, &mut integrator),
-        );
+        let [a, b] = [exposed, plain].map(|row| likelihood.predictive_moments(row, &mut integrator));
         assert_same(&[a.0, a.1], &[b.0, b.1], 1e-12, "moments");
     }
 }

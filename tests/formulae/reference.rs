@@ -10,7 +10,7 @@ use serde_json::Value;
 use sparsegp::collapsed::Dataset;
 use sparsegp::kernels::Kernel;
 use sparsegp::latent::{InducingPrior, Jitter, Layer, Layers, LinearLayer};
-use sparsegp::likelihood::{Gaussian, LatentMarginal, Likelihood, Observation};
+use sparsegp::likelihood::{Expectation, Gaussian, LatentMarginal, Likelihood, Observation, Row};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
@@ -97,7 +97,7 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
     let mut integrator = Integrator::default();
     let at = |i: usize| LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
     let moments: Vec<(f64, f64)> = (0..means.len())
-        .map(|i| likelihood.predictive_moments(Observation::of(1.0), at(i), &mut integrator))
+        .map(|i| likelihood.predictive_moments(Row::new(Observation::of(1.0), at(i)), &mut integrator))
         .collect();
     if !want["predict_y_mean"].is_null() {
         let (mean, var): (Vec<f64>, Vec<f64>) = moments.into_iter().unzip();
@@ -107,7 +107,8 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
     if !want["predict_log_density"].is_null() {
         let y = numbers(&file["inputs"]["y_test"]);
         let density = |i: usize| {
-            likelihood.log_predictive(Observation::of(y[i]), at(i), &mut [], &mut integrator).value
+            let row = Row::new(Observation::of(y[i]), at(i));
+            likelihood.expectation(Expectation::LogPredictive, row, &mut [], &mut integrator).value
         };
         let got: Vec<f64> = (0..y.len()).map(density).collect();
         assert_vector(&got, &want["predict_log_density"], VALUE_TOLERANCE, &format!("{what} log density"));

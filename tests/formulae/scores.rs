@@ -6,7 +6,7 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::testkit::check_scores;
 use sparsegp::likelihood::{
     BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, LatentMarginal, Marginal, NegativeBinomial,
-    Observation, OneFunction, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+    Observation, OneFunction, PoissonExp, PoissonSoftplus, Row, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{any_family, every_kind, one};
@@ -21,7 +21,7 @@ fn of(latent: &LatentMarginal) -> Marginal<'_> {
 }
 
 fn score(likelihood: &dyn OneFunction, y: f64, latent: LatentMarginal) -> f64 {
-    likelihood.crps(Observation::of(y), latent, &mut Integrator::default())
+    likelihood.crps(Row::new(Observation::of(y), latent), &mut Integrator::default())
 }
 
 fn assert_close(got: f64, want: f64, what: &str) {
@@ -148,7 +148,8 @@ fn classes_have_the_brier_score_and_levels_the_ranked_probability_score() {
         let (likelihood, _) = any_family(kind, [0.5, 0.4, 0.5, 0.5]);
         let mut integrator = Integrator::default();
         let marginal = LatentMarginal::new(0.7, 1.3);
-        let mut cdf = |y: f64| likelihood.predictive_cdf(Observation::of(y), marginal, &mut integrator);
+        let row = Row::new(Observation::of(0.0), marginal);
+        let mut cdf = |y: f64| likelihood.predictive_cdf(row.with(y), &mut integrator);
         match kind.target_kind() {
             TargetKind::Binary => {
                 let p = 1.0 - cdf(0.0);
@@ -179,8 +180,8 @@ fn the_score_is_proper() {
         for _ in 0..draws {
             let z: f64 = StandardNormal.sample(&mut random);
             let y = likelihood.sample(Observation::of(1.0), mu + v.sqrt() * z, &mut random);
-            let mut score =
-                |mu: f64| likelihood.crps(Observation::of(y), LatentMarginal::new(mu, v), &mut integrator);
+            let row = |mu: f64| Row::new(Observation::of(y), LatentMarginal::new(mu, v));
+            let mut score = |mu: f64| likelihood.crps(row(mu), &mut integrator);
             let loss = score(mu - 2.0) - score(mu);
             (sum, squares) = (sum + loss, squares + loss * loss);
         }

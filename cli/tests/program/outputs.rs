@@ -8,8 +8,8 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerGradient};
 use sparsegp::likelihood::{
-    Gaussian, LatentMarginal, Likelihood, Marginal, Mixed, Observation, OneFunction, Outputs, PoissonExp,
-    Slopes, StudentT, testkit::check_likelihood,
+    Expectation, Gaussian, LatentMarginal, Likelihood, Marginal, Mixed, Observation, OneFunction, Outputs,
+    PoissonExp, Row, Slopes, StudentT, testkit::check_likelihood,
 };
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
@@ -55,23 +55,17 @@ fn outputs_are_sums_of_single_ones() {
     let mut integrator = Integrator::default();
     for cells in [[0.5, 2.0, -1.0], [f64::NAN, 3.0, f64::NAN], [f64::NAN; 3]] {
         let at = Observation { outputs: &cells, ..Observation::of(0.0) };
-        for predictive in [false, true] {
+        for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
             let (mut by_mean, mut by_variance) = ([f64::NAN; 2], [f64::NAN; 2]);
             let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
-            let got = match predictive {
-                true => outputs.log_predictive(at, marginal, slopes, &mut integrator),
-                false => outputs.expected_log_density(at, marginal, slopes, &mut integrator),
-            };
+            let got = outputs.expectation(of, Row::new(at, marginal), slopes, &mut integrator);
             let (mut value, mut first, mut second) = (0.0, [0.0; 2], [0.0; 2]);
             for (p, family) in families().iter().enumerate().filter(|(p, _)| !cells[*p].is_nan()) {
                 let w = weights[p];
                 let mu = offsets[p] + w[0] * mean[0] + w[1] * mean[1];
                 let v = w[0] * w[0] * variance[0] + w[1] * w[1] * variance[1];
-                let (at, latent, no) = (Observation::of(cells[p]), LatentMarginal::new(mu, v), &mut []);
-                let local = match predictive {
-                    true => family.log_predictive(at, latent, no, &mut integrator),
-                    false => family.expected_log_density(at, latent, no, &mut integrator),
-                };
+                let row = Row::new(Observation::of(cells[p]), LatentMarginal::new(mu, v));
+                let local = family.expectation(of, row, &mut [], &mut integrator);
                 value += local.value;
                 for l in 0..2 {
                     first[l] += w[l] * local.mean;

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{LatentMarginal, Observation, OneFunction, RowNodes, TargetKind};
+use sparsegp::likelihood::{LatentMarginal, LatentRow, Observation, OneFunction, Row, RowNodes, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 use std::fmt;
 use std::sync::Arc;
@@ -232,15 +232,11 @@ impl OneFunction for CustomLikelihood {
         }
         // The middle of one of 2⁵³ equal intervals, which is neither 0 nor 1.
         let p = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-        self.predictive_quantile(p, at, LatentMarginal::new(f, 0.0), &mut Integrator::default())
+        self.predictive_quantile(p, Row::new(at, LatentMarginal::new(f, 0.0)), &mut Integrator::default())
     }
 
-    fn predictive_moments(
-        &self,
-        at: Observation,
-        latent: LatentMarginal,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
+    fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
+        let Row { at, marginal: latent } = row;
         let strip = self.resolution(at).strip;
         let nodes = nodes(integrator, latent, strip);
         let Some((means, variances)) = self.moments(at, &nodes) else { return (f64::NAN, f64::NAN) };
@@ -250,7 +246,8 @@ impl OneFunction for CustomLikelihood {
         (mean, average(integrator, latent, strip, &second))
     }
 
-    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
+    fn predictive_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        let Row { at, marginal: latent } = row;
         let strip = self.cdf_strip(at);
         let nodes = nodes(integrator, latent, strip);
         let Some(values) = self.distribution(at, &nodes) else { return f64::NAN };

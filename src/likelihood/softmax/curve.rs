@@ -7,8 +7,9 @@
 //! finest grid φ is its series in v, `∂φ/∂v = ½ φ″` (the heat equation). By Girsanov's theorem `−φ′(a; v) = e^{a + v/2} φ(a + v; v)`,
 //! which keeps all digits where φ′ is tiny.
 
-use super::{pointwise, wide};
-use crate::likelihood::LatentMarginal;
+use super::wide;
+use crate::likelihood::{Expectation, LatentMarginal, Observation, PoissonExp, Row};
+use crate::quadrature::Integrator;
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place};
 use std::sync::LazyLock;
@@ -353,6 +354,7 @@ impl Curve {
         let [ones, first, second] = &mut out.values;
         (*ones, *first, *second) = ([1.0; LANES], [0.0; LANES], [0.0; LANES]);
         (out.logs, out.scale) = ([0.0; LANES], 0.0);
+        let integrator = &mut Integrator::default();
         for l in 0..LANES {
             let a = nodes[l] + self.mu;
             // This far to the left φ is 1 to the last digit.
@@ -362,9 +364,12 @@ impl Curve {
             let of = match wide::curve(a, self.v) {
                 Some([value, slope, bend]) if !density => [value.ln(), slope / value, bend / value],
                 Some([_, slope, _]) => [(-slope).ln(), 0.0, 0.0],
-                None if !density => pointwise::curve(a, self.v),
+                None if !density => count_of_zero(a, self.v, integrator),
                 // −φ′(a; v) = e^{a + v/2} φ(a + v; v).
-                None => [a + 0.5 * self.v + pointwise::curve(a + self.v, self.v)[0], 0.0, 0.0],
+                None => {
+                    let [log, ..] = count_of_zero(a + self.v, self.v, integrator);
+                    [a + 0.5 * self.v + log, 0.0, 0.0]
+                }
             };
             out.logs[l] = of[0].max(LOWEST);
             // If φ has underflowed its slopes may be infinite.
@@ -400,6 +405,19 @@ impl Curve {
     pub fn rate(&self) -> f64 {
         (self.mu + 0.5 * self.v).exp()
     }
+}
+
+/// `log φ`, `φ′/φ` and `φ″/φ` at any a: φ is the probability that a Poisson count of log rate `N(a, v)` is 0.
+fn count_of_zero(a: f64, v: f64, integrator: &mut Integrator) -> [f64; 3] {
+    if v == 0.0 {
+        let rate = a.exp();
+        return [-rate, -rate, rate * (rate - 1.0)];
+    }
+    let row = Row::new(Observation::of(0.0), LatentMarginal::new(a, v));
+    let local = integrator.expectation(Expectation::LogPredictive, &PoissonExp, row, &mut []);
+    // The average of r² − r, where r is the rate and −r the slope of the log density.
+    let terms = integrator.weight.iter().zip(&integrator.first);
+    [local.value, local.mean, terms.map(|(weight, slope)| weight * slope * (slope + 1.0)).sum()]
 }
 
 /// `e^{l·STEP}`.
@@ -494,6 +512,13 @@ mod tests {
 
     fn how(tabulate: Option<usize>, tail: bool) -> How {
         How { tabulate, tail, accuracy: &Accuracy::EXACT }
+    }
+
+    /// To leading orders in 1/w, with `w + log w = a + log v`, the logarithm is −(w²/2 + w)/v − log(1 + w)/2.
+    #[test]
+    fn the_logarithm_of_a_tiny_probability_keeps_its_digits() {
+        let [log, ..] = count_of_zero(400.0, 1e-9, &mut Integrator::default());
+        assert!((log / -7.007003599151857e13 - 1.0).abs() < 1e-14, "{log}");
     }
 
     /// All three methods agree where they overlap, far to the left and in the upper tail.

@@ -13,10 +13,9 @@
 
 mod curve;
 mod integrals;
-mod pointwise;
 mod wide;
 
-use super::{LatentMarginal, Likelihood, Marginal, Observation, Slopes, TargetKind};
+use super::{Expectation, LatentMarginal, Likelihood, Marginal, Observation, Row, Slopes, TargetKind};
 use crate::quadrature::Integrator;
 use curve::{Accuracy, Block, Curve, How, LANES, Lanes, Panel, STEP, WIDEST, WIDEST_SUMMED, stride};
 use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
@@ -344,62 +343,42 @@ impl Likelihood for Softmax {
         Some(0.0)
     }
 
-    fn expected_log_density(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let Slopes { mean, variance, .. } = slopes;
-        let (Some(class), Some(grid)) = (self.class(at.y), Grid::of(marginal, self.classes)) else {
-            mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
-            return f64::NAN;
-        };
-        let grid = grid.summed(marginal, integrator.is_coarse());
-        let mut kept = integrator.kept::<Scratch>();
-        let scratch = &mut *kept;
-        scratch.set(grid, marginal, |_| false);
-        let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch);
-        for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
-            let [first, second] = scratch.sums[c].map(|sums| sums.iter().sum::<f64>());
-            *mean = f64::from(u8::from(c == class)) - first;
-            *variance = 0.5 * second;
-        }
-        integrator.keep(kept);
-        marginal.mean[class] - marginal.mean[grid.top] - log_sum
-    }
-
-    fn log_predictive(
-        &self,
-        at: Observation,
-        marginal: Marginal<'_>,
-        slopes: Slopes<'_>,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let Slopes { mean, variance, .. } = slopes;
-        let (Some(class), Some(grid)) = (self.class(at.y), Grid::of(marginal, self.classes)) else {
+    fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        let (Slopes { mean, variance, .. }, marginal) = (slopes, row.marginal);
+        let (Some(class), Some(grid)) = (self.class(row.at.y), Grid::of(marginal, self.classes)) else {
             mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
             return f64::NAN;
         };
         let mut kept = integrator.kept::<Scratch>();
         let scratch = &mut *kept;
-        scratch.set(grid, marginal, |c| c == class);
-        let found = probability(grid, class, !mean.is_empty(), scratch);
-        let scale = 1.0 / found.total;
-        let mut others = 0.0;
-        for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
-            let [first, second] = scratch.sums[c].map(|sums| scale * sums.iter().sum::<f64>());
-            *mean = first;
-            *variance = 0.5 * second;
-            others += first;
+        let derivatives = !mean.is_empty();
+        let (value, [by_mean, by_variance]) = match of {
+            Expectation::ExpectedLog => {
+                let grid = grid.summed(marginal, integrator.is_coarse());
+                scratch.set(grid, marginal, |_| false);
+                let log_sum = expected_log_sum(grid, derivatives, scratch);
+                (marginal.mean[class] - marginal.mean[grid.top] - log_sum, [-1.0, 0.5])
+            }
+            Expectation::LogPredictive => {
+                scratch.set(grid, marginal, |c| c == class);
+                let found = probability(grid, class, derivatives, scratch);
+                let value = found.log() + grid.beyond(marginal, class);
+                (value.min(0.0), [1.0, 0.5].map(|share| share / found.total))
+            }
+        };
+        for (sums, (mean, variance)) in scratch.sums.iter().zip(mean.iter_mut().zip(variance)) {
+            let [first, second] = sums.map(|sums| sums.iter().sum::<f64>());
+            (*mean, *variance) = (by_mean * first, by_variance * second);
         }
-        // A number that is added to all means has no effect.
-        if let Some(mean) = mean.get_mut(class) {
-            *mean = -others;
+        if derivatives {
+            mean[class] = match of {
+                Expectation::ExpectedLog => mean[class] + 1.0,
+                // A number that is added to all means has no effect.
+                Expectation::LogPredictive => -mean.iter().sum::<f64>(),
+            };
         }
         integrator.keep(kept);
-        (found.log() + grid.beyond(marginal, class)).min(0.0)
+        value
     }
 
     fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut Integrator, out: &mut [f64]) {

@@ -88,7 +88,7 @@ pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{LatentMarginal, Observation, OneFunction, PoissonExp};
+    use crate::likelihood::{Expectation, LatentMarginal, Observation, OneFunction, PoissonExp, Row};
     use crate::quadrature::Integrator;
 
     #[test]
@@ -107,8 +107,9 @@ mod tests {
             for x in [-7.0, -4.0, -1.0, 0.0, 0.3, 2.0, 5.0, 6.7] {
                 let a = x * f64::sqrt(v);
                 let Some([value, first, second]) = curve(a, v) else { continue };
-                let latent = LatentMarginal::new(a, v);
-                let local = PoissonExp.log_predictive(Observation::of(0.0), latent, &mut [], &mut integrator);
+                let row = Row::new(Observation::of(0.0), LatentMarginal::new(a, v));
+                let of = Expectation::LogPredictive;
+                let local = PoissonExp.expectation(of, row, &mut [], &mut integrator);
                 let close = |got: f64, want: f64, scale: f64| {
                     assert!((got - want).abs() < 2e-10 * scale, "v {v} x {x}: {got}, want {want}");
                 };

@@ -5,7 +5,7 @@ mod predictions;
 
 pub use predictions::check_scores;
 
-use super::{Likelihood, LikelihoodKind, Marginal, Observation, Slopes, TargetKind};
+use super::{Expectation, Likelihood, LikelihoodKind, Marginal, Observation, Row, Slopes, TargetKind};
 use crate::functions::normal;
 use crate::quadrature::Integrator;
 use predictions::check_predictions;
@@ -63,9 +63,9 @@ pub fn check_likelihood(likelihood: &dyn Likelihood, observations: &[Observation
     for &at in observations {
         nodes.iter().try_for_each(|f| check_density(likelihood, at, f))?;
         for (mean, variance) in marginals(n) {
-            let marginal = Marginal { mean: &mean, variance: &variance };
-            check_expectations(likelihood, at, marginal)?;
-            check_integrals(likelihood, at, marginal)?;
+            let row = Row::new(at, Marginal { mean: &mean, variance: &variance });
+            check_expectations(likelihood, row)?;
+            check_integrals(likelihood, row)?;
         }
     }
     check_predictions(likelihood, observations)
@@ -254,61 +254,44 @@ pub fn check_density(likelihood: &dyn Likelihood, at: Observation, f: &[f64]) ->
     Ok(())
 }
 
-/// `E log p(y|f)`, or `log E p(y|f)`.
-fn expectation(
-    likelihood: &dyn Likelihood,
-    predictive: bool,
-    at: Observation,
-    marginal: Marginal<'_>,
-    slopes: Slopes<'_>,
-) -> f64 {
-    let mut integrator = Integrator::default();
-    if predictive {
-        likelihood.log_predictive(at, marginal, slopes, &mut integrator)
-    } else {
-        likelihood.expected_log_density(at, marginal, slopes, &mut integrator)
-    }
-}
-
 /// Checks the derivatives of both expectations in all means, variances and own parameters against differences, and that values are the
 /// same without them.
 ///
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_expectations(likelihood: &dyn Likelihood, at: Observation, marginal: Marginal<'_>) -> Verdict {
-    let n = marginal.mean.len();
-    for predictive in [false, true] {
-        let what = || format!("{} at {at}, {marginal:?}", if predictive { "log E p" } else { "E log p" });
+pub fn check_expectations(likelihood: &dyn Likelihood, row: Row) -> Verdict {
+    let (Marginal { mean, variance }, n) = (row.marginal, row.marginal.mean.len());
+    for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
         let evaluate = |likelihood: &dyn Likelihood, mean: &[f64], variance: &[f64]| {
-            expectation(likelihood, predictive, at, Marginal { mean, variance }, Slopes::none())
+            let row = Row::new(row.at, Marginal { mean, variance });
+            likelihood.expectation(of, row, Slopes::none(), &mut Integrator::default())
         };
         let [mut by_mean, mut by_variance] = [0; 2].map(|_| vec![f64::NAN; n]);
         let mut own = vec![0.0; likelihood.own_len()];
         let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut own };
-        let value = expectation(likelihood, predictive, at, marginal, slopes);
-        let Marginal { mean, variance } = marginal;
+        let value = likelihood.expectation(of, row, slopes, &mut Integrator::default());
         let alone = evaluate(likelihood, mean, variance);
         ensure(close(alone, value, 1e-9, 1.0), || {
-            format!("{} is {value} with derivatives and {alone} without", what())
+            format!("{of} at {row} is {value} with derivatives and {alone} without")
         })?;
         let scale = 1e-3 + 1e-4 * value.abs();
         for c in 0..n {
             let want = partial(&mut |mean| evaluate(likelihood, mean, variance), mean, c, 1e-3);
             ensure(close(by_mean[c], want, 1e-6, scale), || {
-                format!("∂/∂μ of function {c} of {} is {} instead of {want}", what(), by_mean[c])
+                format!("∂/∂μ of function {c} of {of} at {row} is {} instead of {want}", by_mean[c])
             })?;
             let v = variance[c];
             let want = partial(&mut |variance| evaluate(likelihood, mean, variance), variance, c, 1e-3 * v);
             ensure(close(by_variance[c], want, 1e-6, scale / v.min(1.0)), || {
-                format!("∂/∂v of function {c} of {} is {} instead of {want}", what(), by_variance[c])
+                format!("∂/∂v of function {c} of {of} at {row} is {} instead of {want}", by_variance[c])
             })?;
         }
         for (i, &x) in values(likelihood).iter().enumerate() {
             let mut along = |x: f64| evaluate(with_own(likelihood, i, x).as_ref(), mean, variance);
             let want = slope(&mut along, x, 1e-3 * x.abs().max(0.01));
             ensure(close(own[i], want, 1e-6, scale / x.abs().min(1.0)), || {
-                format!("the derivative of {} in own value {i} is {} instead of {want}", what(), own[i])
+                format!("the derivative of {of} at {row} in own value {i} is {} instead of {want}", own[i])
             })?;
         }
     }
@@ -365,14 +348,15 @@ fn simpson(marginal: Marginal<'_>, kink: f64, visit: &mut dyn FnMut(&[f64], &[f6
 
 /// Checks both expectations against slow integration of the density, Jensen's inequality and, for one function whose density has no kink,
 /// Price's theorem `∂_v E log p = ½ E ∂²_f log p`.
-fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marginal: Marginal<'_>) -> Verdict {
-    let one = likelihood.one();
+fn check_integrals(likelihood: &dyn Likelihood, row: Row) -> Verdict {
+    let (Row { at, marginal }, one) = (row, likelihood.one());
     let (mut by_mean, mut by_variance) = (vec![0.0; marginal.mean.len()], vec![0.0; marginal.mean.len()]);
     let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
-    let expected = expectation(likelihood, false, at, marginal, slopes);
-    let predictive = expectation(likelihood, true, at, marginal, Slopes::none());
+    let mut integrator = Integrator::default();
+    let expected = likelihood.expectation(Expectation::ExpectedLog, row, slopes, &mut integrator);
+    let predictive = likelihood.expectation(Expectation::LogPredictive, row, Slopes::none(), &mut integrator);
     ensure(expected <= predictive + 1e-9 * (1.0 + expected.abs()), || {
-        format!("log E p at {at}, {marginal:?} is {predictive}, below E log p = {expected}")
+        format!("log E p at {row} is {predictive}, below E log p = {expected}")
     })?;
     let (mut sum, mut total, mut bend) = (0.0, 0.0, 0.0);
     let [mut value, mut slope, mut second] = [const { Vec::new() }; 3];
@@ -389,20 +373,15 @@ fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marginal: Margi
             bend += second.iter().zip(weights).map(|(second, weight)| 0.5 * weight * second).sum::<f64>();
         }
     });
-    ensure(close(expected, sum, 1e-7, 1.0), || {
-        format!("E log p at {at}, {marginal:?} is {expected} instead of {sum}")
-    })?;
+    ensure(close(expected, sum, 1e-7, 1.0), || format!("E log p at {row} is {expected} instead of {sum}"))?;
     // For improbable targets the integrand lies beyond the range of slow integration. Where the scale of one of several functions is
     // small, the grid of the other function is too coarse.
     let tolerance = if one.is_some() { 1e-7 } else { 1e-6 };
     ensure(one.is_some() && predictive <= -15.0 || close(predictive, total.ln(), tolerance, 1.0), || {
-        format!("log E p at {at}, {marginal:?} is {predictive} instead of {}", total.ln())
+        format!("log E p at {row} is {predictive} instead of {}", total.ln())
     })?;
     ensure(!smooth || close(by_variance[0], bend, 1e-6, 1.0), || {
-        format!(
-            "∂/∂v of E log p at {at}, {marginal:?} is {} instead of ½ E ∂² log p = {bend}",
-            by_variance[0]
-        )
+        format!("∂/∂v of E log p at {row} is {} instead of ½ E ∂² log p = {bend}", by_variance[0])
     })
 }
 

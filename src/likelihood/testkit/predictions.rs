@@ -1,7 +1,9 @@
 //! The contract of predictions: distribution functions, moments, quantiles, scores, probabilities and samples against each other.
 
 use super::{STEPS, Verdict, close, ensure, is_discrete, log_density, marginals, slope, slow_nodes};
-use crate::likelihood::{Likelihood, Marginal, Observation, OneFunction, Slopes, TargetKind};
+use crate::likelihood::{
+    Expectation, Likelihood, Marginal, Observation, OneFunction, Row, Slopes, TargetKind,
+};
 use crate::quadrature::Integrator;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -18,32 +20,37 @@ const LEVELS: [f64; 5] = [0.01, 0.3, 0.5, 0.8, 0.99];
 
 /// The predictive distribution of a row.
 #[derive(Clone, Copy)]
-struct Row<'a> {
+struct Case<'a> {
     likelihood: &'a dyn Likelihood,
     at: Observation<'a>,
     marginal: Marginal<'a>,
 }
 
-impl Row<'_> {
+impl<'a> Case<'a> {
+    /// The row with this target.
+    fn row(self, y: f64) -> Row<'a> {
+        Row::new(self.at.with(y), self.marginal)
+    }
+
     fn cdf(self, y: f64) -> f64 {
-        self.likelihood.predictive_cdf(self.at.with(y), self.marginal, &mut Integrator::default())
+        self.likelihood.predictive_cdf(self.row(y), &mut Integrator::default())
     }
 
     fn quantile(self, p: f64) -> f64 {
-        self.likelihood.predictive_quantile(p, self.at, self.marginal, &mut Integrator::default())
+        self.likelihood.predictive_quantile(p, self.row(self.at.y), &mut Integrator::default())
     }
 
     fn moments(self) -> (f64, f64) {
-        self.likelihood.predictive_moments(self.at, self.marginal, &mut Integrator::default())
+        self.likelihood.predictive_moments(self.row(self.at.y), &mut Integrator::default())
     }
 
     fn score(self, y: f64) -> f64 {
-        self.likelihood.crps(self.at.with(y), self.marginal, &mut Integrator::default())
+        self.likelihood.crps(self.row(y), &mut Integrator::default())
     }
 
     fn density(self, y: f64) -> f64 {
-        let mut integrator = Integrator::default();
-        self.likelihood.log_predictive(self.at.with(y), self.marginal, Slopes::none(), &mut integrator).exp()
+        let (of, mut integrator) = (Expectation::LogPredictive, Integrator::default());
+        self.likelihood.expectation(of, self.row(y), Slopes::none(), &mut integrator).exp()
     }
 
     /// Returns draws of y.
@@ -84,7 +91,7 @@ pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Obs
         let exposure = observations.first().map_or(1.0, |at| at.exposure);
         let at = Observation::exposed(1.0, exposure);
         return marginals(likelihood.functions()).iter().take(2).try_for_each(|(mean, variance)| {
-            let row = Row { likelihood, at, marginal: Marginal { mean, variance } };
+            let row = Case { likelihood, at, marginal: Marginal { mean, variance } };
             if likelihood.target_kind() == TargetKind::Class {
                 return check_classes(row);
             }
@@ -96,8 +103,8 @@ pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Obs
     for exposure in if likelihood.target_kind() == TargetKind::Count { &[1.0, 2.5][..] } else { &[1.0] } {
         for (mean, variance) in [(0.6, 0.3), (-0.8, 0.05)] {
             let at = Observation::exposed(1.0, *exposure);
-            let row = Row { likelihood, at, marginal: Marginal { mean: &[mean], variance: &[variance] } };
-            let certain = Row { marginal: Marginal { variance: &[0.0], ..row.marginal }, ..row };
+            let row = Case { likelihood, at, marginal: Marginal { mean: &[mean], variance: &[variance] } };
+            let certain = Case { marginal: Marginal { variance: &[0.0], ..row.marginal }, ..row };
             check_conditional(one, certain)?;
             check_moments(one, certain)?;
             check_averages(one, row)?;
@@ -111,7 +118,7 @@ pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Obs
 
 /// Checks for a row of certain f that the derivative of the distribution function given f is the density (or its jumps are
 /// the probabilities), and that the predictive distribution equals it.
-fn check_conditional(one: &dyn OneFunction, certain: Row<'_>) -> Verdict {
+fn check_conditional(one: &dyn OneFunction, certain: Case<'_>) -> Verdict {
     let (f, at) = (certain.marginal.mean[0], certain.at);
     let middle = certain.quantile(0.75) - certain.quantile(0.25);
     // Not the median, where a symmetric density may have a kink.
@@ -145,7 +152,7 @@ fn check_conditional(one: &dyn OneFunction, certain: Row<'_>) -> Verdict {
 /// Checks for a row of certain f that mean and variance given f, if they are finite, agree with the distribution function:
 /// with a centre c, S = 1 − F above it and S = F below it, `E(Y − c) = ±∫ S dy` and
 /// `E(Y − c)² = 2 ∫ |y − c| S dy`.
-fn check_moments(one: &dyn OneFunction, certain: Row<'_>) -> Verdict {
+fn check_moments(one: &dyn OneFunction, certain: Case<'_>) -> Verdict {
     let f = certain.marginal.mean[0];
     let (mean, variance) = one.conditional_moments(certain.at, f);
     if !(mean.is_finite() && variance.is_finite()) {
@@ -186,7 +193,7 @@ fn check_moments(one: &dyn OneFunction, certain: Row<'_>) -> Verdict {
 
 /// Checks that predictive moments and the distribution function are averages over f of those given
 /// f.
-fn check_averages(one: &dyn OneFunction, row: Row<'_>) -> Verdict {
+fn check_averages(one: &dyn OneFunction, row: Case<'_>) -> Verdict {
     let (mean, variance) = row.moments();
     let average = |kink: f64, g: &dyn Fn(f64) -> f64| {
         let mut total = 0.0;
@@ -216,7 +223,7 @@ fn check_averages(one: &dyn OneFunction, row: Row<'_>) -> Verdict {
 }
 
 /// Checks that quantiles invert the distribution function.
-fn check_quantiles(row: Row<'_>, levels: &[f64]) -> Verdict {
+fn check_quantiles(row: Case<'_>, levels: &[f64]) -> Verdict {
     let tolerance = if row.likelihood.one().is_some() { 1e-9 } else { 1e-8 };
     for &p in levels {
         let y = row.quantile(p);
@@ -232,7 +239,7 @@ fn check_quantiles(row: Row<'_>, levels: &[f64]) -> Verdict {
 }
 
 /// Checks that the distribution function rises by the predictive density.
-fn check_rises(row: Row<'_>) -> Verdict {
+fn check_rises(row: Case<'_>) -> Verdict {
     for y in LEVELS.map(|p| row.quantile(p)).into_iter().filter(|y| !row.is_coarse(*y)) {
         let rise = if is_discrete(row.likelihood) {
             row.cdf(y) - row.cdf(y - 1.0)
@@ -258,10 +265,10 @@ fn check_rises(row: Row<'_>) -> Verdict {
 ///
 /// Describes the first target for which the score is wrong.
 pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: Marginal<'_>) -> Verdict {
-    check_row_scores(Row { likelihood, at: Observation::exposed(1.0, exposure), marginal })
+    check_row_scores(Case { likelihood, at: Observation::exposed(1.0, exposure), marginal })
 }
 
-fn check_row_scores(row: Row<'_>) -> Verdict {
+fn check_row_scores(row: Case<'_>) -> Verdict {
     for p in [1e-4, 0.3, 0.9, 1.0 - 1e-7] {
         let y = row.quantile(p);
         let (got, want) = (row.score(y), slow_score(row, y));
@@ -273,7 +280,7 @@ fn check_row_scores(row: Row<'_>) -> Verdict {
 }
 
 /// `∫ (F(t) − 1{y ≤ t})² dt` by Simpson's rule on either side of y, or the sum.
-fn slow_score(row: Row<'_>, y: f64) -> f64 {
+fn slow_score(row: Case<'_>, y: f64) -> f64 {
     let [centre, low, high] = [0.5, 1e-11, 1.0 - 1e-11].map(|p| row.quantile(p));
     let width = row.quantile(0.75) - row.quantile(0.25);
     if is_discrete(row.likelihood) {
@@ -313,7 +320,7 @@ fn slow_score(row: Row<'_>, y: f64) -> f64 {
 }
 
 /// Checks that samples have the predictive moments and distribution and, for several functions, score.
-fn check_samples(row: Row<'_>) -> Verdict {
+fn check_samples(row: Case<'_>) -> Verdict {
     let several = row.likelihood.one().is_none();
     let mut sample = row.draws();
     let n = DRAWS as f64;
@@ -364,7 +371,7 @@ fn check_samples(row: Row<'_>) -> Verdict {
 
 /// Checks that the probabilities of classes sum to 1 and agree with those of single observations
 /// and with the shares of samples.
-fn check_classes(row: Row<'_>) -> Verdict {
+fn check_classes(row: Case<'_>) -> Verdict {
     let mut probabilities = vec![f64::NAN; row.likelihood.levels()];
     row.likelihood.probabilities(row.marginal, &mut Integrator::default(), &mut probabilities);
     let total: f64 = probabilities.iter().sum();

@@ -11,7 +11,7 @@
 //!
 //! The site is equivalent to a target λ/Λ with noise variance 1/Λ.
 
-use crate::likelihood::{LatentMarginal, OneFunction};
+use crate::likelihood::{Expectation, LatentMarginal, OneFunction, Row};
 use crate::objective::Targets;
 use crate::quadrature::Integrator;
 use crate::threads::PerThread;
@@ -117,10 +117,9 @@ impl Sites {
         let term = |&row: &u32| {
             let i = row as usize;
             let (mean, v, mut own) = (self.others.0[i], self.others.1[i], vec![0.0; own.len()]);
-            let latent = LatentMarginal::new(mean, v);
-            let at = observed.targets.at(i);
+            let row = Row::new(observed.targets.at(i), LatentMarginal::new(mean, v));
             let log_z = self.integrators.with(|integrator| {
-                observed.likelihood.log_predictive(at, latent, &mut own, integrator).value
+                observed.likelihood.expectation(Expectation::LogPredictive, row, &mut own, integrator).value
             });
             let spread = v + self.noise[i];
             let of_site = -0.5 * ((TAU * spread).ln() + (self.targets[i] - mean).powi(2) / spread);
@@ -145,7 +144,8 @@ fn matched(
 ) -> Option<(f64, f64)> {
     let LatentMarginal { mean, variance: v } = latent;
     let (likelihood, at) = (observed.likelihood, observed.targets.at(i));
-    let log_z = likelihood.log_predictive(at, latent, &mut [], integrator);
+    let row = Row::new(at, latent);
+    let log_z = likelihood.expectation(Expectation::LogPredictive, row, &mut [], integrator);
     let slope = log_z.mean;
     let curvature = 2.0 * log_z.variance - slope * slope;
     let matched = mean + v * slope;

@@ -8,10 +8,13 @@ use sparsegp::kernels::testkit::{check_kernel, check_kernel_in};
 use sparsegp::kernels::{Grammar, Kernel, Make, Stationary};
 use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::testkit::check_likelihood;
-use sparsegp::likelihood::{LikelihoodKind, Observation, ObservationModel, OneFunction, TargetKind};
+use sparsegp::likelihood::{
+    Expectation, LatentRow, LikelihoodKind, Local, Observation, ObservationModel, OneFunction, TargetKind,
+};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Growth, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::quadrature::{Integrator, Resolution};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, QUpdate};
 use sparsegp::{ErrorKind, Registry, Result};
@@ -103,28 +106,19 @@ fn the_kit_finds_what_is_wrong() {
                 self.0.own_gradient(at, f, weights, own);
             }
         }
-        fn resolution(&self, at: Observation) -> sparsegp::quadrature::Resolution {
+        fn resolution(&self, at: Observation) -> Resolution {
             self.0.resolution(at)
         }
-        fn expected_log_density(
+        fn expectation(
             &self,
-            at: Observation,
-            latent: sparsegp::likelihood::LatentMarginal,
+            of: Expectation,
+            row: LatentRow,
             own: &mut [f64],
-            integrator: &mut sparsegp::quadrature::Integrator,
-        ) -> sparsegp::likelihood::Local {
-            self.0.expected_log_density(at, latent, own, integrator)
-        }
-        fn log_predictive(
-            &self,
-            at: Observation,
-            latent: sparsegp::likelihood::LatentMarginal,
-            own: &mut [f64],
-            integrator: &mut sparsegp::quadrature::Integrator,
-        ) -> sparsegp::likelihood::Local {
-            let local = self.0.log_predictive(at, latent, own, integrator);
-            let shift = if self.1 == "log E p" { 1e-3 } else { 0.0 };
-            sparsegp::likelihood::Local { value: local.value + shift, ..local }
+            tools: &mut Integrator,
+        ) -> Local {
+            let local = self.0.expectation(of, row, own, tools);
+            let shifted = self.1 == "log E p" && of == Expectation::LogPredictive;
+            Local { value: local.value + if shifted { 1e-3 } else { 0.0 }, ..local }
         }
         fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
             let (mean, variance) = self.0.conditional_moments(at, f);

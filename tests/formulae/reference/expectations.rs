@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use sparsegp::likelihood::{
-    BernoulliLogit, BernoulliProbit, BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, LatentMarginal,
-    NegativeBinomial, Observation, OneFunction, Ordinal, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+    BernoulliLogit, BernoulliProbit, BetaLogit, BetaProbit, Expectation, Exponential, Gamma, Gaussian,
+    LatentMarginal, LatentRow, NegativeBinomial, Observation, OneFunction, Ordinal, PoissonExp,
+    PoissonSoftplus, Row, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::reference::*;
@@ -73,21 +74,16 @@ fn relative_error(got: f64, want: f64) -> f64 {
 fn row_error(
     case: &Case,
     outputs: &Value,
-    (predictive, i): (bool, usize),
-    (at, latent): (Observation, LatentMarginal),
+    (of, i): (Expectation, usize),
+    row: LatentRow,
     integrator: &mut Integrator,
 ) -> f64 {
-    let (columns, own_column) = if predictive {
-        (["log_E_p", "dlogEp_dmu", "dlogEp_dv"], "dlogEp_dparam")
-    } else {
-        (["E_logp", "dE_dmu", "dE_dv"], "dE_dparam")
+    let (columns, own_column) = match of {
+        Expectation::ExpectedLog => (["E_logp", "dE_dmu", "dE_dv"], "dE_dparam"),
+        Expectation::LogPredictive => (["log_E_p", "dlogEp_dmu", "dlogEp_dv"], "dlogEp_dparam"),
     };
     let mut own = vec![0.0; case.likelihood.own_len()];
-    let local = if predictive {
-        case.likelihood.log_predictive(at, latent, &mut own, integrator)
-    } else {
-        case.likelihood.expected_log_density(at, latent, &mut own, integrator)
-    };
+    let local = case.likelihood.expectation(of, row, &mut own, integrator);
     let want = columns.map(|column| number(&outputs[column][i]));
     let own_want = own_reference(case, &outputs[own_column], i);
     [local.value, local.mean, local.variance]
@@ -111,22 +107,20 @@ fn expectations_agree_with_high_precision() {
         let case = case(name, &inputs["params"]);
         let column = |key: &str| numbers(&inputs[key]);
         let (y, mu, v) = (column("y"), column("mu"), column("v"));
-        for predictive in [false, true] {
-            let tolerance = if case.closed[usize::from(predictive)] { CLOSED } else { QUADRATURE };
+        for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
+            let tolerance = if case.closed[of as usize] { CLOSED } else { QUADRATURE };
             let mut worst = 0.0f64;
             for i in 0..y.len() {
-                let row = (Observation::of(y[i]), LatentMarginal::new(mu[i], v[i]));
-                let error = row_error(&case, &reference["outputs"], (predictive, i), row, &mut integrator);
+                let row = Row::new(Observation::of(y[i]), LatentMarginal::new(mu[i], v[i]));
+                let error = row_error(&case, &reference["outputs"], (of, i), row, &mut integrator);
                 worst = worst.max(error);
                 if error > tolerance {
                     let tag = &inputs["tag"][i];
-                    failures.push(format!(
-                        "{name} {predictive} {tag}: y {} μ {} v {}: {error:.1e}",
-                        y[i], mu[i], v[i]
-                    ));
+                    failures
+                        .push(format!("{name} {of} {tag}: y {} μ {} v {}: {error:.1e}", y[i], mu[i], v[i]));
                 }
             }
-            println!("{name} {}: {worst:.1e}", if predictive { "log E p" } else { "E log p" });
+            println!("{name} {of}: {worst:.1e}");
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -142,10 +136,11 @@ fn fixed_nodes_agree_on_plain_cells() {
         let case = case(name, &inputs["params"]);
         for i in (0..numbers(&inputs["y"]).len()).filter(|i| inputs["tag"][*i] == "plain") {
             let value = |key: &str| number(&inputs[key][i]);
-            for predictive in [false, true] {
-                let row = (Observation::of(value("y")), LatentMarginal::new(value("mu"), value("v")));
-                let error = row_error(&case, &reference["outputs"], (predictive, i), row, &mut integrator);
-                assert!(error < 1e-6, "{name} {predictive} {row:?}: {error:.1e}");
+            for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
+                let latent = LatentMarginal::new(value("mu"), value("v"));
+                let row = Row::new(Observation::of(value("y")), latent);
+                let error = row_error(&case, &reference["outputs"], (of, i), row, &mut integrator);
+                assert!(error < 1e-6, "{name} {of} {row:?}: {error:.1e}");
             }
         }
     }

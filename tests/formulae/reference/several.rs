@@ -5,7 +5,9 @@ use faer::{Mat, MatRef};
 use serde_json::Value;
 use sparsegp::gradient::Batch;
 use sparsegp::latent::{InducingPrior, Jitter, Layer};
-use sparsegp::likelihood::{Gaussian, LikelihoodKind, Marginal, Mixed, Observation, Outputs, Slopes};
+use sparsegp::likelihood::{
+    Expectation, Gaussian, LikelihoodKind, Marginal, Mixed, Observation, Outputs, Row, Slopes,
+};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
@@ -244,14 +246,14 @@ fn expectations_of_several_functions_at_those_marginals() {
             let marginal = Marginal { mean: &mu, variance: &v };
             let (mut mean, mut variance) = (vec![0.0; mu.len()], vec![0.0; mu.len()]);
             let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut [] };
-            let at = Observation::of(y);
-            let value = likelihood.expected_log_density(at, marginal, slopes, &mut tools);
+            let row = Row::new(Observation::of(y), marginal);
+            let value = likelihood.expectation(Expectation::ExpectedLog, row, slopes, &mut tools);
             let what = format!("{name} row {i}");
             assert_close(value, numbers(&want["var_exp"])[i], 1e-8, &what);
             assert_gradient_vector(&mean, &want["dvarexp_dmu"][i], &what);
             assert_gradient_vector(&variance, &want["dvarexp_dv"][i], &what);
             let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut [] };
-            let value = likelihood.log_predictive(at, marginal, slopes, &mut tools);
+            let value = likelihood.expectation(Expectation::LogPredictive, row, slopes, &mut tools);
             assert_close(-value, numbers(&want["loss_i"])[i], 1e-8, &what);
             let negative = |numbers: &[f64]| numbers.iter().map(|x| -x).collect::<Vec<f64>>();
             assert_gradient_vector(&negative(&mean), &want["dloss_dmu"][i], &what);

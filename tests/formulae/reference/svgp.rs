@@ -6,7 +6,7 @@ use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, LayerScratch, Layers, LinearLayer};
 use sparsegp::likelihood::{
-    BernoulliLogit, LatentMarginal, Likelihood, LikelihoodKind, Observation, OneFunction,
+    BernoulliLogit, Expectation, LatentMarginal, Likelihood, LikelihoodKind, Observation, OneFunction, Row,
 };
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
@@ -171,13 +171,8 @@ fn svgp_elbo() {
         let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
         let mut integrator = Integrator::default();
         for i in 0..y.len() {
-            let at = Observation::of(y[i]);
-            let local = one(&start).expected_log_density(
-                at,
-                LatentMarginal::new(mu[i], v[i]),
-                &mut [],
-                &mut integrator,
-            );
+            let row = Row::new(Observation::of(y[i]), LatentMarginal::new(mu[i], v[i]));
+            let local = one(&start).expectation(Expectation::ExpectedLog, row, &mut [], &mut integrator);
             let what = format!("{name} row {i}");
             assert_close(local.value, numbers(&want["var_exp"])[i], QUADRATURE_TOLERANCE, &what);
             assert_close(local.mean, numbers(&want["dvarexp_dmu"])[i], QUADRATURE_TOLERANCE, &what);
@@ -208,12 +203,8 @@ fn log_loss_dlm() {
         let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
         let mut integrator = Integrator::default();
         for i in 0..y.len() {
-            let local = one(&start).log_predictive(
-                Observation::of(y[i]),
-                LatentMarginal::new(mu[i], v[i]),
-                &mut [],
-                &mut integrator,
-            );
+            let row = Row::new(Observation::of(y[i]), LatentMarginal::new(mu[i], v[i]));
+            let local = one(&start).expectation(Expectation::LogPredictive, row, &mut [], &mut integrator);
             let what = format!("{name} row {i}");
             assert_close(-local.value, numbers(&want["loss_i"])[i], QUADRATURE_TOLERANCE, &what);
             assert_close(-local.mean, numbers(&want["dloss_dmu"])[i], QUADRATURE_TOLERANCE, &what);
