@@ -380,12 +380,16 @@ mod tests {
     use super::*;
     use crate::tables::{Column, NamedColumn};
 
-    fn table(rows: usize) -> Table {
+    fn table(rows: usize, y: fn(f64) -> f64) -> Table {
         let column = |name: &str, value: &dyn Fn(f64) -> f64| NamedColumn {
             name: name.into(),
             column: Column::Number((0..rows).map(|row| value(row as f64)).collect()),
         };
-        Table::new("t", vec![column("x", &|t| t), column("y", &|t| 0.3 + t.sin())]).expect("a table")
+        Table::new("t", vec![column("x", &|t| t), column("y", &y)]).expect("a table")
+    }
+
+    fn wave(t: f64) -> f64 {
+        0.3 + t.sin()
     }
 
     fn settings(contenders: &[Contender]) -> Settings {
@@ -402,7 +406,7 @@ mod tests {
 
     #[test]
     fn units_come_by_size_repeat_and_contender() {
-        let table = table(50);
+        let table = table(50, wave);
         let asked = Settings {
             train_sizes: vec![99, 10, 40, 1000],
             ..settings(&[Contender::DlmLog, Contender::Elbo, Contender::Fitc])
@@ -422,7 +426,7 @@ mod tests {
 
     #[test]
     fn the_elbo_is_fitted_only_where_something_needs_it() {
-        let table = table(50);
+        let table = table(50, wave);
         let elbo = |contenders: &[Contender]| {
             Plan::new(&settings(contenders), &table).expect("a plan").elbo_units().len()
         };
@@ -432,7 +436,7 @@ mod tests {
 
     #[test]
     fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
-        let table = table(50);
+        let table = table(50, wave);
         let plan = Plan::new(&settings(&[Contender::Elbo]), &table).expect("a plan");
         let (small, test) = plan.rows(10, 0).expect("rows");
         let (large, same_test) = plan.rows(40, 0).expect("rows");
@@ -479,10 +483,7 @@ mod tests {
 
     #[test]
     fn objectives_of_gaussian_noise_alone_are_refused_for_other_targets() {
-        let values = Column::Number((0..50).map(|row| f64::from(row % 2)).collect());
-        let x = Column::Number((0..50).map(f64::from).collect());
-        let named = |name: &str, column| NamedColumn { name: name.into(), column };
-        let table = Table::new("t", vec![named("x", x), named("y", values)]).expect("a table");
+        let table = table(50, |t| t % 2.0);
         let refused = Plan::new(&settings(&[Contender::Elbo, Contender::DlmSquare]), &table).map(|_| ());
         let error = refused.expect_err("two classes");
         assert_eq!(error.exit_code(), 2);

@@ -102,6 +102,11 @@ impl Row {
         }
     }
 
+    /// Returns a cell about the outcome, empty if the fit failed.
+    fn of_fit(&self, cell: fn(&FitOutcome) -> String) -> String {
+        self.fit.as_ref().map_or_else(String::new, cell)
+    }
+
     /// Returns the test figures by name, in the order of the files.
     pub fn figures(&self) -> Vec<(String, Option<f64>)> {
         figures(&self.test)
@@ -199,47 +204,34 @@ impl Results {
 ///
 /// If the text cannot be built, which does not happen for any row.
 pub fn results_csv(results: &Results) -> Result<String> {
-    let first = [
-        "objective",
-        "hyper",
-        "beta",
-        "role",
-        "train_size",
-        "repeat",
-        "seed",
-        "seconds",
-        "epochs",
-        "stop_reason",
-        "rollbacks",
-        "objective_value",
-        "validation_score",
-    ];
-    let mut header: Vec<String> = first.map(str::to_owned).to_vec();
-    header.extend(figure_names());
-    header.push("error".to_owned());
+    let first = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
+    let header: Vec<String> =
+        first.chain(figure_names()).chain(std::iter::once("error".to_owned())).collect();
     let rows = results.rows.iter().map(|row| {
-        let fit = row.fit.as_ref();
-        let mut cells = vec![
-            row.objective.to_string(),
-            row.hyper.to_string(),
-            cell(row.beta),
-            row.role.to_string(),
-            row.train_size.to_string(),
-            row.repeat.to_string(),
-            row.seed.to_string(),
-            cell(fit.map(|fit| fit.seconds)),
-            fit.map_or_else(String::new, |fit| fit.epochs.to_string()),
-            fit.map_or_else(String::new, |fit| fit.stop_reason.word().to_owned()),
-            fit.map_or_else(String::new, |fit| fit.rollbacks.to_string()),
-            cell(fit.and_then(|fit| fit.objective)),
-            cell(row.validation_score),
-        ];
+        let mut cells: Vec<String> = COLUMNS.iter().map(|(_, value)| value(row)).collect();
         cells.extend(row.figures().into_iter().map(|(_, value)| cell(value)));
         cells.push(row.error.clone().unwrap_or_default());
         cells
     });
     csv_text(&header, rows)
 }
+
+/// The columns of the file before the test figures.
+const COLUMNS: [(&str, fn(&Row) -> String); 13] = [
+    ("objective", |row| row.objective.to_string()),
+    ("hyper", |row| row.hyper.to_string()),
+    ("beta", |row| cell(row.beta)),
+    ("role", |row| row.role.to_string()),
+    ("train_size", |row| row.train_size.to_string()),
+    ("repeat", |row| row.repeat.to_string()),
+    ("seed", |row| row.seed.to_string()),
+    ("seconds", |row| row.of_fit(|fit| cell(Some(fit.seconds)))),
+    ("epochs", |row| row.of_fit(|fit| fit.epochs.to_string())),
+    ("stop_reason", |row| row.of_fit(|fit| fit.stop_reason.word().to_owned())),
+    ("rollbacks", |row| row.of_fit(|fit| fit.rollbacks.to_string())),
+    ("objective_value", |row| row.of_fit(|fit| cell(fit.objective))),
+    ("validation_score", |row| cell(row.validation_score)),
+];
 
 /// Formats a number as a cell.
 pub(super) fn cell(value: Option<f64>) -> String {

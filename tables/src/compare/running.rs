@@ -133,14 +133,8 @@ impl Work<'_> {
         let follows = unit.contender.follows_elbo();
         let start = follows.then(|| self.start(unit, Seen::All)).transpose()?;
         let options = settings.options(unit.contender, unit.repeat);
-        let request = FitRequest {
-            table: &train,
-            columns: &settings.columns,
-            options: &options,
-            test_fraction: 0.0,
-            start: start.as_ref(),
-            keep_posterior: true,
-        };
+        let request = FitRequest::new(&train, &settings.columns, &options);
+        let request = FitRequest { start: start.as_ref(), keep_posterior: true, ..request };
         match settings.grid_of(unit.contender) {
             Some(betas) => {
                 let inner = follows.then(|| self.start(unit, Seen::AllButValidation)).transpose()?;
@@ -162,14 +156,7 @@ impl Work<'_> {
         let (train, _) = self.plan.tables(unit.size, unit.repeat)?;
         let options = settings.options(unit.contender, unit.repeat);
         let options = FitOptions { validation_fraction: grid_validation(&settings.options), ..options };
-        let request = FitRequest {
-            table: &train,
-            columns: &settings.columns,
-            options: &options,
-            test_fraction: 0.0,
-            start: None,
-            keep_posterior: false,
-        };
+        let request = FitRequest::new(&train, &settings.columns, &options);
         match fit_table(&request, &mut |_| {}) {
             Ok(fit) => self.store.save_model(unit, Seen::AllButValidation, &fit.model),
             Err(error) if error.kind() == ErrorKind::Usage => Err(error),

@@ -4,6 +4,7 @@
 use super::plan::{Contender, Seen, Settings, Unit};
 use super::results::{Role, Row};
 use crate::tabular::TableModel;
+use serde::Serialize;
 use serde_json::{Value, json};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, file_digest};
@@ -70,9 +71,7 @@ impl Store {
             return Err(Error::usage(format!("{}: {why}", path.display()))
                 .hint("choose another ⟨out⟩, or repeat the earlier data and options to continue"));
         }
-        let text = serde_json::to_string_pretty(fingerprint)
-            .map_err(|error| Error::data(format!("{}: {error}", path.display())))?;
-        AtomicFile::write_all_to(&path, (text + "\n").as_bytes())?;
+        write_json(&path, fingerprint)?;
         Ok(store)
     }
 
@@ -99,10 +98,7 @@ impl Store {
     ///
     /// If the file cannot be written.
     pub fn save(&self, unit: Unit, rows: &[Row]) -> Result<()> {
-        let path = self.unit_path(unit);
-        let text = serde_json::to_string_pretty(rows)
-            .map_err(|error| Error::data(format!("{}: {error}", path.display())))?;
-        AtomicFile::write_all_to(&path, (text + "\n").as_bytes())
+        write_json(&self.unit_path(unit), rows)
     }
 
     /// Saves the model of a unit.
@@ -131,6 +127,12 @@ impl Store {
         let inner = if seen == Seen::AllButValidation { "-without-validation" } else { "" };
         self.folder.join("models").join(format!("{}{inner}.model", name(unit)))
     }
+}
+
+fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Error::data(format!("{}: {error}", path.display())))?;
+    AtomicFile::write_all_to(path, (text + "\n").as_bytes())
 }
 
 /// Returns the name of a unit in file names.

@@ -92,7 +92,6 @@ impl DateNumbers {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {
     seconds: Spread,
-    range: Option<(f64, f64)>,
     /// The numbers of the first date; `differ` is true for each number that differs in another date.
     first: Option<DateNumbers>,
     differ: [bool; 3],
@@ -103,8 +102,6 @@ pub(super) struct Calendar {
 impl Calendar {
     pub(super) fn push(&mut self, seconds: f64) {
         self.seconds.push(seconds);
-        let (low, high) = self.range.unwrap_or((seconds, seconds));
-        self.range = Some((low.min(seconds), high.max(seconds)));
         self.compare(DateNumbers::of(seconds));
         self.weekdays |= 1 << (share_of_week(seconds) * 7.0).round() as u8;
         for (cycle, phases) in Cycle::ALL.iter().zip(&mut self.phases) {
@@ -119,10 +116,6 @@ impl Calendar {
 
     pub(super) fn merge(&mut self, later: Calendar) {
         self.seconds.merge(later.seconds);
-        if let Some((low, high)) = later.range {
-            let (a, b) = self.range.unwrap_or((low, high));
-            self.range = Some((a.min(low), b.max(high)));
-        }
         later.first.into_iter().for_each(|first| self.compare(first));
         self.differ.iter_mut().zip(later.differ).for_each(|(known, differ)| *known |= differ);
         self.weekdays |= later.weekdays;
@@ -131,9 +124,9 @@ impl Calendar {
         }
     }
 
-    /// The first instant.
+    /// The first instant, 0 if there is none.
     pub(super) fn origin(&self) -> f64 {
-        self.range.map_or(0.0, |(first, _)| first)
+        self.seconds.range().0
     }
 
     /// The mean instant.
@@ -144,7 +137,8 @@ impl Calendar {
     /// Returns the periods that these instants can show: the day if times vary; the week if the instants span a week or more, unless all
     /// fall on one day of the month, as monthly data do; the year if they span a year or more.
     pub(super) fn cycles(&self) -> Vec<Cycle> {
-        let days = self.range.map_or(0.0, |(first, last)| (last - first) / DAY);
+        let (first, last) = self.seconds.range();
+        let days = (last - first) / DAY;
         let [time, day_of_month, day_of_year] = self.differ;
         let shown = |cycle: &Cycle| match cycle {
             Cycle::Day => time,
@@ -160,8 +154,7 @@ impl Calendar {
         let Affine { shift, scale } = self.seconds.affine();
         let present = self.seconds.count() as f64;
         let share = if present > 0.0 { present / (present + missing as f64) } else { 1.0 };
-        let constant = self.range.is_none_or(|(low, high)| low == high);
-        let scale = if constant { 1.0 } else { scale / YEAR * share.sqrt() };
+        let scale = if self.seconds.varies() { scale / YEAR * share.sqrt() } else { 1.0 };
         let mut affines = vec![Affine { shift: years(origin, shift), scale }];
         for (_, spreads) in Cycle::ALL.iter().zip(&self.phases).filter(|(cycle, _)| cycles.contains(cycle)) {
             affines.extend(spreads.iter().map(|spread| {

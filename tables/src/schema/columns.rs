@@ -2,6 +2,7 @@
 //! of them.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -319,7 +320,7 @@ impl Schema {
         let facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
         let mut facts = facts.with_places(options.places.as_ref());
         facts.push(&read, None);
-        check_labelled(&options.target, facts.source(), labelled.rows(), table.rows())?;
+        let unlabelled = check_labelled(&options.target, facts.source(), labelled.rows(), table.rows())?;
         if options.readings.is_none() {
             let (found, note) = options.readings_of(&facts)?;
             if !found.is_empty() {
@@ -334,7 +335,7 @@ impl Schema {
         levels.push(&read, options)?;
         schema.take_groups(&levels, options)?;
         notes.extend(found);
-        notes.extend(unlabelled_note(&options.target, facts.source(), labelled.rows(), table.rows()));
+        notes.extend(unlabelled);
         notes.extend(odd_values(&facts, &schema, &read)?);
         notes.extend(sentinels(&facts, &schema, &read)?);
         Ok((schema, notes))
@@ -539,6 +540,16 @@ impl Schema {
         usize::from(self.drop_first)
     }
 
+    /// The features, each with the inputs that it makes.
+    pub(crate) fn feature_inputs(&self) -> impl Iterator<Item = (&Feature, Range<usize>)> {
+        let mut from = 0;
+        self.features.iter().map(move |feature| {
+            let inputs = from..from + self.width(feature);
+            from = inputs.end;
+            (feature, inputs)
+        })
+    }
+
     /// The number of inputs that a feature makes.
     pub fn width(&self, feature: &Feature) -> usize {
         let own = match feature {
@@ -552,21 +563,20 @@ impl Schema {
     }
 }
 
-/// Refuses a table without targets; `labelled` of its `rows` rows have one.
-pub(crate) fn check_labelled(target: &str, source: &str, labelled: usize, rows: usize) -> Result<()> {
+/// Refuses a table without targets, of whose `rows` rows `labelled` have one. Returns a note about rows without a target.
+pub(crate) fn check_labelled(
+    target: &str,
+    source: &str,
+    labelled: usize,
+    rows: usize,
+) -> Result<Option<String>> {
+    let (target, missing) = (quoted(target), rows - labelled);
     if labelled == 0 && rows > 0 {
-        return Err(Error::data(format!("{source}: the target {} is missing in every row", quoted(target)))
+        return Err(Error::data(format!("{source}: the target {target} is missing in every row"))
             .hint("check that ⟨target⟩ names the right column"));
     }
-    Ok(())
-}
-
-/// Returns the note about rows without a target.
-pub(crate) fn unlabelled_note(target: &str, source: &str, labelled: usize, rows: usize) -> Option<String> {
-    let missing = rows - labelled;
-    (missing > 0).then(|| {
-        format!("{source}: {missing} of {rows} rows have no target {} and are left out", quoted(target))
-    })
+    let note = || format!("{source}: {missing} of {rows} rows have no target {target} and are left out");
+    Ok((missing > 0).then(note))
 }
 
 pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {

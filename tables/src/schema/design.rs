@@ -2,16 +2,16 @@
 //! and weights.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use faer::{Mat, MatRef, RowMut};
 
-use super::calendar::{Calendar, Cycle, years};
+use super::calendar::{Cycle, years};
 use super::check::folded;
 use super::columns::{Feature, Schema, UnseenLevels};
-use super::facts::Positive;
-use super::places::{PlaceCells, PlaceFacts, Places};
-use super::spread::Spread;
+use super::facts::{Demand, Positive};
+use super::places::{PlaceCells, gaps};
+use super::table_facts::TableFacts;
 use crate::tables::column::{Column, TextColumn, number_text};
 use crate::tables::marker::long_whole;
 use crate::tables::table::{Table, listed, quoted, shown};
@@ -38,10 +38,8 @@ impl Schema {
             UnseenLevels::New | UnseenLevels::Error => self.check_features(table.source(), present)?,
         }
         let mut inputs = Vec::with_capacity(self.features.len());
-        let mut offset = 0;
-        for (index, feature) in self.features.iter().enumerate() {
-            inputs.push((offset, self.input(table, feature, self.fills.get(index).copied())?));
-            offset += self.width(feature);
+        for (index, (feature, own)) in self.feature_inputs().enumerate() {
+            inputs.push((own.start, self.input(table, feature, self.fills.get(index).copied())?));
         }
         let mut design = Mat::zeros(table.rows(), self.dims());
         for row in 0..table.rows() {
@@ -142,32 +140,46 @@ impl Schema {
     /// Sets the parts of a schema that depend on the training rows alone, after a whole table was examined: the means that replace missing
     /// cells and, unless every part of the table must have the same inputs (`whole`), the columns with an input for missing cells.
     pub(crate) fn settle(&mut self, table: &Table, train: &[usize], whole: bool) -> Result<()> {
+        let is_settled = |feature: &Feature| {
+            feature.tells_missing() || matches!(feature, Feature::Date { .. } | Feature::Place { .. })
+        };
+        let settled: HashSet<&str> = self
+            .features
+            .iter()
+            .filter(|feature| is_settled(feature))
+            .flat_map(Feature::columns)
+            .map(String::as_str)
+            .collect();
+        let names = table.columns().iter().map(|named| named.name.as_str());
+        let demand = |name: &str| settled.contains(name).then_some(Demand::None);
+        let mut facts = TableFacts::new(table.source(), names, &demand).with_places(self.places().as_ref());
+        let mut training = vec![false; table.rows()];
+        train.iter().for_each(|&row| training[row] = true);
+        facts.push(table, Some(&training));
         self.fills.resize(self.features.len(), 0.0);
         for (feature, fill) in self.features.iter_mut().zip(&mut self.fills) {
-            if matches!(feature, Feature::Date { .. }) {
-                *fill = settle_date(feature, table, train, whole)?;
-            }
-            settle_place(feature, table, train)?;
-            if !feature.tells_missing() {
+            if !is_settled(feature) {
                 continue;
             }
-            let columns: Vec<&Column> =
-                feature.columns().iter().map(|name| table.require(name)).collect::<Result<_>>()?;
-            let gaps = train.iter().any(|&row| columns.iter().any(|column| column.is_missing(row)));
+            let marked = whole || gaps(&facts, feature)?.1 > 0;
             match feature {
                 Feature::Numeric { name, missing } => {
-                    let values = table.numbers(name)?;
-                    let mut spread = Spread::default();
-                    let present = train.iter().map(|&row| values[row]).filter(|value| value.is_finite());
-                    present.for_each(|value| spread.push(value));
-                    *fill = spread.affine().shift;
-                    *missing &= gaps || whole;
+                    *fill = facts.require(name)?.affine().shift;
+                    *missing &= marked;
                 }
-                Feature::Categorical { missing, .. }
-                | Feature::Date { missing, .. }
-                | Feature::Place { missing, .. } => {
-                    *missing &= gaps || whole;
+                Feature::Date { name, origin, cycles, missing } => {
+                    let calendar = facts.require(name)?.calendar().cloned().unwrap_or_default();
+                    (*fill, *origin) = (calendar.mean(), calendar.origin());
+                    if !whole {
+                        *cycles = calendar.cycles();
+                    }
+                    *missing &= marked;
                 }
+                Feature::Place { centre, missing, .. } => {
+                    *centre = facts.require_place()?.centre();
+                    *missing &= marked;
+                }
+                Feature::Categorical { missing, .. } => *missing &= marked,
             }
         }
         Ok(())
@@ -175,27 +187,21 @@ impl Schema {
 
     /// Sets the mean of each numeric feature from the scaling of the training rows.
     pub(crate) fn take_means(&mut self, scaling: &Scaling) {
-        let mut offset = 0;
-        for index in 0..self.features.len().min(self.fills.len()) {
-            let feature = &self.features[index];
-            if let (Feature::Numeric { .. }, Some(affine)) = (feature, scaling.inputs.get(offset)) {
-                self.fills[index] = affine.shift;
+        let mut fills = std::mem::take(&mut self.fills);
+        for (fill, (feature, inputs)) in fills.iter_mut().zip(self.feature_inputs()) {
+            if let (Feature::Numeric { .. }, Some(affine)) = (feature, scaling.inputs.get(inputs.start)) {
+                *fill = affine.shift;
             }
-            offset += self.width(feature);
         }
+        self.fills = fills;
     }
 
     /// Returns the numeric features without missing cells in training that have missing cells in a table, with their number. The mean
     /// replaces these cells, and no input marks them.
     pub fn silent_gaps<'a>(&'a self, table: &Table) -> Vec<(&'a str, usize)> {
-        let numbers = self.features.iter().filter(|feature| {
-            matches!(
-                feature,
-                Feature::Numeric { missing: false, .. }
-                    | Feature::Date { missing: false, .. }
-                    | Feature::Place { missing: false, .. }
-            )
-        });
+        let is_silent =
+            |feature: &&Feature| !matches!(feature, Feature::Categorical { .. }) && !feature.tells_missing();
+        let numbers = self.features.iter().filter(is_silent);
         let gaps = numbers.map(|feature| {
             let columns = feature.columns().iter().filter_map(|name| table.column(name));
             let lacking: Vec<_> = columns.map(Column::lacking).collect();
@@ -260,33 +266,6 @@ impl Schema {
         }
         Ok(values.into_owned())
     }
-}
-
-/// Sets the periods of a date by the training rows, unless every part of a `whole` table must have the same periods; returns the mean
-/// instant.
-fn settle_date(feature: &mut Feature, table: &Table, train: &[usize], whole: bool) -> Result<f64> {
-    let Feature::Date { name, origin, cycles, .. } = feature else { return Ok(0.0) };
-    let values = dates(table, name)?;
-    let mut calendar = Calendar::default();
-    let present = train.iter().map(|&row| values[row]).filter(|value| !value.is_nan());
-    present.for_each(|seconds| calendar.push(seconds));
-    *origin = calendar.origin();
-    if !whole {
-        *cycles = calendar.cycles();
-    }
-    Ok(calendar.mean())
-}
-
-/// Sets the centre of places by the training rows.
-fn settle_place(feature: &mut Feature, table: &Table, train: &[usize]) -> Result<()> {
-    let Feature::Place { columns, surface, centre, .. } = feature else { return Ok(()) };
-    let cells = PlaceCells::of(table, columns, *surface)?;
-    let mut known = PlaceFacts::new(&Places { columns: columns.clone(), surface: *surface });
-    for &row in train {
-        cells.at(table, row)?.into_iter().for_each(|place| known.push_place(place));
-    }
-    *centre = known.centre();
-    Ok(())
 }
 
 /// Returns the instants of a column of dates. Without a cell that has a value, as in a block of a file, nothing shows that a column holds

@@ -4,19 +4,17 @@ use super::columns::{Feature, Schema};
 use super::groups::Grouping;
 use crate::tables::Reading;
 use sparsegp::explain::{InputColumn, InputKind};
+use std::ops::Range;
 
 impl Schema {
     /// Returns the columns that explanations of a model with this schema describe: one for each feature, each grouping, and each column of
     /// slopes that is not a feature.
     pub fn input_columns(&self) -> Vec<InputColumn> {
-        let mut start = 0;
         let (of_f, slopes) = (self.feature_dims(), self.slope_columns());
         let slope = |name: &str| {
             slopes.iter().position(|slope| *slope == name).map(|at| of_f + self.groups().len() + at)
         };
-        let column = |feature: &Feature| {
-            let inputs = start..start + self.width(feature);
-            start = inputs.end;
+        let column = |(feature, inputs): (&Feature, Range<usize>)| {
             let kind = match feature {
                 Feature::Numeric { .. } => InputKind::Number,
                 Feature::Date { .. } => InputKind::Date,
@@ -33,7 +31,7 @@ impl Schema {
             let slope = slope(feature.name());
             InputColumn { name: feature.name().to_owned(), inputs, slope, kind }
         };
-        let mut columns: Vec<InputColumn> = self.features().iter().map(column).collect();
+        let mut columns: Vec<InputColumn> = self.feature_inputs().map(column).collect();
         let grouping = |(at, group): (usize, &Grouping)| {
             let (inputs, names) = (of_f + at..of_f + at + 1, group.level_names().collect());
             InputColumn { name: group.name(), inputs, slope: None, kind: InputKind::Codes { names } }

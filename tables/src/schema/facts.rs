@@ -1,6 +1,8 @@
 //! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct
 //! values, ranges, unusable cells.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use super::bad_cells::BadCells;
@@ -22,9 +24,10 @@ use sparsegp::likelihood::{EXPOSURES, TargetKind};
 const HIGHEST_GUESS: f64 = 1e4;
 
 /// The requirement for every value of a column, besides being a number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Demand {
     /// No requirement.
+    #[default]
     None,
     /// Values suit a target of one of these kinds.
     Target(Vec<TargetKind>),
@@ -97,7 +100,7 @@ const FEWEST_CELLS: usize = 20;
 const NUMBERS_OF_A_NUMBER: f64 = 0.9;
 
 /// The facts about one column.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ColumnFacts {
     /// The requirement for its values.
     pub(super) demand: Demand,
@@ -124,20 +127,18 @@ pub(crate) struct ColumnFacts {
     pub unsuited: Vec<(TargetKind, Option<Misfit>)>,
     /// The first value that is not above 0, if values must be above 0.
     pub not_positive: Option<Misfit>,
-    /// The smallest and the largest number.
-    pub range: (f64, f64),
-    /// True if all numbers look like counts.
-    countable: bool,
+    /// The facts about its numbers.
+    pub plain: PlainNumbers,
+    /// True if a number does not look like a count.
+    uncountable: bool,
     /// The greatest common divisor of whole numbers.
     divisor: u64,
     /// Mean and spread of the numbers of the training rows.
     spread: Spread,
     /// The possible readings of cells that are not plain numbers.
     forms: Forms,
-    /// True if all numbers are whole.
-    whole: bool,
-    /// True if every number is above the number in the row before; and the last number.
-    rising: bool,
+    /// True if a number is not above the number in the row before; and the last number.
+    not_rising: bool,
     last: Option<f64>,
     /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
@@ -151,32 +152,8 @@ impl ColumnFacts {
     /// Creates the facts without any cell.
     pub(crate) fn new(demand: Demand) -> ColumnFacts {
         let kinds = if let Demand::Target(kinds) = &demand { kinds.as_slice() } else { &[] };
-        ColumnFacts {
-            unsuited: kinds.iter().map(|&kind| (kind, None)).collect(),
-            demand,
-            unsupported: None,
-            text: None,
-            bad: BadCells::default(),
-            source: None,
-            present: 0,
-            numbers: 0,
-            distinct: Distinct::default(),
-            missing: None,
-            gaps: (0, 0),
-            infinite: None,
-            not_positive: None,
-            range: (f64::INFINITY, f64::NEG_INFINITY),
-            countable: true,
-            divisor: 0,
-            spread: Spread::default(),
-            forms: Forms::default(),
-            whole: true,
-            rising: true,
-            last: None,
-            steps: Spread::default(),
-            extremes: Extremes::default(),
-            calendar: None,
-        }
+        let unsuited = kinds.iter().map(|&kind| (kind, None)).collect();
+        ColumnFacts { unsuited, demand, ..ColumnFacts::default() }
     }
 
     /// Merges the facts about later rows of the same column, with the same requirement.
@@ -195,13 +172,12 @@ impl ColumnFacts {
             keep_earlier(first, later);
         }
         keep_earlier(&mut self.not_positive, later.not_positive);
-        self.range = (self.range.0.min(later.range.0), self.range.1.max(later.range.1));
-        self.countable &= later.countable;
+        self.plain.merge(later.plain);
+        self.uncountable |= later.uncountable;
         self.divisor = common_divisor(self.divisor, later.divisor);
         self.spread.merge(later.spread);
         self.forms.merge(later.forms);
-        self.whole &= later.whole;
-        self.rising &= later.rising && self.extremes.end_below(&later.extremes);
+        self.not_rising |= later.not_rising || !self.extremes.end_below(&later.extremes);
         self.last = later.last.or(self.last);
         self.steps.merge(later.steps);
         self.extremes.merge(later.extremes);
@@ -220,14 +196,10 @@ impl ColumnFacts {
             }
             Column::Number(values) => {
                 for (row, &value) in values.iter().enumerate() {
-                    if value.is_nan() {
-                        self.push_missing(table, name, row, trains(row));
-                        continue;
+                    if self.push_distinct(table, name, row, value, trains(row)) {
+                        self.numbers += 1;
+                        self.push_value(table, name, row, value, trains(row));
                     }
-                    (self.present, self.numbers) = (self.present + 1, self.numbers + 1);
-                    let index = self.distinct.number(value, || table.place(row, name));
-                    self.count(index, trains(row));
-                    self.push_value(table, name, row, value, trains(row));
                 }
             }
             Column::Text(text) => self.push_text(table, name, text, &trains),
@@ -242,18 +214,23 @@ impl ColumnFacts {
         }
         let mut calendar = self.calendar.take().unwrap_or_default();
         for (row, &seconds) in values.iter().enumerate() {
-            if seconds.is_nan() {
-                self.push_missing(table, name, row, trains(row));
-                continue;
-            }
-            self.present += 1;
-            let index = self.distinct.number(seconds, || table.place(row, name));
-            self.count(index, trains(row));
-            if trains(row) {
+            if self.push_distinct(table, name, row, seconds, trains(row)) && trains(row) {
                 calendar.push(seconds);
             }
         }
         self.calendar = Some(calendar);
+    }
+
+    /// Counts a number or an instant; returns `false` for a missing one.
+    fn push_distinct(&mut self, table: &Table, name: &str, row: usize, value: f64, trains: bool) -> bool {
+        if value.is_nan() {
+            self.push_missing(table, name, row, trains);
+            return false;
+        }
+        self.present += 1;
+        let index = self.distinct.number(value, || table.place(row, name));
+        self.count(index, trains);
+        true
     }
 
     fn push_text(&mut self, table: &Table, name: &str, text: &TextColumn, trains: &dyn Fn(usize) -> bool) {
@@ -315,8 +292,7 @@ impl ColumnFacts {
 
     fn push_value(&mut self, table: &Table, name: &str, row: usize, value: f64, trains: bool) {
         let at = table.row(row);
-        self.range = (self.range.0.min(value), self.range.1.max(value));
-        self.whole &= value.fract() == 0.0;
+        self.plain.push(value);
         self.extremes.push(value, at);
         self.step_to(value);
         if value.is_infinite() {
@@ -335,8 +311,8 @@ impl ColumnFacts {
                 for (kind, first) in self.unsuited.iter_mut().filter(|(_, first)| first.is_none()) {
                     keep_first(first, at, check_value(*kind, table, row, name, value));
                 }
-                self.countable &= (0.0..=HIGHEST_GUESS).contains(&value) && value.fract() == 0.0;
-                if self.countable && self.divisor != 1 {
+                self.uncountable |= !(0.0..=HIGHEST_GUESS).contains(&value) || value.fract() != 0.0;
+                if !self.uncountable && self.divisor != 1 {
                     self.divisor = common_divisor(self.divisor, value as u64);
                 }
             }
@@ -346,7 +322,7 @@ impl ColumnFacts {
     /// Adds the number of the next row to the facts about successive rows.
     fn step_to(&mut self, value: f64) {
         if let Some(last) = self.last {
-            self.rising &= value > last;
+            self.not_rising |= value.partial_cmp(&last) != Some(Ordering::Greater);
             let step = value - last;
             if self.demand != Demand::None && step.is_finite() {
                 self.steps.push(step);
@@ -368,12 +344,12 @@ impl ColumnFacts {
 
     /// Returns true if all numbers are whole.
     pub(crate) fn is_whole(&self) -> bool {
-        self.whole && self.numbers > 0
+        self.plain.whole && self.numbers > 0
     }
 
     /// Returns true if every number is above the number before.
     pub(crate) fn is_rising(&self) -> bool {
-        self.rising
+        !self.not_rising
     }
 
     /// Returns true if the column holds instants.
@@ -425,7 +401,7 @@ impl ColumnFacts {
     }
 
     fn plain_numbers(&self) -> Option<PlainNumbers> {
-        (self.numbers > 0).then_some(PlainNumbers { whole: self.whole, range: self.range })
+        (self.numbers > 0).then_some(self.plain)
     }
 
     /// An example of the codes that the column holds: whole numbers, some with leading zeros.
@@ -488,7 +464,7 @@ impl ColumnFacts {
     /// with a common divisor, which are rounded amounts, and if there are too many distinct values.
     pub(crate) fn whole_numbers(&self) -> Option<Vec<(f64, u64)>> {
         let value = |level: &Level| Some((level.text.parse().ok()?, level.training));
-        let whole = self.countable && self.divisor == 1 && !self.distinct.more;
+        let whole = !self.uncountable && self.divisor == 1 && !self.distinct.more;
         whole.then(|| self.distinct.levels.iter().filter_map(value).collect())
     }
 
@@ -507,14 +483,7 @@ impl ColumnFacts {
 
     /// Shift and scale that standardise the numbers of the training rows, with missing cells replaced by the mean.
     pub(crate) fn affine(&self) -> Affine {
-        let Affine { shift, scale } = self.spread.affine();
-        match (self.spread.count(), self.gaps.1) {
-            (0, _) | (_, 0) => Affine { shift, scale },
-            (present, missing) => {
-                let share = present as f64 / (present as f64 + missing as f64);
-                Affine { shift, scale: if self.varies_in_training() { scale * share.sqrt() } else { scale } }
-            }
-        }
+        self.spread.affine_with(self.gaps.1)
     }
 
     /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the column has this level and

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::error::{Error, Result};
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::str::FromStr;
 
 /// The separator of cells in a level of several columns.
@@ -105,18 +106,17 @@ impl GroupFormula {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct GroupLevels(Vec<BTreeSet<String>>);
 
-/// A grouping of a formula.
-struct FormulaGrouping<'a> {
-    formula: &'a GroupFormula,
-    columns: &'a [String],
-}
-
-/// Returns the groupings of all formulae, in their order.
-fn groupings(options: &SchemaOptions) -> impl Iterator<Item = FormulaGrouping<'_>> {
-    options
-        .groups
-        .iter()
-        .flat_map(|formula| formula.groupings.iter().map(move |columns| FormulaGrouping { formula, columns }))
+/// Returns the groupings of all formulae, in their order and without levels.
+fn groupings(options: &SchemaOptions) -> impl Iterator<Item = Grouping> {
+    options.groups.iter().flat_map(|formula| {
+        formula.groupings.iter().map(|columns| Grouping {
+            columns: columns.clone(),
+            levels: Vec::new(),
+            intercept: formula.intercept,
+            slopes: formula.slopes.clone(),
+            correlated: formula.correlated,
+        })
+    })
 }
 
 impl GroupLevels {
@@ -127,8 +127,8 @@ impl GroupLevels {
     /// Data errors for absent columns.
     pub(crate) fn push(&mut self, table: &Table, options: &SchemaOptions) -> Result<()> {
         self.0.resize_with(groupings(options).count(), BTreeSet::new);
-        for (levels, of) in self.0.iter_mut().zip(groupings(options)) {
-            levels.extend(LevelCells::of(table, of.columns)?.texts);
+        for (levels, grouping) in self.0.iter_mut().zip(groupings(options)) {
+            levels.extend(LevelCells::of(table, &grouping.columns)?.texts);
         }
         Ok(())
     }
@@ -153,8 +153,11 @@ pub struct Grouping {
 
 impl Grouping {
     /// The name, such as `school` or `batch:cask`.
+    ///
+    /// Columns whose names contain a colon are in backticks.
     pub fn name(&self) -> String {
-        name_of(&self.columns)
+        let quoted = |name: &String| if name.contains(':') { format!("`{name}`") } else { name.clone() };
+        self.columns.iter().map(quoted).collect::<Vec<_>>().join(":")
     }
 
     /// The columns whose cells are levels.
@@ -224,21 +227,15 @@ impl Schema {
     ///
     /// Usage errors for a grouping that is given twice.
     pub(crate) fn take_groups(&mut self, levels: &GroupLevels, options: &SchemaOptions) -> Result<()> {
-        for (of, levels) in groupings(options).zip(&levels.0) {
-            if self.groups.iter().any(|group| group.columns == *of.columns) {
-                let name = name_of(of.columns);
+        for (grouping, levels) in groupings(options).zip(&levels.0) {
+            if self.groups.iter().any(|group| group.columns == grouping.columns) {
+                let name = grouping.name();
                 return Err(Error::usage(format!("⟨group⟩: the grouping {} is given twice", quoted(&name)))
                     .hint(format!("write all effects in one formula, such as 'slope || {name}'")));
             }
             let mut levels: Vec<String> = levels.iter().cloned().collect();
             levels.sort_by(|a, b| by_cells(a, b));
-            self.groups.push(Grouping {
-                columns: of.columns.to_vec(),
-                levels,
-                intercept: of.formula.intercept,
-                slopes: of.formula.slopes.clone(),
-                correlated: of.formula.correlated,
-            });
+            self.groups.push(Grouping { levels, ..grouping });
         }
         Ok(())
     }
@@ -363,13 +360,6 @@ impl SchemaOptions {
     }
 }
 
-/// The name of a grouping; columns whose names contain a colon are in backticks.
-fn name_of(columns: &[String]) -> String {
-    let names =
-        columns.iter().map(|name| if name.contains(':') { format!("`{name}`") } else { name.clone() });
-    names.collect::<Vec<_>>().join(":")
-}
-
 /// Checks that the columns of formulae exist and have no other role.
 pub(super) fn check_groups(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     for name in options.groups.iter().flat_map(GroupFormula::columns) {
@@ -430,62 +420,49 @@ impl LevelCells {
         Ok(all.unwrap_or(LevelCells { codes: Vec::new(), texts: Vec::new() }))
     }
 
-    fn of_text<'a>(text: &'a TextColumn) -> LevelCells {
-        let label = |row: usize| match text.get(row) {
-            None => MISSING,
+    fn of_text(text: &TextColumn) -> LevelCells {
+        let label = |level: &String| match boolean(level) {
             // True and false have one spelling in all formats of files.
-            Some(cell) => boolean(cell).map_or(cell, |value| if value == 1.0 { "true" } else { "false" }),
+            Some(value) => (if value == 1.0 { "true" } else { "false" }).to_owned(),
+            None => level.clone(),
         };
-        let mut texts = Vec::new();
-        let (mut known, mut places) = (HashMap::new(), HashMap::new());
-        let mut place = |label: &'a str| {
-            *known.entry(label).or_insert_with(|| {
-                texts.push(label.to_owned());
-                texts.len() as u32 - 1
-            })
-        };
-        let codes = text
-            .codes()
-            .enumerate()
-            .map(|(row, code)| *places.entry(code).or_insert_with(|| place(label(row))));
-        let codes = codes.collect();
-        LevelCells { codes, texts }
+        let labels: Vec<String> = text.levels().iter().map(label).collect();
+        let cells = text.codes().map(|code| code.map_or(MISSING, |code| labels[code].as_str()));
+        LevelCells::numbered(cells, str::to_owned)
     }
 
     /// The levels of numbers, of which `label` returns the texts.
     fn of_numbers(values: &[f64], label: impl Fn(f64) -> String) -> LevelCells {
-        let mut places: HashMap<u64, u32> = HashMap::new();
-        let mut texts = Vec::new();
-        let codes = values.iter().map(|&value| {
-            // Both zeros are one level, and so are all missing cells.
-            let value = if value == 0.0 {
-                0.0
-            } else if value.is_nan() {
-                f64::NAN
-            } else {
-                value
-            };
-            *places.entry(value.to_bits()).or_insert_with(|| {
-                texts.push(if value.is_nan() { MISSING.to_owned() } else { label(value) });
-                texts.len() as u32 - 1
-            })
+        // Both zeros are one level, and so are all missing cells.
+        let bits = values.iter().map(|&value| match value {
+            0.0 => 0,
+            _ if value.is_nan() => f64::NAN.to_bits(),
+            _ => value.to_bits(),
         });
-        let codes = codes.collect();
-        LevelCells { codes, texts }
+        let text = |value: f64| if value.is_nan() { MISSING.to_owned() } else { label(value) };
+        LevelCells::numbered(bits, |bits| text(f64::from_bits(bits)))
     }
 
     /// Returns the pairs of these levels with the levels `inner` of the same rows.
     fn with(&self, inner: &LevelCells) -> LevelCells {
-        let mut places: HashMap<(u32, u32), u32> = HashMap::new();
-        let mut texts = Vec::new();
-        let codes = self.codes.iter().zip(&inner.codes).map(|(&a, &b)| {
-            *places.entry((a, b)).or_insert_with(|| {
-                let (a, b) = (&self.texts[a as usize], &inner.texts[b as usize]);
-                texts.push(format!("{a}{SEPARATOR}{b}"));
+        let text =
+            |(a, b): (u32, u32)| format!("{}{SEPARATOR}{}", self.texts[a as usize], inner.texts[b as usize]);
+        LevelCells::numbered(self.codes.iter().copied().zip(inner.codes.iter().copied()), text)
+    }
+
+    /// Numbers distinct cells in the order of their first rows; `text` returns the level of a cell.
+    fn numbered<K: Copy + Eq + Hash>(
+        cells: impl Iterator<Item = K>,
+        text: impl Fn(K) -> String,
+    ) -> LevelCells {
+        let (mut places, mut texts) = (HashMap::new(), Vec::new());
+        let place = |cell: K| {
+            *places.entry(cell).or_insert_with(|| {
+                texts.push(text(cell));
                 texts.len() as u32 - 1
             })
-        });
-        let codes = codes.collect();
+        };
+        let codes = cells.map(place).collect();
         LevelCells { codes, texts }
     }
 }

@@ -73,14 +73,11 @@ impl Schema {
     fn names_of(&self, mut inputs: &[usize]) -> Option<String> {
         let mut names = Vec::new();
         while let Some(first) = inputs.first() {
-            let mut from = 0;
-            let feature = self.features.iter().find(|feature| {
-                let own = from..from + self.width(feature);
-                from = own.end;
-                !own.is_empty() && own.start == *first && inputs.starts_with(&own.collect::<Vec<_>>())
+            let (feature, own) = self.feature_inputs().find(|(_, own)| {
+                !own.is_empty() && own.start == *first && inputs.starts_with(&own.clone().collect::<Vec<_>>())
             })?;
             names.extend(feature.columns().iter().map(String::as_str));
-            inputs = &inputs[self.width(feature)..];
+            inputs = &inputs[own.len()..];
         }
         let plain = |name: &&str| {
             name.parse::<f64>().is_err() && name.trim() == *name && !name.contains(['[', ']', ',', ':'])
@@ -126,8 +123,7 @@ impl Schema {
         if word.chars().all(|c| c.is_ascii_digit()) && !word.is_empty() {
             return Ok(word.to_owned());
         }
-        let inputs: Option<Range<usize>> = self.inputs_of(word);
-        let inputs = inputs.filter(|inputs| !inputs.is_empty()).ok_or_else(|| {
+        let inputs = self.inputs_of(word).filter(|inputs| !inputs.is_empty()).ok_or_else(|| {
             let names: Vec<&str> = self.features.iter().map(Feature::name).collect();
             Error::usage(format!(
                 "⟨kernel⟩: there is no input called '{word}', expected one of {}",
@@ -139,15 +135,9 @@ impl Schema {
 
     /// The inputs that a column makes.
     fn inputs_of(&self, column: &str) -> Option<Range<usize>> {
-        let mut from = 0;
-        for feature in &self.features {
-            let to = from + self.width(feature);
-            if feature.columns().iter().any(|known| known == column) {
-                return Some(from..to);
-            }
-            from = to;
-        }
-        None
+        let mut features = self.feature_inputs();
+        let made_of = |(feature, _): &(&Feature, _)| feature.columns().iter().any(|known| known == column);
+        features.find(made_of).map(|(_, inputs)| inputs)
     }
 }
 

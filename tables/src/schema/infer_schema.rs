@@ -154,71 +154,49 @@ impl Schema {
         first.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
     }
 
-    /// The names of the inputs whose value is the same in all `rows` training rows.
-    pub(crate) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
-        let mut constant = Vec::with_capacity(self.dims());
+    /// Returns the scaling that [`Scaling::standardise`] computes on the `rows` training rows, and the names of the inputs whose value is
+    /// the same in all of them.
+    pub(crate) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<(Scaling, Vec<String>)> {
+        let of_share = |affine: Affine| (affine, affine.shift == 0.0 || affine.shift == 1.0);
+        let mut inputs: Vec<(Affine, bool)> = Vec::with_capacity(self.dims());
         for feature in &self.features {
-            let share = gaps(facts, feature)?.1 as f64 / rows as f64;
-            let missing = feature.tells_missing().then_some(share == 0.0 || share == 1.0);
             let column = facts.require(&feature.columns()[0])?;
+            let missing = of_share(share_affine(gaps(facts, feature)?.1, rows));
             match feature {
                 Feature::Place { .. } => {
-                    constant.extend(facts.require_place()?.varies().iter().map(|varies| !varies));
+                    let place = facts.require_place()?;
+                    inputs
+                        .extend(place.affines().into_iter().zip(place.varies().iter().map(|varies| !varies)));
                 }
-                Feature::Numeric { .. } => constant.push(!column.varies_in_training()),
-                Feature::Date { cycles, .. } => {
-                    constant.push(!column.varies_in_training());
-                    constant.extend(cycles.iter().flat_map(|_| [false; 2]));
-                }
-                Feature::Categorical { levels, missing, coded: true, .. } => {
-                    let all = |share: f64| share == 1.0;
-                    let missing = *missing && all(share);
-                    let one = levels.iter().any(|level| all(column.level_affine(level, rows).shift));
-                    constant.push(missing || one);
-                }
-                Feature::Categorical { levels, .. } => {
-                    let levels = levels.iter().skip(self.first_level());
-                    constant.extend(levels.map(|level| {
-                        let share = column.level_affine(level, rows).shift;
-                        share == 0.0 || share == 1.0
-                    }));
-                }
-            }
-            constant.extend(missing);
-        }
-        let names = self.input_names().into_iter().zip(constant);
-        Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
-    }
-
-    /// Returns the scaling that [`Scaling::standardise`] computes on the `rows` training rows.
-    pub(crate) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<Scaling> {
-        let number = |column: &ColumnFacts| column.affine();
-        let mut inputs: Vec<Affine> = Vec::with_capacity(self.dims());
-        for feature in &self.features {
-            let column = facts.require(&feature.columns()[0])?;
-            match feature {
-                Feature::Place { .. } => inputs.extend(facts.require_place()?.affines()),
-                Feature::Numeric { .. } => inputs.push(number(column)),
+                Feature::Numeric { .. } => inputs.push((column.affine(), !column.varies_in_training())),
                 Feature::Date { origin, cycles, .. } => {
-                    let calendar = column.calendar().into_iter();
-                    inputs.extend(
-                        calendar.flat_map(|calendar| calendar.affines(*origin, cycles, column.gaps.1)),
-                    );
+                    let calendar = column.calendar().cloned().unwrap_or_default();
+                    let affines = calendar.affines(*origin, cycles, column.gaps.1).into_iter();
+                    // Only the trend counts as constant.
+                    let constant = std::iter::once(!column.varies_in_training());
+                    inputs.extend(affines.zip(constant.chain(std::iter::repeat(false))));
                 }
-                Feature::Categorical { coded: true, .. } => inputs.push(Affine::IDENTITY),
+                Feature::Categorical { levels, missing: own, coded: true, .. } => {
+                    let all = |affine: Affine| affine.shift == 1.0;
+                    let constant = (*own && all(missing.0))
+                        || levels.iter().any(|level| all(column.level_affine(level, rows)));
+                    inputs.push((Affine::IDENTITY, constant));
+                }
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
-                    inputs.extend(levels.map(|level| column.level_affine(level, rows)));
+                    inputs.extend(levels.map(|level| of_share(column.level_affine(level, rows))));
                 }
             }
-            let gaps = gaps(facts, feature)?.1;
-            inputs.extend(feature.tells_missing().then(|| share_affine(gaps, rows)));
+            inputs.extend(feature.tells_missing().then_some(missing));
         }
-        inputs.extend(self.groups().iter().map(|_| Affine::IDENTITY));
-        for slope in self.slope_columns() {
-            inputs.push(number(facts.require(slope)?));
+        let (mut affines, constant): (Vec<Affine>, Vec<bool>) = inputs.into_iter().unzip();
+        affines.extend(self.groups().iter().map(|_| Affine::IDENTITY));
+        for name in self.slope_columns() {
+            affines.push(facts.require(name)?.affine());
         }
-        Ok(Scaling::linear(inputs, number(facts.require(&self.target)?)))
+        let scaling = Scaling::linear(affines, facts.require(&self.target)?.affine());
+        let named = self.input_names().into_iter().zip(constant);
+        Ok((scaling, named.filter_map(|(name, constant)| constant.then_some(name)).collect()))
     }
 }
 

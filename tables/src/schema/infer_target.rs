@@ -90,7 +90,7 @@ impl TargetEncoding {
             _ => {
                 let encoding = TargetEncoding { kind, levels: Vec::new() };
                 target.check_values(kind)?;
-                let (low, high) = target.facts.range;
+                let (low, high) = target.facts.plain.range;
                 encoding.check_range(&target.column, low, high)?;
                 encoding
             }
@@ -123,7 +123,7 @@ impl Target<'_> {
         }
         let Some(values) = self.facts.whole_numbers() else { return TargetKind::Real };
         let whole = Whole::of(values);
-        let (low, high) = self.facts.range;
+        let (low, high) = self.facts.plain.range;
         notes.push(format!("{}: {}", self.column, whole.words(low, high)));
         if whole == Whole::Counts { TargetKind::Count } else { TargetKind::Real }
     }
@@ -180,13 +180,8 @@ impl Target<'_> {
     /// alphabetical order.
     fn many_classes(&self) -> Result<Vec<String>> {
         let facts = self.facts;
-        facts.supported()?;
-        let unusable = if facts.has_text() { facts.missing.as_ref() } else { facts.not_finite() };
-        if let Some(misfit) = unusable {
-            return Err(misfit.error.clone());
-        }
-        let mut classes: Vec<String> =
-            facts.distinct.levels().iter().map(|level| level.text.clone()).collect();
+        self.check_classes()?;
+        let mut classes = facts.distinct.texts();
         if classes.len() < 2 {
             return Err(self.one_class(classes.first().map(String::as_str)));
         }
@@ -200,6 +195,14 @@ impl Target<'_> {
         }
         classes.sort_by(|a, b| level_order(a, b));
         Ok(classes)
+    }
+
+    /// Checks that every cell can be a class.
+    fn check_classes(&self) -> Result<()> {
+        self.facts.supported()?;
+        let text = self.facts.has_text();
+        let unusable = if text { self.facts.missing.as_ref() } else { self.facts.not_finite() };
+        unusable.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
     }
 
     /// Checks that every cell is a number that suits the kind.
@@ -256,11 +259,7 @@ impl Target<'_> {
     /// The first three classes at most.
     fn first_classes(&self) -> Result<Vec<Level>> {
         let facts = self.facts;
-        facts.supported()?;
-        let unusable = if facts.has_text() { facts.missing.as_ref() } else { facts.not_finite() };
-        if let Some(misfit) = unusable {
-            return Err(misfit.error.clone());
-        }
+        self.check_classes()?;
         let levels = facts.distinct.levels().iter().take(3).cloned();
         if !facts.is_boolean() {
             return Ok(levels.collect());
@@ -302,7 +301,7 @@ impl Target<'_> {
             return Err(first.error.clone());
         }
         let mut numbers: Vec<f64> = if facts.is_boolean() {
-            vec![facts.range.0, facts.range.1]
+            vec![facts.plain.range.0, facts.plain.range.1]
         } else {
             facts.distinct.levels().iter().filter_map(|level| level.text.parse().ok()).collect()
         };

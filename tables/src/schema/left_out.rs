@@ -55,7 +55,7 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
     if !(all || rising) || present < FEWEST_ROWS || (rising && follows) {
         return None;
     }
-    let (low, high) = column.range;
+    let (low, high) = column.plain.range;
     let runs = (low == 0.0 || low == 1.0) && high - low < 1.05 * present as f64;
     if runs {
         Some("whole numbers that count the rows")

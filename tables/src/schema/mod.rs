@@ -28,7 +28,7 @@ pub use calendar::after;
 pub(crate) use check::constant_inputs;
 pub use check::input_warnings;
 pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
-pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
+pub(crate) use columns::{check_labelled, check_rows};
 pub use design::UnseenColumn;
 pub(crate) use groups::GroupLevels;
 pub use groups::{GroupFormula, Grouping};

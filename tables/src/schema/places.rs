@@ -103,24 +103,6 @@ impl Places {
     pub(crate) fn has(&self, name: &str) -> bool {
         self.columns.iter().any(|column| column == name)
     }
-
-    /// Refuses a column that is named twice or has another role; `others` are the columns of each other role.
-    pub(super) fn check(&self, others: &[(&str, &[String])]) -> Result<()> {
-        let [first, second] = &self.columns;
-        let option = self.surface.option();
-        if first == second {
-            return Err(Error::usage(format!("⟨{option}⟩ names the column {} twice", quoted(first))));
-        }
-        for (role, names) in others {
-            if let Some(name) = self.columns.iter().find(|name| names.contains(name)) {
-                return Err(Error::usage(format!(
-                    "the column {} cannot be both {role} and a coordinate of ⟨{option}⟩",
-                    quoted(name)
-                )));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The cells of two columns that say where each row is.
@@ -210,7 +192,9 @@ impl PlaceFacts {
         for row in 0..table.rows() {
             let trains = training.is_none_or(|training| training[row]);
             match cells.at(table, row) {
-                Ok(Some(place)) if trains => self.push_place(place),
+                Ok(Some(place)) if trains => {
+                    self.spreads.iter_mut().zip(place).for_each(|(spread, value)| spread.push(value));
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => {
                     self.gaps = (self.gaps.0 + 1, self.gaps.1 + usize::from(trains));
@@ -220,11 +204,6 @@ impl PlaceFacts {
                 }
             }
         }
-    }
-
-    /// Adds the coordinates of a training row.
-    pub(super) fn push_place(&mut self, place: [f64; 3]) {
-        self.spreads.iter_mut().zip(place).for_each(|(spread, value)| spread.push(value));
     }
 
     /// Merges the facts about later rows.
@@ -242,13 +221,8 @@ impl PlaceFacts {
 
     /// Shift and scale of every coordinate over the training rows; rows without a place count as rows at the centre.
     pub(super) fn affines(&self) -> Vec<Affine> {
-        let present = self.spreads[0].count() as f64;
-        let share = if present > 0.0 { present / (present + self.gaps.1 as f64) } else { 1.0 };
-        let of = |spread: &Spread| {
-            let Affine { shift, scale } = spread.affine();
-            Affine { shift, scale: if spread.varies() { scale * share.sqrt() } else { scale } }
-        };
-        self.spreads[..self.places.surface.dims()].iter().map(of).collect()
+        let spreads = &self.spreads[..self.places.surface.dims()];
+        spreads.iter().map(|spread| spread.affine_with(self.gaps.1)).collect()
     }
 
     /// Returns for each coordinate true if it varies among the training rows.
@@ -278,11 +252,11 @@ impl Schema {
 
     /// The columns that say where a row is, and the range of their coordinates among the inputs, if there are such columns.
     pub fn place_inputs(&self) -> Option<(Places, Range<usize>)> {
-        let place = self.features.iter().position(|feature| matches!(feature, Feature::Place { .. }))?;
-        let from = self.features[..place].iter().map(|feature| self.width(feature)).sum();
+        let is_place = |(feature, _): &(&Feature, _)| matches!(feature, Feature::Place { .. });
+        let (_, inputs) = self.feature_inputs().find(is_place)?;
         let places = self.places()?;
-        let to = from + places.surface.dims();
-        Some((places, from..to))
+        let to = inputs.start + places.surface.dims();
+        Some((places, inputs.start..to))
     }
 
     /// The columns that predictions need, in the order of their inputs.
@@ -325,17 +299,21 @@ pub(super) fn gaps(facts: &TableFacts, feature: &Feature) -> Result<(usize, usiz
 pub(super) fn check_places(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     let Some(places) = &options.places else { return Ok(()) };
     places.columns.iter().try_for_each(|name| facts.require_name(name))?;
-    let ordered: Vec<String> = options.ordered.iter().map(|(name, _)| name.clone()).collect();
-    let special: Vec<(&str, [String; 1])> =
-        special(options).map(|(role, name)| (role, [name.to_owned()])).collect();
-    let mut others: Vec<(&str, &[String])> =
-        special.iter().map(|(role, name)| (*role, name.as_slice())).collect();
-    others.extend([
-        ("excluded", options.exclude.as_slice()),
-        ("categorical", options.categorical.as_slice()),
-        ("ordered", ordered.as_slice()),
-    ]);
-    places.check(&others)
+    let [first, second] = &places.columns;
+    let option = places.surface.option();
+    if first == second {
+        return Err(Error::usage(format!("⟨{option}⟩ names the column {} twice", quoted(first))));
+    }
+    let mut others = special(options)
+        .chain(options.exclude.iter().map(|name| ("excluded", name.as_str())))
+        .chain(options.categorical.iter().map(|name| ("categorical", name.as_str())))
+        .chain(options.ordered.iter().map(|(name, _)| ("ordered", name.as_str())));
+    others.find(|(_, name)| places.has(name)).map_or(Ok(()), |(role, name)| {
+        Err(Error::usage(format!(
+            "the column {} cannot be both {role} and a coordinate of ⟨{option}⟩",
+            quoted(name)
+        )))
+    })
 }
 
 /// The feature of two columns that say where rows are.

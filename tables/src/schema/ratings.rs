@@ -1,128 +1,59 @@
 //! The order of levels by their meaning: built-in scales such as poor, fair and good, numbers in
 //! text, months and weekdays.
 
+use crate::tables::instant::{month_of, weekday_of};
+
 /// The minimum number of levels that are ordered. Two levels are a yes and a no, in either order.
 const FEWEST: usize = 3;
 
-/// Scales from low to high. Bars separate words of equal rank; no scale has a word twice.
-const SCALES: [&[&str]; 24] = [
-    &[
-        "very poor",
-        "poor|po",
-        "fair|fa",
-        "below average",
-        "average|typical|ta|ok|okay|acceptable",
-        "above average",
-        "good|gd",
-        "very good|very_good",
-        "excellent|ex",
-        "outstanding|very excellent|exceptional",
-    ],
-    &["fair", "good", "very good", "premium", "ideal"],
-    &["very bad|terrible|awful", "bad", "neutral|average|ok|okay", "good", "very good|great", "excellent"],
-    &["bad", "good", "better", "best"],
-    &[
-        "none|no|zero|absent",
-        "negligible|minimal",
-        "very low|lowest",
-        "low|minor|slight|mild|little",
-        "low medium|medium low|lower middle",
-        "medium|moderate|mid|middle|med|normal|average|intermediate",
-        "high medium|medium high|upper middle",
-        "high|severe|major|strong",
-        "very high|very severe|highest|extreme|critical",
-    ],
-    &["small|little", "medium|average|mid|middle", "large|big", "very large|extra large|huge"],
-    &[
-        "tiny|very small|extra small",
-        "small",
-        "medium|average",
-        "large|big",
-        "very large|extra large|huge",
-        "giant|gigantic",
-    ],
-    &["xxxs|3xs", "xxs|2xs", "xs", "s", "m", "l", "xl", "xxl|2xl", "xxxl|3xl", "xxxxl|4xl", "5xl"],
-    &["short", "medium|average", "tall|long"],
-    &["light", "medium", "heavy"],
-    &["slow", "medium|moderate|average", "fast", "very fast"],
-    &["young", "middle|middle aged|adult", "old|senior|elderly"],
-    &["freezing", "cold", "cool", "mild|moderate", "warm", "hot", "very hot"],
-    &[
-        "strongly disagree|completely disagree|totally disagree",
-        "disagree",
-        "somewhat disagree|slightly disagree|rather disagree",
-        "neutral|undecided|neither|neither agree nor disagree|not sure|neither disagree nor agree",
-        "somewhat agree|slightly agree|rather agree",
-        "agree",
-        "strongly agree|completely agree|totally agree",
-    ],
-    &[
-        "never",
-        "almost never|very rarely",
-        "rarely|seldom",
-        "occasionally",
-        "sometimes",
-        "often|frequently|regularly",
-        "usually|very often|mostly",
-        "almost always|nearly always",
-        "always",
-    ],
-    &["never", "less than once a year", "yearly|annually", "quarterly", "monthly", "weekly", "daily"],
-    &[
-        "very dissatisfied|very unsatisfied|completely dissatisfied",
-        "dissatisfied|unsatisfied|not satisfied",
-        "somewhat dissatisfied|slightly dissatisfied",
-        "neutral|neither|neither satisfied nor dissatisfied",
-        "somewhat satisfied|slightly satisfied",
-        "satisfied",
-        "very satisfied|completely satisfied|extremely satisfied",
-    ],
-    &[
-        "very unlikely",
-        "unlikely",
-        "somewhat unlikely",
-        "neutral|possible",
-        "somewhat likely",
-        "likely|probable",
-        "very likely",
-    ],
-    &[
-        "not important|not at all important|unimportant",
-        "slightly important|somewhat important",
-        "moderately important|neutral",
-        "important",
-        "very important|extremely important",
-    ],
-    &[
-        "not at all|not",
-        "a little|slightly|a bit",
-        "somewhat|moderately",
-        "quite|quite a bit|very much|very",
-        "extremely",
-    ],
-    &["beginner|novice|entry", "intermediate|junior|basic", "advanced|proficient", "expert|master"],
-    &[
-        "below college|less than high school|primary|elementary|no high school|below secondary",
-        "high school|secondary|hs|hs grad|high school graduate",
-        "some college",
-        "college|associate|associates|vocational",
-        "bachelor|bachelors|undergraduate|graduation|tertiary|university",
-        "master|masters|graduate",
-        "doctor|doctorate|phd",
-    ],
-    &["bronze", "silver", "gold", "platinum", "diamond"],
-    &[
-        "first|1st",
-        "second|2nd",
-        "third|3rd",
-        "fourth|4th",
-        "fifth|5th",
-        "sixth|6th",
-        "seventh|7th",
-        "eighth|8th",
-        "ninth|9th",
-        "tenth|10th",
-    ],
+/// Scales, with `<` between their words from low to high and bars between words of equal rank; no scale has a word twice.
+const SCALES: [&str; 24] = [
+    "very poor < poor|po < fair|fa < below average < average|typical|ta|ok|okay|acceptable < \
+     above average < good|gd < very good|very_good < excellent|ex < \
+     outstanding|very excellent|exceptional",
+    "fair < good < very good < premium < ideal",
+    "very bad|terrible|awful < bad < neutral|average|ok|okay < good < very good|great < excellent",
+    "bad < good < better < best",
+    "none|no|zero|absent < negligible|minimal < very low|lowest < low|minor|slight|mild|little < \
+     low medium|medium low|lower middle < medium|moderate|mid|middle|med|normal|average|intermediate < \
+     high medium|medium high|upper middle < high|severe|major|strong < \
+     very high|very severe|highest|extreme|critical",
+    "small|little < medium|average|mid|middle < large|big < very large|extra large|huge",
+    "tiny|very small|extra small < small < medium|average < large|big < very large|extra large|huge < \
+     giant|gigantic",
+    "xxxs|3xs < xxs|2xs < xs < s < m < l < xl < xxl|2xl < xxxl|3xl < xxxxl|4xl < 5xl",
+    "short < medium|average < tall|long",
+    "light < medium < heavy",
+    "slow < medium|moderate|average < fast < very fast",
+    "young < middle|middle aged|adult < old|senior|elderly",
+    "freezing < cold < cool < mild|moderate < warm < hot < very hot",
+    "strongly disagree|completely disagree|totally disagree < disagree < \
+     somewhat disagree|slightly disagree|rather disagree < \
+     neutral|undecided|neither|neither agree nor disagree|not sure|neither disagree nor agree < \
+     somewhat agree|slightly agree|rather agree < agree < \
+     strongly agree|completely agree|totally agree",
+    "never < almost never|very rarely < rarely|seldom < occasionally < sometimes < \
+     often|frequently|regularly < usually|very often|mostly < almost always|nearly always < always",
+    "never < less than once a year < yearly|annually < quarterly < monthly < weekly < daily",
+    "very dissatisfied|very unsatisfied|completely dissatisfied < \
+     dissatisfied|unsatisfied|not satisfied < somewhat dissatisfied|slightly dissatisfied < \
+     neutral|neither|neither satisfied nor dissatisfied < somewhat satisfied|slightly satisfied < \
+     satisfied < very satisfied|completely satisfied|extremely satisfied",
+    "very unlikely < unlikely < somewhat unlikely < neutral|possible < somewhat likely < \
+     likely|probable < very likely",
+    "not important|not at all important|unimportant < slightly important|somewhat important < \
+     moderately important|neutral < important < very important|extremely important",
+    "not at all|not < a little|slightly|a bit < somewhat|moderately < \
+     quite|quite a bit|very much|very < extremely",
+    "beginner|novice|entry < intermediate|junior|basic < advanced|proficient < expert|master",
+    "below college|less than high school|primary|elementary|no high school|below secondary < \
+     high school|secondary|hs|hs grad|high school graduate < some college < \
+     college|associate|associates|vocational < \
+     bachelor|bachelors|undergraduate|graduation|tertiary|university < master|masters|graduate < \
+     doctor|doctorate|phd",
+    "bronze < silver < gold < platinum < diamond",
+    "first|1st < second|2nd < third|3rd < fourth|4th < fifth|5th < sixth|6th < seventh|7th < \
+     eighth|8th < ninth|9th < tenth|10th",
 ];
 
 /// Letters of school grades, the lowest first.
@@ -161,8 +92,8 @@ fn places(words: &[String], place: &dyn Fn(&str) -> Option<usize>) -> Option<Vec
     sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(places)
 }
 
-fn place(scale: &[&str], word: &str) -> Option<usize> {
-    scale.iter().position(|same| same.split('|').any(|known| known == word))
+fn place(scale: &str, word: &str) -> Option<usize> {
+    scale.split(" < ").position(|same| same.split('|').any(|known| known == word))
 }
 
 /// Returns the position of a letter grade; a minus ranks it below the letter, a plus above it.
@@ -179,35 +110,6 @@ fn grade(word: &str) -> Option<usize> {
     };
     GRADES.iter().position(|known| *known == letter).map(|place| 3 * place + above)
 }
-
-/// Months and days of the week, by their first three letters.
-const CALENDAR: [&[&str]; 2] = [
-    &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
-    &["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
-];
-
-/// The whole names of months and days.
-const CALENDAR_NAMES: [&str; 19] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-];
 
 /// Returns the positions of levels in the order of their meaning: texts that differ in a number, months, days of the week, and levels of a
 /// built-in scale. Levels in parentheses, such as `(missing)`, come last. `None` if no order is known.
@@ -253,20 +155,14 @@ fn numbers_of(text: &str) -> Option<(&str, Vec<f64>)> {
 }
 
 fn by_calendar(texts: &[&str]) -> Option<Vec<usize>> {
-    let words: Vec<String> = texts.iter().map(|text| text.trim_end_matches('.').to_lowercase()).collect();
-    let short: Vec<&str> = words.iter().map(|word| abbreviated(word)).collect::<Option<_>>()?;
-    (short.len() > 1).then_some(())?;
-    CALENDAR.iter().find_map(|names| {
-        let places: Vec<usize> = short.iter().map(|word| place(names, word)).collect::<Option<_>>()?;
-        let mut order: Vec<usize> = (0..texts.len()).collect();
-        order.sort_by_key(|&level| places[level]);
-        Some(order)
-    })
-}
-
-/// Returns the first three letters of the name of a month or a day, or of its abbreviation.
-fn abbreviated(word: &str) -> Option<&str> {
-    (word.len() == 3 || word == "sept" || CALENDAR_NAMES.contains(&word)).then(|| word.get(..3))?
+    let words: Vec<&str> = texts.iter().map(|text| text.trim_end_matches('.')).collect();
+    let calendar: [fn(&str) -> Option<usize>; 2] = [month_of, weekday_of];
+    let places: Option<Vec<usize>> =
+        calendar.iter().find_map(|place| words.iter().map(|word| place(word)).collect());
+    let places = places.filter(|places| places.len() > 1)?;
+    let mut order: Vec<usize> = (0..texts.len()).collect();
+    order.sort_by_key(|&level| places[level]);
+    Some(order)
 }
 
 fn by_scale(texts: &[&str]) -> Option<Vec<usize>> {
@@ -347,7 +243,7 @@ mod tests {
     #[test]
     fn no_scale_has_a_word_twice() {
         for scale in SCALES {
-            let mut words: Vec<&str> = scale.iter().flat_map(|same| same.split('|')).collect();
+            let mut words: Vec<&str> = scale.split(" < ").flat_map(|same| same.split('|')).collect();
             let count = words.len();
             words.sort_unstable();
             words.dedup();

@@ -20,7 +20,7 @@ const FEWEST: usize = 2;
 pub(crate) fn sentinels(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Option<String>> {
     let (mut words, mut values): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for name in checked_columns(schema) {
-        let (low, high) = facts.require(name)?.range;
+        let (low, high) = facts.require(name)?.plain.range;
         let Some(cells) = rows.column(name).and_then(Column::numbers) else { continue };
         for value in [low, high].into_iter().filter(|value| SENTINELS.contains(value)) {
             let count = cells.iter().filter(|&&cell| cell == value).count();

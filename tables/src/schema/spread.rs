@@ -28,6 +28,11 @@ impl Spread {
         self.place.push(distance / self.unit);
     }
 
+    /// The smallest and the largest number, 0 if there are none.
+    pub(crate) fn range(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
     /// Returns true if the numbers differ.
     pub(crate) fn varies(&self) -> bool {
         self.low < self.high
@@ -76,6 +81,13 @@ impl Spread {
             shift: 2.0 * (self.pivot / 2.0 + self.unit * mean),
             scale: if scale > 0.0 { scale } else { self.high - self.low },
         }
+    }
+
+    /// Like [`affine`](Self::affine), for these numbers and `missing` more rows that have their mean.
+    pub(crate) fn affine_with(&self, missing: usize) -> Affine {
+        let (Affine { shift, scale }, present) = (self.affine(), self.count() as f64);
+        let share = present / (present + missing as f64);
+        Affine { shift, scale: if self.varies() { scale * share.sqrt() } else { scale } }
     }
 }
 

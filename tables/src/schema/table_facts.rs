@@ -15,7 +15,7 @@ use sparsegp::error::{Error, Result};
 /// The facts about parts, merged in the order of the rows, equal the facts about the whole. Before they are
 /// merged, the facts may be serialized in a format that holds every `f64`. Row numbers count from the
 /// beginning of the file, since each block has its position in it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TableFacts {
     source: String,
     rows: usize,
@@ -39,15 +39,7 @@ impl TableFacts {
         demand: &dyn Fn(&str) -> Option<Demand>,
     ) -> TableFacts {
         let columns = names.map(|name| (name.to_owned(), demand(name).map(ColumnFacts::new)));
-        TableFacts {
-            source: source.to_owned(),
-            rows: 0,
-            columns: columns.collect(),
-            places: OnceLock::new(),
-            decimal_comma: None,
-            place: None,
-            notes: Vec::new(),
-        }
+        TableFacts { source: source.to_owned(), columns: columns.collect(), ..TableFacts::default() }
     }
 
     /// Declares that two columns hold places.

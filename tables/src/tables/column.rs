@@ -170,15 +170,9 @@ impl TextColumn {
 
     /// Creates a column from the text of every row.
     pub(crate) fn of_texts(texts: Vec<String>) -> Self {
-        let (mut places, mut levels) = (HashMap::new(), Vec::new());
-        let code = |text: String| {
-            *places.entry(text.clone()).or_insert_with(|| {
-                levels.push(text);
-                levels.len() - 1
-            })
-        };
-        let codes: Vec<usize> = texts.into_iter().map(code).collect();
-        TextColumn { levels, codes, numbers: 0, first_text: 0 }
+        let mut builder = TextBuilder::of_numbers(&[]);
+        texts.iter().for_each(|text| builder.push(Cell::Text(text)));
+        builder.column
     }
 
     /// Returns the distinct values, in the order of their first rows.
@@ -309,129 +303,103 @@ pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Collects the cells of a column and finds its type.
+/// Collects the cells of a column: as values of a type, unchanged for a copy, or both.
 #[derive(Debug)]
-pub(crate) enum ColumnBuilder {
-    Number(Vec<f64>),
-    Text(TextBuilder),
-    /// A column that is copied unchanged, and also collected if the model uses it.
-    Copied {
-        cells: CopiedCells,
-        typed: Option<Box<ColumnBuilder>>,
-    },
-}
-
-/// The unchanged cells of a column: numbers if the file stores numbers, otherwise text.
-#[derive(Debug, Default)]
-pub(crate) enum CopiedCells {
-    #[default]
-    None,
-    Number(Vec<f64>),
-    Text(TextBuilder),
-}
-
-impl CopiedCells {
-    /// Adds a text cell; only an empty cell is missing.
-    fn push_text(&mut self, field: &str) {
-        if !matches!(self, CopiedCells::Text(_)) {
-            let numbers = match self {
-                CopiedCells::Number(values) => std::mem::take(values),
-                _ => Vec::new(),
-            };
-            *self = CopiedCells::Text(TextBuilder::of_numbers(&numbers));
-        }
-        if let CopiedCells::Text(builder) = self {
-            builder.push(if field.is_empty() { Cell::Missing } else { Cell::Text(field) });
-        }
-    }
-
-    fn push_number(&mut self, value: f64) {
-        match self {
-            CopiedCells::None => *self = CopiedCells::Number(vec![value]),
-            CopiedCells::Number(values) => values.push(value),
-            CopiedCells::Text(builder) => builder.push(number_cell(value)),
-        }
-    }
+pub(crate) struct ColumnBuilder {
+    /// The values; `None` for a column that is only copied.
+    values: Option<TypedCells>,
+    is_copied: bool,
+    /// The copy, if there are any cells: numbers if the file stores numbers, otherwise text.
+    copy: Option<TypedCells>,
 }
 
 impl Default for ColumnBuilder {
     fn default() -> Self {
-        ColumnBuilder::Number(Vec::new())
+        ColumnBuilder { values: Some(TypedCells::default()), is_copied: false, copy: None }
     }
 }
 
 impl ColumnBuilder {
     /// Creates the builder of a copied column, which is also collected if it is `used`.
     pub(crate) fn copied(used: bool) -> ColumnBuilder {
-        ColumnBuilder::Copied { cells: CopiedCells::None, typed: used.then(Box::default) }
+        ColumnBuilder { values: used.then(TypedCells::default), is_copied: true, copy: None }
     }
 
-    /// Adds a cell with one text to copy and another text to read.
+    /// Adds a cell with one text to copy and another text to read. In a copy, only an empty cell is missing.
     pub(crate) fn push_text_as(&mut self, written: &str, read: &str) {
-        match self {
-            ColumnBuilder::Copied { cells, typed } => {
-                cells.push_text(written);
-                typed.iter_mut().for_each(|typed| typed.push_text(read));
-            }
-            _ => self.push_text(read),
+        if self.is_copied {
+            let copy = self.copy.get_or_insert_with(|| TypedCells::Text(TextBuilder::of_numbers(&[])));
+            copy.push(if written.is_empty() { Cell::Missing } else { Cell::Text(written) });
+        }
+        if let Some(values) = &mut self.values {
+            values.push(read_cell(read));
         }
     }
 
     /// Adds a cell read from text.
     pub(crate) fn push_text(&mut self, field: &str) {
-        if let ColumnBuilder::Copied { .. } = self {
-            return self.push_text_as(field, field);
-        }
-        match (&mut *self, read_cell(field)) {
-            (ColumnBuilder::Number(values), Cell::Missing) => values.push(f64::NAN),
-            (ColumnBuilder::Number(values), Cell::Number(value)) => values.push(value),
-            (ColumnBuilder::Number(values), cell @ (Cell::Text(_) | Cell::Long(_))) => {
-                let mut builder = TextBuilder::of_numbers(values);
-                builder.push(cell);
-                *self = ColumnBuilder::Text(builder);
-            }
-            (ColumnBuilder::Text(builder), cell) => builder.push(cell),
-            (ColumnBuilder::Copied { .. }, _) => {}
-        }
+        self.push_text_as(field, field);
     }
 
     /// Adds a number; NaN is a missing cell.
     pub(crate) fn push_number(&mut self, value: f64) {
-        match self {
-            ColumnBuilder::Number(values) => values.push(value),
-            ColumnBuilder::Text(builder) => builder.push(number_cell(value)),
-            ColumnBuilder::Copied { cells, typed } => {
-                cells.push_number(value);
-                typed.iter_mut().for_each(|typed| typed.push_number(value));
-            }
+        if self.is_copied {
+            self.copy.get_or_insert_default().push(number_cell(value));
+        }
+        if let Some(values) = &mut self.values {
+            values.push(number_cell(value));
         }
     }
 
-    /// Returns the column so far, and prepares the builder for the next block of the file. A copied column that is not used has no rows.
+    /// Returns the column so far, and prepares the builder for the next block of the file. A column that is only copied has no rows.
     pub(crate) fn finish(&mut self) -> Column {
-        if let ColumnBuilder::Copied { typed, .. } = self {
-            return typed.as_mut().map_or(Column::Number(Vec::new()), |typed| typed.finish());
-        }
-        match std::mem::take(self) {
-            ColumnBuilder::Text(builder) => Column::Text(builder.column),
-            ColumnBuilder::Number(values) => Column::Number(values),
-            ColumnBuilder::Copied { .. } => Column::Number(Vec::new()),
-        }
+        self.values.as_mut().map(std::mem::take).unwrap_or_default().finish()
     }
 
     /// Returns true if the column is used, and not only copied.
     pub(crate) fn is_used(&self) -> bool {
-        !matches!(self, ColumnBuilder::Copied { typed: None, .. })
+        self.values.is_some()
     }
 
     /// Returns the copy of the column so far, if it is a copied column.
     pub(crate) fn finish_copy(&mut self) -> Option<Column> {
-        let ColumnBuilder::Copied { cells, .. } = self else { return None };
-        Some(match std::mem::take(cells) {
-            CopiedCells::None => Column::Text(TextColumn::of_codes(Vec::new(), [])),
-            CopiedCells::Number(values) => Column::Number(values),
-            CopiedCells::Text(builder) => Column::Text(builder.column),
-        })
+        let none = || Column::Text(TextColumn::of_codes(Vec::new(), []));
+        self.is_copied.then(|| self.copy.take().map_or_else(none, TypedCells::finish))
+    }
+}
+
+/// Cells that are numbers until the first text.
+#[derive(Debug)]
+enum TypedCells {
+    Number(Vec<f64>),
+    Text(TextBuilder),
+}
+
+impl Default for TypedCells {
+    fn default() -> Self {
+        TypedCells::Number(Vec::new())
+    }
+}
+
+impl TypedCells {
+    fn push(&mut self, cell: Cell<'_>) {
+        match (&mut *self, cell) {
+            (TypedCells::Number(values), Cell::Missing) => values.push(f64::NAN),
+            (TypedCells::Number(values), Cell::Number(value)) => values.push(value),
+            (TypedCells::Number(values), cell @ (Cell::Text(_) | Cell::Long(_))) => {
+                let mut builder = TextBuilder::of_numbers(values);
+                builder.push(cell);
+                *self = TypedCells::Text(builder);
+            }
+            (TypedCells::Text(builder), cell) => builder.push(cell),
+        }
+    }
+
+    fn finish(self) -> Column {
+        match self {
+            TypedCells::Number(values) => Column::Number(values),
+            TypedCells::Text(builder) => Column::Text(builder.column),
+        }
     }
 }
 

@@ -216,10 +216,7 @@ impl CsvRows {
         let mut names = Vec::with_capacity(header.len());
         for (index, field) in header.iter().enumerate() {
             let place = || format!("{}: the name of column {}", self.source, index + 1);
-            let name = match std::str::from_utf8(field) {
-                Ok(name) => Cow::Borrowed(name),
-                Err(_) => Cow::Owned(foreign(field, place, &mut self.foreign, &mut self.notes)?),
-            };
+            let name = text_of(field, place, &mut self.foreign, &mut self.notes)?;
             names.push(name.trim().to_owned());
         }
         let (names, notes) = layout.names(names);
@@ -293,17 +290,10 @@ impl RowSource for CsvRows {
                     let (source, row) = (&self.source, self.row + 1);
                     format!("{source}: row {row} (line {line}), column {}", quoted(name))
                 };
-                let decoded;
-                let text = match std::str::from_utf8(field) {
-                    Ok(text) => text,
-                    Err(_) => {
-                        decoded = foreign(field, place, &mut self.foreign, &mut self.notes)?;
-                        &decoded
-                    }
-                };
+                let text = text_of(field, place, &mut self.foreign, &mut self.notes)?;
                 match self.decimal_comma {
-                    None => builder.push_text(text),
-                    Some(_) => builder.push_text_as(text, &with_point(text)),
+                    None => builder.push_text(&text),
+                    Some(_) => builder.push_text_as(&text, &with_point(&text)),
                 }
             }
             rows += 1;
@@ -317,13 +307,16 @@ fn line_feeds(text: &[u8]) -> u64 {
     text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// Decodes a field that is not UTF-8 as Windows-1252, and adds a note about the first one.
-fn foreign(
-    field: &[u8],
+/// Returns the text of a field. A field that is not UTF-8 is decoded as Windows-1252, and a note is added about the first one.
+fn text_of<'a>(
+    field: &'a [u8],
     place: impl Fn() -> String,
     known: &mut bool,
     notes: &mut Vec<String>,
-) -> Result<String> {
+) -> Result<Cow<'a, str>> {
+    if let Ok(text) = std::str::from_utf8(field) {
+        return Ok(Cow::Borrowed(text));
+    }
     let text = windows_1252(field).ok_or_else(|| {
         Error::data(format!("{}: the text is neither UTF-8 nor Windows-1252", place()))
             .hint("save the file as UTF-8 text")
@@ -335,7 +328,7 @@ fn foreign(
             shown(&text)
         ));
     }
-    Ok(text)
+    Ok(Cow::Owned(text))
 }
 
 /// Creates the error of a read that failed after `row` whole rows.

@@ -10,46 +10,13 @@ const UNITS: usize = 1 << 14;
 const PAIRS: usize = 64;
 const SHARE: f64 = 0.75;
 
-/// The characters of Windows-1252 from 0x80 to 0x9f, where it differs from Latin-1; five bytes have no character.
-const WINDOWS: [Option<char>; 32] = [
-    Some('€'),
-    None,
-    Some('‚'),
-    Some('ƒ'),
-    Some('„'),
-    Some('…'),
-    Some('†'),
-    Some('‡'),
-    Some('ˆ'),
-    Some('‰'),
-    Some('Š'),
-    Some('‹'),
-    Some('Œ'),
-    None,
-    Some('Ž'),
-    None,
-    None,
-    Some('‘'),
-    Some('’'),
-    Some('“'),
-    Some('”'),
-    Some('•'),
-    Some('–'),
-    Some('—'),
-    Some('˜'),
-    Some('™'),
-    Some('š'),
-    Some('›'),
-    Some('œ'),
-    None,
-    Some('ž'),
-    Some('Ÿ'),
-];
+/// The characters of Windows-1252 from 0x80 to 0x9f, where it differs from Latin-1; � stands for the five bytes without a character.
+const WINDOWS: &str = "€�‚ƒ„…†‡ˆ‰Š‹Œ�Ž��‘’“”•–—˜™š›œ�žŸ";
 
 /// Decodes Windows-1252 (of which Latin-1 is a part); returns `None` if a byte has no character.
 pub(super) fn windows_1252(bytes: &[u8]) -> Option<String> {
     let character = |&byte: &u8| match byte {
-        0x80..=0x9f => WINDOWS[usize::from(byte - 0x80)],
+        0x80..=0x9f => WINDOWS.chars().nth(usize::from(byte - 0x80)).filter(|&known| known != '�'),
         0 => None,
         _ => Some(char::from(byte)),
     };

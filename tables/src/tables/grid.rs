@@ -164,23 +164,9 @@ impl Grid {
     ///
     /// None that a parsed grid could cause.
     pub fn block(&self, first: u64, rows: usize) -> Result<Table> {
-        let end = self.points().min(first.saturating_add(rows as u64));
-        let mut inner = self.points();
-        let mut columns = Vec::with_capacity(self.axes.len());
-        for Axis { name, values } in &self.axes {
-            // Each value is repeated for all combinations of the later columns.
-            inner /= values.count();
-            let column = match values {
-                Values::Range(steps) => {
-                    let value = |point: u64| steps.number(point / inner % steps.count);
-                    Column::Number((first..end).map(value).collect())
-                }
-                Values::Text(text) => text_column(text, (end - first.min(end)) as usize),
-            };
-            columns.push(NamedColumn { name: name.clone(), column });
-        }
-        let table = Table::new("the grid", columns.clone())?;
-        Ok(table.from_row(usize::try_from(first).unwrap_or(usize::MAX)).with_copies(columns))
+        let table = self.cells(first, rows, 1)?;
+        let copies = table.columns().to_vec();
+        Ok(table.from_row(usize::try_from(first).unwrap_or(usize::MAX)).with_copies(copies))
     }
 
     /// Returns the number of points that represent the cell around a point, with `parts` points in every
@@ -203,7 +189,7 @@ impl Grid {
     pub fn cells(&self, first: u64, cells: usize, parts: usize) -> Result<Table> {
         let end = self.points().min(first.saturating_add(cells as u64));
         let per_cell = self.points_of_cell(parts).unwrap_or(usize::MAX) as u64;
-        let rows = first * per_cell..end * per_cell;
+        let rows = first.min(end) * per_cell..end * per_cell;
         let (mut outer, mut inner) = (self.points(), per_cell);
         let mut columns = Vec::with_capacity(self.axes.len());
         for Axis { name, values } in &self.axes {
@@ -219,7 +205,10 @@ impl Grid {
                     };
                     Column::Number(rows.clone().map(value).collect())
                 }
-                Values::Text(text) => text_column(text, (rows.end - rows.start) as usize),
+                Values::Text(text) => {
+                    let of_rows = std::iter::repeat_n(Some(0), (rows.end - rows.start) as usize);
+                    Column::of_labels(std::slice::from_ref(text), of_rows)
+                }
             };
             columns.push(NamedColumn { name: name.clone(), column });
         }
@@ -230,11 +219,6 @@ impl Grid {
     pub fn blocks(self, rows: usize) -> impl Iterator<Item = Result<Table>> {
         (0..self.points()).step_by(rows.max(1)).map(move |first| self.block(first, rows.max(1)))
     }
-}
-
-/// A column of one text.
-fn text_column(text: &str, rows: usize) -> Column {
-    Column::of_labels(&[text.to_owned()], std::iter::repeat_n(Some(0), rows))
 }
 
 #[cfg(test)]

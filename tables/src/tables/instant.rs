@@ -6,21 +6,8 @@ use serde::{Deserialize, Serialize};
 /// The maximum length of a date in bytes.
 const LONGEST: usize = 64;
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+const MONTHS: &str = "January February March April May June July August September October November December";
+const WEEKDAYS: &str = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday";
 
 /// Seconds of a day.
 pub(crate) const DAY: f64 = 86_400.0;
@@ -83,10 +70,10 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
         }
         if let Some(number) = month_of(word).filter(|_| month.is_none()) {
             first_is_month = numbers.is_empty();
-            month = Some(number);
+            month = Some(number as i64 + 1);
         } else if let Some(number) = day_or_year(word) {
             numbers.push(number);
-        } else if !is_weekday(word) || month.is_some() || !numbers.is_empty() {
+        } else if weekday_of(word).is_none() || month.is_some() || !numbers.is_empty() {
             return None;
         }
         rest = &start[length..];
@@ -94,8 +81,7 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
     let month = month?;
     let year = |(number, digits): (i64, usize)| match digits {
         4 => Some(number),
-        // The rule of POSIX.
-        2 => Some(if number < 69 { 2000 + number } else { 1900 + number }),
+        2 => Some(whole_year(number)),
         _ => None,
     };
     let (year, day) = match (numbers.as_slice(), order) {
@@ -114,19 +100,19 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
     valid.then(|| Worded { days: days(year, month) + day - 1, rest })
 }
 
-/// Returns the number of the month with this English name: in full, in three letters, or `Sept`.
-fn month_of(word: &str) -> Option<i64> {
-    let named = |name: &&str| {
-        word.eq_ignore_ascii_case(name)
-            || word.eq_ignore_ascii_case(&name[..3])
-            || (name.starts_with("Sept") && word.eq_ignore_ascii_case("sept"))
-    };
-    MONTHS.iter().position(named).map(|place| place as i64 + 1)
+/// Returns the month with this English name, from 0: in full, in three letters, or `Sept`.
+pub(crate) fn month_of(word: &str) -> Option<usize> {
+    position_of_name(MONTHS, if word.eq_ignore_ascii_case("sept") { "sep" } else { word })
 }
 
-fn is_weekday(word: &str) -> bool {
-    let named = |name: &&str| word.eq_ignore_ascii_case(name) || word.eq_ignore_ascii_case(&name[..3]);
-    WEEKDAYS.iter().any(named)
+/// Returns the day of the week with this English name, from 0 for Monday: in full or in three letters.
+pub(crate) fn weekday_of(word: &str) -> Option<usize> {
+    position_of_name(WEEKDAYS, word)
+}
+
+fn position_of_name(names: &str, word: &str) -> Option<usize> {
+    let is = |name: &str| word.eq_ignore_ascii_case(name) || word.eq_ignore_ascii_case(&name[..3]);
+    names.split(' ').position(is)
 }
 
 /// Returns the number of a day (1 or 1st) or a year, and its number of digits.
@@ -137,23 +123,29 @@ fn day_or_year(word: &str) -> Option<(i64, usize)> {
             && word[word.len() - 2..].eq_ignore_ascii_case(end)
     };
     let digits = if ["st", "nd", "rd", "th"].iter().any(ending) { &word[..word.len() - 2] } else { word };
-    let number = (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    number.then(|| digits.parse().ok()).flatten().map(|number| (number, digits.len()))
+    number(digits, 4).map(|number| (number, digits.len()))
+}
+
+/// Returns the number of one to `most` digits.
+fn number(text: &str, most: usize) -> Option<i64> {
+    let digits = (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+/// Returns the year of two digits, by the rule of POSIX.
+fn whole_year(two_digits: i64) -> i64 {
+    if two_digits < 69 { 2000 + two_digits } else { 1900 + two_digits }
 }
 
 /// Returns the days since 1970 of a date.
 fn date(text: &str, order: DateOrder) -> Option<i64> {
     let mark = text.chars().find(|c| !c.is_ascii_digit()).filter(|mark| "-/.".contains(*mark))?;
     let fields: Vec<&str> = text.split(mark).collect();
-    let number = |text: &str, most: usize| -> Option<i64> {
-        let digits = (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| text.parse().ok()).flatten()
-    };
     let year = |text: &str| number(text, 4).filter(|_| text.len() == 4);
     // Two digits are a year if they come last, unless they could be a day or a version.
     let last = |text: &str| match text.len() {
         2 if mark == '/' || (mark == '.' && fields.iter().all(|field| field.len() == 2)) => {
-            number(text, 2).map(|year| if year < 69 { 2000 + year } else { 1900 + year })
+            number(text, 2).map(whole_year)
         }
         _ => year(text),
     };
@@ -180,12 +172,7 @@ fn time_of_day(text: &str) -> Option<f64> {
     let clock = half.map_or(upper.as_str(), |half| upper.trim_end_matches(half)).trim_end();
     let mut fields = clock.split(':');
     let whole = |text: Option<&str>, below: f64| -> Option<f64> {
-        let text = text.filter(|text| (1..=2).contains(&text.len()))?;
-        text.bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then(|| text.parse().ok())
-            .flatten()
-            .filter(|&v: &f64| v < below)
+        number(text?, 2).map(|number| number as f64).filter(|&value| value < below)
     };
     let (mut hour, minute) = (whole(fields.next(), 24.0)?, whole(fields.next(), 60.0)?);
     let second = fields.next().map_or(Some(0.0), |text| {
@@ -261,9 +248,15 @@ fn year_of(seconds: f64) -> i64 {
 
 /// Returns the day of the month, from 0.
 pub(crate) fn day_of_month(seconds: f64) -> i64 {
+    let (_, _, day) = calendar_day(seconds);
+    day
+}
+
+/// Returns the year, the month from 1, and the day from 0 of an instant.
+fn calendar_day(seconds: f64) -> (i64, i64, i64) {
     let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
-    let start = (1..=12).map(|month| days(year, month)).filter(|&start| start <= day).max();
-    day - start.unwrap_or(day)
+    let month = (1..=12).rev().find(|&month| days(year, month) <= day).unwrap_or(1);
+    (year, month, day - days(year, month))
 }
 
 /// Returns the share of the week (from Monday) that had passed when the day began.
@@ -279,9 +272,8 @@ pub(crate) fn share_of_day(seconds: f64) -> f64 {
 
 /// Returns the date for messages, with the time of day unless it is midnight.
 pub fn spelled(seconds: f64) -> String {
-    let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
-    let month = (1..=12).rev().find(|&month| days(year, month) <= day).unwrap_or(1);
-    let date = format!("{year:04}-{month:02}-{:02}", day - days(year, month) + 1);
+    let (year, month, day) = calendar_day(seconds);
+    let date = format!("{year:04}-{month:02}-{:02}", day + 1);
     let minutes = (seconds.rem_euclid(DAY) / 60.0) as i64;
     if seconds.rem_euclid(DAY) == 0.0 {
         date

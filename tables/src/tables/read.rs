@@ -79,34 +79,26 @@ pub(crate) struct How<'a> {
 ///
 /// When the file cannot be opened, or is Parquet that is damaged.
 pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
-    let (source, file, parquet) = open_file(path)?;
-    parquet.then(|| columnar::row_groups(&source, &file)).transpose()
+    let OpenedFile { source, file, first, .. } = OpenedFile::open(path)?;
+    is_parquet(&source, &first)?.then(|| columnar::row_groups(&source, &file)).transpose()
 }
 
-/// Returns the number of rows of a file that states it; `None` for text files.
-///
-/// # Errors
-///
-/// When the file cannot be opened, or is Parquet that is damaged.
-pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
-    let groups = groups_of(path)?;
-    Ok(groups.map(|groups| groups.iter().map(|&rows| rows as u64).sum()))
+/// A file with its name in messages, its first bytes, and the whole input from its beginning.
+struct OpenedFile {
+    source: String,
+    file: File,
+    first: Vec<u8>,
+    input: Box<dyn Read + Send>,
 }
 
-/// Returns the name of a file for messages, the file, and whether it is Parquet.
-fn open_file(path: &Path) -> Result<(String, File, bool)> {
-    let (source, file) = open(path)?;
-    let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
-    let (first, _) = peek(&source, Box::new(copy))?;
-    let parquet = is_parquet(&source, &first)?;
-    Ok((source, file, parquet))
-}
-
-/// Returns the name of a file for messages, and the file.
-fn open(path: &Path) -> Result<(String, File)> {
-    let source = path.display().to_string();
-    let file = open_input(path, &source)?;
-    Ok((source, file))
+impl OpenedFile {
+    fn open(path: &Path) -> Result<OpenedFile> {
+        let source = path.display().to_string();
+        let file = open_input(path, &source)?;
+        let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
+        let (first, input) = peek(&source, Box::new(copy))?;
+        Ok(OpenedFile { source, file, first, input })
+    }
 }
 
 pub(super) fn unreadable(source: &str, error: &std::io::Error) -> Error {
@@ -183,9 +175,7 @@ impl TableBlocks {
             return TableBlocks::of_input(source, &first, input, block_rows, &read, how.delimiter)?
                 .copying(wanted, how);
         }
-        let (source, file) = open(path)?;
-        let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
-        let (first, input) = peek(&source, Box::new(copy))?;
+        let OpenedFile { source, file, first, input } = OpenedFile::open(path)?;
         let blocks = match (is_parquet(&source, &first)?, is_named_parquet(path)) {
             (true, _) if how.delimiter.is_some() => {
                 Err(Error::usage(format!("{source}: found a Parquet file, but ⟨delimiter⟩ is for CSV only")))

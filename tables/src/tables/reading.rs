@@ -90,13 +90,32 @@ impl Reading {
     }
 }
 
-/// Facts about the plain numbers of a column that also holds text.
-#[derive(Clone, Copy, Debug)]
+/// Facts about the plain numbers of a column.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct PlainNumbers {
     /// True if all of them are whole.
     pub whole: bool,
     /// The smallest and the largest number.
     pub range: (f64, f64),
+}
+
+impl Default for PlainNumbers {
+    fn default() -> Self {
+        PlainNumbers { whole: true, range: (f64::INFINITY, f64::NEG_INFINITY) }
+    }
+}
+
+impl PlainNumbers {
+    /// Adds a number.
+    pub(crate) fn push(&mut self, value: f64) {
+        self.merge(PlainNumbers { whole: value.fract() == 0.0, range: (value, value) });
+    }
+
+    /// Adds the numbers of other rows.
+    pub(crate) fn merge(&mut self, other: PlainNumbers) {
+        self.whole &= other.whole;
+        self.range = (self.range.0.min(other.range.0), self.range.1.max(other.range.1));
+    }
 }
 
 /// The possible readings of the cells of a column that are not plain numbers, collected cell by cell. A marker of missing cells allows

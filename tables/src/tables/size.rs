@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::format::GZIP;
 use super::gzip::Gunzip;
-use super::read::{column_names, rows_of};
+use super::read::{column_names, groups_of};
 
 /// The number of bytes of text to examine for the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -33,8 +33,8 @@ pub fn large_size(
     least: u64,
 ) -> Option<(u64, u64)> {
     let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let rows = match rows_of(path).ok()? {
-        Some(rows) => rows,
+    let rows = match groups_of(path).ok()? {
+        Some(groups) => groups.iter().map(|&rows| rows as u64).sum(),
         None => text_rows(path, metadata.len(), least)?,
     };
     let columns = column_names(path, delimiter).ok()??.iter().filter(|name| wanted(name)).count() as u64;

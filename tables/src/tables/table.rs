@@ -48,11 +48,19 @@ impl RowNames {
 /// Named columns of equal length, read from one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    source: String,
     columns: Vec<NamedColumn>,
     /// The index of each column, by name.
     places: HashMap<String, usize>,
     rows: usize,
+    /// Unchanged columns of the file, for copying.
+    copies: Vec<NamedColumn>,
+    origin: Origin,
+}
+
+/// The origin of the rows of a table, for messages.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Origin {
+    source: String,
     first_row: usize,
     lines: Lines,
     /// The rows of the block that this table contains, if some were left out.
@@ -61,8 +69,6 @@ pub struct Table {
     decimal_comma: Option<String>,
     /// Notes about the reading of the file.
     notes: Vec<String>,
-    /// Unchanged columns of the file, for copying.
-    copies: Vec<NamedColumn>,
     /// The names of the rows in messages.
     row_names: RowNames,
 }
@@ -107,37 +113,25 @@ impl Table {
         first_row: usize,
         lines: Lines,
     ) -> Table {
-        let places = places(&columns);
-        let (kept, decimal_comma, notes, copies) = (None, None, Vec::new(), Vec::new());
-        let row_names = RowNames::default();
-        Table {
-            source,
-            columns,
-            places,
-            rows,
-            first_row,
-            lines,
-            kept,
-            decimal_comma,
-            notes,
-            copies,
-            row_names,
-        }
+        let origin = Origin { source, first_row, lines, ..Origin::default() };
+        Table { places: places(&columns), columns, rows, copies: Vec::new(), origin }
     }
 
     /// Records that the table was read from text with decimal commas, as this cell shows.
-    pub(crate) fn with_decimal_comma(self, cell: Option<&str>) -> Table {
-        Table { decimal_comma: cell.map(str::to_owned), ..self }
+    pub(crate) fn with_decimal_comma(mut self, cell: Option<&str>) -> Table {
+        self.origin.decimal_comma = cell.map(str::to_owned);
+        self
     }
 
     /// Adds notes about the reading of the file.
-    pub(crate) fn with_notes(self, notes: Vec<String>) -> Table {
-        Table { notes, ..self }
+    pub(crate) fn with_notes(mut self, notes: Vec<String>) -> Table {
+        self.origin.notes = notes;
+        self
     }
 
     /// Returns notes about the reading of the file so far: its encoding, invented names.
     pub fn notes(&self) -> &[String] {
-        &self.notes
+        &self.origin.notes
     }
 
     /// Adds columns that predictions copy unchanged.
@@ -152,7 +146,7 @@ impl Table {
 
     /// Returns a cell that shows decimal commas, if the text has them.
     pub(crate) fn decimal_comma(&self) -> Option<&str> {
-        self.decimal_comma.as_deref()
+        self.origin.decimal_comma.as_deref()
     }
 
     /// Returns a table of the wanted columns, each converted by its reading.
@@ -174,7 +168,13 @@ impl Table {
             };
             columns.push(NamedColumn { name: name.clone(), column });
         }
-        Ok(Cow::Owned(Table { places: places(&columns), columns, ..self.without_columns() }))
+        Ok(Cow::Owned(Table {
+            places: places(&columns),
+            columns,
+            rows: self.rows,
+            copies: Vec::new(),
+            origin: self.origin.clone(),
+        }))
     }
 
     /// Creates the error for a cell that does not fit the reading of its column.
@@ -183,46 +183,32 @@ impl Table {
         Error::data(format!("{}: found {}, expected {reading}", self.place(row, name), shown(found)))
     }
 
-    /// Returns the table without its columns.
-    fn without_columns(&self) -> Table {
-        Table {
-            source: self.source.clone(),
-            columns: Vec::new(),
-            places: HashMap::new(),
-            rows: self.rows,
-            first_row: self.first_row,
-            lines: self.lines.clone(),
-            kept: self.kept.clone(),
-            decimal_comma: self.decimal_comma.clone(),
-            notes: self.notes.clone(),
-            copies: Vec::new(),
-            row_names: self.row_names.clone(),
-        }
-    }
-
     /// Replaces the names of the rows in messages.
-    pub fn with_row_names(self, row_names: RowNames) -> Table {
-        Table { row_names, ..self }
+    pub fn with_row_names(mut self, row_names: RowNames) -> Table {
+        self.origin.row_names = row_names;
+        self
     }
 
     /// Replaces the name of the table in messages.
-    pub fn called(self, source: &str) -> Table {
-        Table { source: source.to_owned(), ..self }
+    pub fn called(mut self, source: &str) -> Table {
+        self.origin.source = source.to_owned();
+        self
     }
 
     /// Returns the names of the rows in messages.
     pub fn row_names(&self) -> &RowNames {
-        &self.row_names
+        &self.origin.row_names
     }
 
     /// Marks the table as a part of a larger table, after the first `first_row` rows.
-    pub fn from_row(self, first_row: usize) -> Table {
-        Table { first_row, ..self }
+    pub fn from_row(mut self, first_row: usize) -> Table {
+        self.origin.first_row = first_row;
+        self
     }
 
     /// Returns the name of the table in messages: the path of the file, as given.
     pub fn source(&self) -> &str {
-        &self.source
+        &self.origin.source
     }
 
     /// Returns the columns, in the order of the file.
@@ -262,7 +248,7 @@ impl Table {
 
     /// Returns the number of rows of the file before this table; 0 unless it is a later block of a stream.
     pub fn first_row(&self) -> usize {
-        self.first_row
+        self.origin.first_row
     }
 
     /// Returns a table of these rows, in this order. Messages count its rows within the new table.
@@ -271,20 +257,29 @@ impl Table {
     ///
     /// If a row is out of range.
     pub fn take(&self, rows: &[usize]) -> Table {
-        let column =
-            |named: &NamedColumn| NamedColumn { name: named.name.clone(), column: named.column.take(rows) };
+        let Origin { source, decimal_comma, notes, row_names, .. } = &self.origin;
+        let origin = Origin {
+            source: source.clone(),
+            decimal_comma: decimal_comma.clone(),
+            notes: notes.clone(),
+            row_names: row_names.take(rows),
+            ..Origin::default()
+        };
+        self.at_rows(rows, |column| column, origin)
+    }
+
+    /// Returns these rows of every column, changed by `change`.
+    fn at_rows(&self, rows: &[usize], change: fn(Column) -> Column, origin: Origin) -> Table {
+        let column = |NamedColumn { name, column }: &NamedColumn| NamedColumn {
+            name: name.clone(),
+            column: change(column.take(rows)),
+        };
         Table {
-            source: self.source.clone(),
             columns: self.columns.iter().map(column).collect(),
             places: self.places.clone(),
             rows: rows.len(),
-            first_row: 0,
-            lines: Lines::default(),
-            kept: None,
-            decimal_comma: self.decimal_comma.clone(),
-            notes: self.notes.clone(),
-            row_names: self.row_names.take(rows),
             copies: Vec::new(),
+            origin,
         }
     }
 
@@ -297,27 +292,18 @@ impl Table {
             return Cow::Borrowed(self);
         }
         let rows: Vec<usize> = (0..self.rows).filter(|&row| !missing(row)).collect();
-        let columns = self.columns.iter().map(|NamedColumn { name, column }| NamedColumn {
-            name: name.clone(),
-            column: column.take(&rows).typed(),
-        });
-        Cow::Owned(Table {
-            columns: columns.collect(),
-            places: self.places.clone(),
-            rows: rows.len(),
-            kept: Some(rows.iter().map(|&row| self.within(row)).collect()),
-            ..self.without_columns()
-        })
+        let kept = rows.iter().map(|&row| self.within(row)).collect();
+        Cow::Owned(self.at_rows(&rows, Column::typed, Origin { kept: Some(kept), ..self.origin.clone() }))
     }
 
     /// Returns the index of a row in the block that was read.
     fn within(&self, row: usize) -> usize {
-        self.kept.as_ref().and_then(|kept| kept.get(row)).copied().unwrap_or(row)
+        self.origin.kept.as_ref().and_then(|kept| kept.get(row)).copied().unwrap_or(row)
     }
 
     /// Returns the row of the file, counted from 0, for a row of the table.
     pub(crate) fn row(&self, row: usize) -> usize {
-        self.first_row + self.within(row)
+        self.origin.first_row + self.within(row)
     }
 
     /// Returns the column with this name.
@@ -332,7 +318,7 @@ impl Table {
     /// If there is no such column; the hint lists similar names.
     pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
-            absent(&self.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
+            absent(&self.origin.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
         })
     }
 
@@ -370,7 +356,7 @@ impl Table {
     pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
         Error::data(format!(
             "{}: column {} has type {data_type}, expected numbers, text or true/false",
-            self.source,
+            self.origin.source,
             quoted(name)
         ))
         .hint(format!("convert the column to a number, or leave it out with ⟨exclude {name}⟩"))
@@ -396,15 +382,18 @@ impl Table {
 
     /// Returns the position of a cell for messages, as in "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
     pub fn place(&self, row: usize, column: &str) -> String {
-        format!("{}: {}", self.source, self.cell(row, column))
+        format!("{}: {}", self.origin.source, self.cell(row, column))
     }
 
     /// Returns the position of a cell in the table, as in "row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
     pub(crate) fn cell(&self, row: usize, column: &str) -> String {
-        let line =
-            self.lines.line(self.within(row)).map_or_else(String::new, |line| format!(" (line {line})"));
+        let line = self
+            .origin
+            .lines
+            .line(self.within(row))
+            .map_or_else(String::new, |line| format!(" (line {line})"));
         let at = self.row(row);
-        let name = match &self.row_names {
+        let name = match &self.origin.row_names {
             RowNames::FromOne => (at + 1).to_string(),
             RowNames::FromZero => at.to_string(),
             RowNames::Labels(labels) => labels.get(at).map_or_else(|| at.to_string(), |label| quoted(label)),

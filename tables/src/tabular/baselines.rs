@@ -4,7 +4,7 @@
 use super::fit::FitRequest;
 use super::held_out::{Shares, split_table};
 use super::model::TableModel;
-use super::rows::{CodedTable, TableRows, target_of};
+use super::rows::{CodedTable, Observations, TableRows, target_of};
 use crate::schema::{Schema, TargetEncoding};
 use crate::tables::Table;
 use rand::seq::SliceRandom;
@@ -90,13 +90,6 @@ pub struct TrainingSample {
     targets: Observations,
 }
 
-/// Targets with exposures and weights, which are empty if all are 1.
-struct Observations {
-    y: Vec<f64>,
-    exposure: Vec<f64>,
-    weights: Vec<f64>,
-}
-
 impl TrainingSample {
     /// Returns the rows, in random order.
     pub fn rows(&self) -> &TableRows {
@@ -118,7 +111,7 @@ impl TrainingSample {
             seed: options.seed,
         };
         let train = split_table(table, request.columns.split.as_ref(), shares)?.train;
-        let targets = Observations::of(schema, table, &train)?;
+        let targets = Observations::of(schema, table)?.part(&train);
         let mut places: Vec<u32> = (0..train.len() as u32).collect();
         places.shuffle(&mut generator(options.seed, Purpose::Baselines, 0));
         places.truncate(linear_rows(model).unwrap_or(0).max(TRAINING_FIGURES));
@@ -204,24 +197,6 @@ fn linear_options(model: &TableModel) -> FitOptions {
         seed: model.options().seed,
         registry: model.options().registry.clone(),
         ..FitOptions::default()
-    }
-}
-
-impl Observations {
-    fn of(schema: &Schema, table: &Table, rows: &[usize]) -> Result<Observations> {
-        let of_rows = |values: Option<Vec<f64>>| match values {
-            Some(values) => rows.iter().map(|&row| values[row]).collect(),
-            None => Vec::new(),
-        };
-        Ok(Observations {
-            y: of_rows(Some(target_of(schema, table)?)),
-            exposure: of_rows(schema.exposure(table)?),
-            weights: of_rows(schema.weights(table)?),
-        })
-    }
-
-    fn targets(&self) -> Targets<'_> {
-        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
     }
 }
 

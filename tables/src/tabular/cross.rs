@@ -1,6 +1,6 @@
 //! The parts of a cross-validation, that is, the rows that each fit leaves out.
 
-use super::held_out::{groups_of, times_of};
+use super::held_out::{groups_in, times_in};
 use crate::schema::SplitBy;
 use crate::tables::{Column, Table};
 use rand::seq::SliceRandom;
@@ -36,8 +36,8 @@ pub fn folds(
 ) -> Result<Vec<Fold>> {
     let part = match by {
         None => dealt(&strata(table, target)?, count, seed),
-        Some(SplitBy::Group(name)) => groups_dealt(&groups_of(table, name)?, count, seed),
-        Some(SplitBy::Time(name)) => in_order(&times_of(table, name)?, count + 1),
+        Some(SplitBy::Group(name)) => groups_dealt(&groups_in(&|take| take(table), name)?, count, seed),
+        Some(SplitBy::Time(name)) => in_order(&times_in(&|take| take(table), name)?, count + 1),
     };
     let in_time = matches!(by, Some(SplitBy::Time(_)));
     let first = usize::from(in_time);
@@ -59,7 +59,7 @@ pub fn folds(
 /// Returns the stratum of every row, numbered in the order of first rows: its class, or its value if the
 /// target has few distinct numbers.
 fn strata(table: &Table, target: &str) -> Result<Vec<u32>> {
-    let strata = groups_of(table, target)?;
+    let strata = groups_in(&|take| take(table), target)?;
     let many = strata.iter().any(|&stratum| stratum as usize >= MOST_LEVELS);
     let are_numbers = table.column(target).and_then(Column::numbers).is_some();
     Ok(if many && are_numbers { vec![0; strata.len()] } else { strata })

@@ -7,7 +7,7 @@ use super::resolve::{
     check_start_target, check_training_target, find_schema, resolved, two_valued, two_values,
 };
 use super::rows::{CodedTable, TableRows};
-use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings, unlabelled_note};
+use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings};
 use crate::tables::Table;
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
@@ -63,14 +63,8 @@ pub struct TableFit {
 /// let rows = (0..60).map(|i| format!("{},{},{}\n", 0.5 * i as f64, ["left", "right"][i % 2], (0.1 * i as f64).sin() + (i % 2) as f64));
 /// let text = format!("hour,side,load\n{}", rows.collect::<String>());
 /// let table = read_csv("loads", std::io::Cursor::new(text))?;
-/// let request = FitRequest {
-///     table: &table,
-///     columns: &SchemaOptions { target: "load".into(), ..SchemaOptions::default() },
-///     options: &FitOptions::default(),
-///     test_fraction: 0.2,
-///     start: None,
-///     keep_posterior: false,
-/// };
+/// let (columns, options) = (SchemaOptions { target: "load".into(), ..SchemaOptions::default() }, FitOptions::default());
+/// let request = FitRequest { test_fraction: 0.2, ..FitRequest::new(&table, &columns, &options) };
 /// let fit = fit_table(&request, &mut |event| eprintln!("{event:?}"))?;
 /// let predictions = fit.model.predict(&table, UnseenLevels::Error)?;
 /// assert!((predictions.row(1).mean - (0.1f64.sin() + 1.0)).abs() < 0.1);
@@ -284,8 +278,7 @@ fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<St
     // The schema of the start model was checked against another table, so the rows and the target of this table need a check.
     let (table, target) = (request.table, start.schema().target_name());
     let labelled = table.with_values(target);
-    check_labelled(target, table.source(), labelled.rows(), table.rows())?;
+    let notes = check_labelled(target, table.source(), labelled.rows(), table.rows())?;
     start.schema().check_training(&labelled)?;
-    let notes = unlabelled_note(target, table.source(), labelled.rows(), table.rows());
     Ok((start.schema().clone(), notes.into_iter().collect()))
 }

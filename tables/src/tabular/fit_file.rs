@@ -4,17 +4,16 @@ use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, schema_options};
 use super::rows::TableRows;
-use super::sampled::{Sampled, survey_of};
+use super::sampled::{Access, Sampled, survey_of};
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
 use crate::tabular::survey::{Surveyed, survey};
-use sparsegp::collapsed::Dataset;
 use sparsegp::data::{BatchPlan, Role, Roles, check_fractions};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Session};
 use sparsegp::options::{FitOptions, Hyper, ModelKind};
-use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, fit_rows};
+use sparsegp::training::BatchSource;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -161,26 +160,22 @@ pub fn fit_file(
     let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
     let clock = session.clock(request.options.max_seconds);
     let choosing = &mut session.until(clock, Clock::CHOICES);
-    let sampled = Sampled::of(surveyed, request.options, request.start, by_batches, choosing)?;
+    let mut sampled = Sampled::of(surveyed, request.options, request.start, by_batches, choosing)?;
     let session = &mut session.until(clock, Clock::TRAINING);
-    let (schema, scaling, options) = (sampled.schema.clone(), sampled.scaling.clone(), &sampled.options);
-    let train = sampled.train;
+    let (schema, scaling, train) = (sampled.schema.clone(), sampled.scaling.clone(), sampled.train);
     let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);
     let file = Arc::new(DataFile { path, delimiter, schema, scaling, roles, groups, rows, train });
-    let mut streamed = StreamedRows { all: FileRows(Arc::clone(&file)), sampled: &sampled, buffer: 0 };
-    let plan = plan_memory(&streamed, request.shuffle_buffer, options);
+    let plan = plan_memory(&file, &sampled, request.shuffle_buffer);
     planned(&plan);
-    streamed.buffer = plan.buffer_rows;
-    let start = request.start.map(|from| from.start(options, None, false));
-    let origin = match &start {
-        Some(start) => Origin::Start(start),
-        None => Origin::Prototype(Prototype::of(options, file.schema.feature_dims(), sampled.levels)?),
+    let batches = |batch: BatchPlan, seed: u64| -> Result<Box<dyn BatchSource>> {
+        let batch = batch.first(train);
+        Ok(Box::new(FileBatches::new(Arc::clone(&file), batch, plan.buffer_rows, seed)?))
     };
-    let mut fitted = fit_rows(&streamed, options, origin, session)?;
-    fitted.decided_by(sampled.chosen);
-    let (schema, scaling) = (file.schema.clone(), file.scaling.clone());
-    let model = TableModel::of(fitted, schema, scaling, &sampled.options, train, sampled.notes);
-    Ok(FileFit { model, validation: sampled.validation, rows, plan, file })
+    let all = FileRows(Arc::clone(&file));
+    let access = Access { all: &all, may_replace: true, batches: &batches };
+    let validation = sampled.validation.take();
+    let model = sampled.train(&access, request.start, session)?;
+    Ok(FileFit { model, validation, rows, plan, file })
 }
 
 /// Refuses an input that can be read only once.
@@ -236,54 +231,11 @@ fn by_batches(options: FitOptions, train: usize) -> FitOptions {
     if sums { options.decided_for(train) } else { options.by_batches() }
 }
 
-/// The rows of a file, with the samples in memory, scaled for the model.
-struct StreamedRows<'a> {
-    all: FileRows,
-    sampled: &'a Sampled,
-    /// The number of rows of the shuffle buffer.
-    buffer: usize,
-}
-
-impl TrainingRows for StreamedRows<'_> {
-    fn all(&self) -> &dyn AllRows {
-        &self.all
-    }
-
-    fn in_memory(&self) -> Option<Dataset<'_>> {
-        Some(self.sampled.check()).filter(|check| check.len() == self.all.count())
-    }
-
-    fn start_sample(&self) -> Dataset<'_> {
-        self.sampled.start()
-    }
-
-    fn check_sample(&self) -> Dataset<'_> {
-        self.sampled.check()
-    }
-
-    fn validation(&self) -> Option<Dataset<'_>> {
-        self.sampled.held_out()
-    }
-
-    fn levels(&self) -> usize {
-        self.sampled.levels
-    }
-
-    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
-        let batch = plan.first(self.all.count());
-        Ok(Box::new(FileBatches::new(Arc::clone(&self.all.0), batch, self.buffer, seed)?))
-    }
-}
-
-fn plan_memory(rows: &StreamedRows<'_>, buffer_rows: Option<usize>, options: &FitOptions) -> MemoryPlan {
-    let file = &rows.all.0;
+fn plan_memory(file: &DataFile, sampled: &Sampled, buffer_rows: Option<usize>) -> MemoryPlan {
     let row_bytes = file.row_width() * size_of::<f64>();
     let buffer = buffer_rows.unwrap_or((BUFFER_BYTES / row_bytes).max(1)).min(file.train);
-    let batch = options.steps.batch_size.min(file.train);
-    // Validation rows are kept in their own units too.
-    let validation = 2 * rows.validation().map_or(0, |rows| rows.len());
-    let kept = rows.start_sample().len() + rows.check_sample().len() + validation;
-    let most_rows = DataFile::most_rows(buffer, batch) + kept;
+    let batch = sampled.options.steps.batch_size.min(file.train);
+    let most_rows = DataFile::most_rows(buffer, batch) + sampled.rows();
     MemoryPlan {
         training_rows: file.train,
         buffer_rows: buffer,

@@ -4,20 +4,17 @@
 use super::model::TableModel;
 use super::resolve::schema_options;
 use super::rows::{CodedTable, TableRows};
-use super::sampled::{Sampled, survey_of};
-use super::survey::{Surveyed, TableSums};
+use super::sampled::{Access, Sampled, survey_of};
+use super::survey::{Surveyed, TableSums, in_passes};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
 use serde::{Deserialize, Serialize};
 use sparsegp::checkpoint::Identity;
-use sparsegp::collapsed::Dataset;
 use sparsegp::data::{BatchPlan, Role, Roles, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Session};
 use sparsegp::options::{FitOptions, ModelKind, StepOptions};
-use sparsegp::training::{
-    AllRows, BatchSource, Origin, PartedRows, Parts, Prototype, Sums, TrainingRows, fit_rows, unreadable,
-};
+use sparsegp::training::{PartedRows, Parts, Sums, unreadable};
 
 /// The default batch size of mini-batch training on parts. It is large because every round has the fixed cost of reaching all parts.
 const BATCH_ROWS: usize = 32_768;
@@ -230,16 +227,10 @@ impl<'a> PartsFit<'a> {
         let roles = request.roles()?;
         let columns = request.schema_options(None)?;
         let survey = survey_of(&columns, None, &roles, request.options);
-        let found = parts.survey(None)?;
-        let (readings, note) = found.sums.readings(&survey)?;
-        let (surveyed, train) = if readings.is_empty() {
-            (found.sums.finish(&survey)?, found.train)
-        } else {
-            let columns = request.schema_options(Some(&readings))?;
-            let survey = survey_of(&columns, None, &roles, request.options);
-            let found = parts.survey(Some(&readings))?;
-            (found.sums.finish(&survey)?, found.train)
-        };
+        let (surveyed, train) = in_passes(&survey, &mut |survey| {
+            let PartSurvey { sums, train } = parts.survey(survey.columns.readings.as_ref())?;
+            Ok((sums, train))
+        })?;
         let mut counts = vec![0; parts.count()];
         for (part, rows) in train {
             let count = counts.get_mut(part).ok_or_else(|| {
@@ -247,9 +238,7 @@ impl<'a> PartsFit<'a> {
             })?;
             *count = rows;
         }
-        let mut fit = PartsFit { request, parts, surveyed, counts };
-        fit.surveyed.warnings.splice(..0, note);
-        Ok(fit)
+        Ok(PartsFit { request, parts, surveyed, counts })
     }
 
     /// Returns everything that determines the course of the fit; a checkpoint stores it to recognise its fit.
@@ -299,13 +288,9 @@ impl<'a> PartsFit<'a> {
             seed: request.options.seed,
         })?;
         let holders = Holders { parts, counts };
-        let rows = SampledParts { all: Parts(&holders), sampled: &sampled };
-        let options = &sampled.options;
-        let prototype = Prototype::of(options, sampled.schema.feature_dims(), sampled.levels)?;
-        let mut fitted = fit_rows(&rows, options, Origin::Prototype(prototype), session)?;
-        fitted.decided_by(sampled.chosen);
-        let Sampled { schema, scaling, options, train, notes, .. } = sampled;
-        Ok(TableModel::of(fitted, schema, scaling, &options, train, notes))
+        let all = Parts(&holders);
+        let batches = |plan: BatchPlan, seed: u64| all.batches(plan, seed);
+        sampled.train(&Access { all: &all, may_replace: false, batches: &batches }, None, session)
     }
 }
 
@@ -322,41 +307,5 @@ impl PartedRows for Holders<'_> {
 
     fn ask(&self, round: Vec<u8>) -> Result<Sums> {
         self.parts.ask(round)
-    }
-}
-
-/// The rows of all parts, with the samples in memory.
-struct SampledParts<'a> {
-    all: Parts<'a>,
-    sampled: &'a Sampled,
-}
-
-impl TrainingRows for SampledParts<'_> {
-    fn all(&self) -> &dyn AllRows {
-        &self.all
-    }
-
-    fn in_memory(&self) -> Option<Dataset<'_>> {
-        None
-    }
-
-    fn start_sample(&self) -> Dataset<'_> {
-        self.sampled.start()
-    }
-
-    fn check_sample(&self) -> Dataset<'_> {
-        self.sampled.check()
-    }
-
-    fn validation(&self) -> Option<Dataset<'_>> {
-        self.sampled.held_out()
-    }
-
-    fn levels(&self) -> usize {
-        self.sampled.levels
-    }
-
-    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
-        self.all.batches(plan, seed)
     }
 }

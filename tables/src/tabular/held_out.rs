@@ -23,7 +23,7 @@ pub(crate) struct Shares {
 }
 
 /// A function that passes all blocks of a table to a callback, from the first one at every call.
-type EachBlock<'a> = dyn Fn(&mut dyn FnMut(&Table) -> Result<()>) -> Result<()> + 'a;
+pub(super) type EachBlock<'a> = dyn Fn(&mut dyn FnMut(&Table) -> Result<()>) -> Result<()> + 'a;
 
 /// Splits the rows of a table, all of which have a target, by their roles.
 pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -> Result<Split> {
@@ -102,38 +102,10 @@ fn roles_by(each: &EachBlock<'_>, by: &SplitBy, shares: Shares) -> Result<Roles>
     }
 }
 
-/// Returns the groups of the rows of a table, numbered in the order of their first rows.
-pub(super) fn groups_of(table: &Table, name: &str) -> Result<Vec<u32>> {
-    groups_in(&|take| take(table), name)
-}
-
-/// Returns the times of the rows of a table.
-pub(super) fn times_of(table: &Table, name: &str) -> Result<Vec<f64>> {
-    times_in(&|take| take(table), name)
-}
-
-fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
-    let mut groups = Groups::default();
-    each(&mut |block| groups.push(block, name))?;
-    Ok(groups.rows)
-}
-
-fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
-    let reading = reading_of(each, name)?;
-    let mut times = Vec::new();
-    each(&mut |block| push_times(block, name, reading.as_ref(), &mut times))?;
-    Ok(times)
-}
-
-/// The groups of the rows, numbered in the order of their first rows.
-#[derive(Default)]
-struct Groups {
-    known: HashMap<String, u32>,
-    rows: Vec<u32>,
-}
-
-impl Groups {
-    fn push(&mut self, block: &Table, name: &str) -> Result<()> {
+/// Returns the groups of the rows, numbered in the order of their first rows.
+pub(super) fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
+    let (mut known, mut rows): (HashMap<String, u32>, Vec<u32>) = Default::default();
+    each(&mut |block| {
         let column = block.require(name)?;
         for row in 0..block.rows() {
             if column.is_missing(row) {
@@ -141,31 +113,32 @@ impl Groups {
             }
             let key = match column {
                 Column::Number(values) | Column::Time(values) => number_text(values[row]),
-                Column::Text(text) => text.get(row).unwrap_or_default().to_owned().into(),
+                Column::Text(text) => text.get(row).unwrap_or_default().into(),
                 Column::Unsupported { data_type, .. } => return Err(block.unsupported(name, data_type)),
             };
-            let next = self.known.len() as u32;
-            let group = match self.known.get(&*key) {
+            let next = known.len() as u32;
+            rows.push(match known.get(&*key) {
                 Some(&group) => group,
-                None => *self.known.entry(key.into_owned()).or_insert(next),
-            };
-            self.rows.push(group);
+                None => *known.entry(key.into_owned()).or_insert(next),
+            });
         }
         Ok(())
-    }
+    })?;
+    Ok(rows)
+}
+
+/// Returns the times of the rows.
+pub(super) fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
+    let reading = reading_of(each, name)?;
+    let mut times = Vec::new();
+    each(&mut |block| push_times(block, name, reading.as_ref(), &mut times))?;
+    Ok(times)
 }
 
 /// Returns the reading of the text of a time column, if it has any text.
 fn reading_of(each: &EachBlock<'_>, name: &str) -> Result<Option<Reading>> {
     let (mut forms, mut plain) = (Forms::default(), None);
-    let mut push = |value: f64| {
-        let none = PlainNumbers { whole: true, range: (f64::INFINITY, f64::NEG_INFINITY) };
-        let PlainNumbers { whole, range: (low, high) } = plain.unwrap_or(none);
-        plain = Some(PlainNumbers {
-            whole: whole && value.fract() == 0.0,
-            range: (low.min(value), high.max(value)),
-        });
-    };
+    let mut push = |value: f64| plain.get_or_insert_with(PlainNumbers::default).push(value);
     each(&mut |block| {
         match block.require(name)? {
             Column::Text(text) => text.levels().iter().for_each(|level| match level.parse::<f64>() {

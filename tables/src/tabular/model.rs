@@ -34,15 +34,7 @@ use std::path::Path;
 /// let columns = SchemaOptions { target: "load".into(), ..SchemaOptions::default() };
 /// let options = FitOptions { objective: ObjectiveKind::Vfe, ..FitOptions::default() };
 /// let table = rows(0, 80)?;
-/// let request = FitRequest {
-///     table: &table,
-///     columns: &columns,
-///     options: &options,
-///     test_fraction: 0.0,
-///     start: None,
-///     keep_posterior: false,
-/// };
-/// let model = fit_table(&request, &mut |_| {})?.model;
+/// let model = fit_table(&FitRequest::new(&table, &columns, &options), &mut |_| {})?.model;
 ///
 /// // Columns are found by name; each column of categories makes one input.
 /// assert_eq!(model.schema().input_names(), ["hour", "side"]);
@@ -333,24 +325,25 @@ impl TableModel {
                 .hint("load it in a program, and pass arrays to it")
         })?;
         let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
-        if !schema.places_are_consistent() {
-            return Err(damaged_model(
-                name,
-                &"the number of coordinates of its places does not match their surface",
-            ));
-        }
-        if schema.dims() != model.inputs() {
-            return Err(damaged_model(name, &"its columns do not match its number of inputs"));
-        }
-        if schema.dimensions() != model.options().dimensions {
-            return Err(damaged_model(name, &"the categories of its columns do not match its inputs"));
-        }
-        let levels = schema.encoding().levels().len();
-        let likelihood = &model.latent().likelihood;
-        if likelihood.target_kind() != schema.encoding().kind()
-            || (levels > 0 && likelihood.levels() != levels)
-        {
-            return Err(damaged_model(name, &"its likelihood does not match the kind of its target"));
+        let (encoding, likelihood) = (schema.encoding(), &model.latent().likelihood);
+        let levels = encoding.levels().len();
+        let contradictions = [
+            (
+                !schema.places_are_consistent(),
+                "the number of coordinates of its places does not match their surface",
+            ),
+            (schema.dims() != model.inputs(), "its columns do not match its number of inputs"),
+            (
+                schema.dimensions() != model.options().dimensions,
+                "the categories of its columns do not match its inputs",
+            ),
+            (
+                likelihood.target_kind() != encoding.kind() || (levels > 0 && likelihood.levels() != levels),
+                "its likelihood does not match the kind of its target",
+            ),
+        ];
+        if let Some((_, what)) = contradictions.iter().find(|(found, _)| *found) {
+            return Err(damaged_model(name, what));
         }
         Ok(TableModel { schema, model })
     }

@@ -110,14 +110,7 @@ pub(super) fn fit_known(
     let one = |(place, schema): (usize, Schema)| {
         let columns =
             SchemaOptions { known: Some(schema.clone()), ..columns_of(request, schema.target_name()) };
-        let request = FitRequest {
-            table: request.table,
-            columns: &columns,
-            options: request.options,
-            test_fraction: 0.0,
-            start: None,
-            keep_posterior: false,
-        };
+        let request = FitRequest::new(request.table, &columns, request.options);
         let session = &mut session.until(clock.map(|clock| clock.for_next_of(targets - place)), 1.0);
         fit_table_in(&request, session).map(|fit| fit.model)
     };
@@ -372,15 +365,9 @@ impl TableOutputs {
     /// A usage error that names the columns.
     pub fn check_grid(&self, grid: &Grid, unseen: UnseenLevels) -> Result<()> {
         let mut needed: Vec<String> = Vec::new();
-        for model in self.models() {
-            let schema = match unseen {
-                UnseenLevels::Population => model.schema().without_groups(),
-                UnseenLevels::New | UnseenLevels::Error => model.schema().clone(),
-            };
-            for name in schema.input_columns_needed() {
-                if !needed.contains(&name) {
-                    needed.push(name);
-                }
+        for name in self.schemas(unseen).iter().flat_map(Schema::input_columns_needed) {
+            if !needed.contains(&name) {
+                needed.push(name);
             }
         }
         if let Some(name) = grid.names().find(|name| !needed.iter().any(|known| known == name)) {

@@ -26,41 +26,62 @@ pub struct TableRows {
 /// A whole table as a model sees it.
 pub(super) struct CodedTable {
     design: Mat<f64>,
-    target: Vec<f64>,
+    observations: Observations,
+}
+
+/// Targets with exposures and weights, which are empty if all are 1.
+pub(super) struct Observations {
+    pub y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
+}
+
+impl Observations {
+    pub(super) fn of(schema: &Schema, table: &Table) -> Result<Observations> {
+        Ok(Observations {
+            y: target_of(schema, table)?,
+            exposure: schema.exposure(table)?.unwrap_or_default(),
+            weights: schema.weights(table)?.unwrap_or_default(),
+        })
+    }
+
+    /// Returns the observations of some rows.
+    pub(super) fn part(&self, rows: &[usize]) -> Observations {
+        let gather = |values: &[f64]| match values {
+            [] => Vec::new(),
+            values => rows.iter().map(|&row| values[row]).collect(),
+        };
+        Observations { y: gather(&self.y), exposure: gather(&self.exposure), weights: gather(&self.weights) }
+    }
+
+    pub(super) fn targets(&self) -> Targets<'_> {
+        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+    }
 }
 
 impl CodedTable {
     pub(super) fn of(schema: &Schema, table: &Table) -> Result<CodedTable> {
         Ok(CodedTable {
             design: schema.design(table, UnseenLevels::New)?,
-            target: target_of(schema, table)?,
-            exposure: schema.exposure(table)?.unwrap_or_default(),
-            weights: schema.weights(table)?.unwrap_or_default(),
+            observations: Observations::of(schema, table)?,
         })
     }
 
     /// Returns all rows, in original units.
     pub(super) fn dataset(&self) -> Dataset<'_> {
-        let targets =
-            Targets { y: &self.target, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
-        Dataset { x: self.design.as_ref(), targets }
+        Dataset { x: self.design.as_ref(), targets: self.observations.targets() }
     }
 
     /// Returns some of the rows.
     pub(super) fn part(&self, rows: Vec<usize>) -> TableRows {
-        let gather = |values: &[f64]| match values {
-            [] => Vec::new(),
-            values => rows.iter().map(|&row| values[row]).collect(),
-        };
+        let Observations { y: targets, exposure, weights } = self.observations.part(&rows);
         TableRows {
             columns: Mat::from_fn(self.design.ncols(), rows.len(), |input, row| {
                 self.design[(rows[row], input)]
             }),
-            targets: gather(&self.target),
-            exposure: gather(&self.exposure),
-            weights: gather(&self.weights),
+            targets,
+            exposure,
+            weights,
             rows,
         }
     }

@@ -7,12 +7,15 @@ use super::rows::{CodedTable, TableRows};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tabular::survey::{Sample, Survey, Surveyed};
 use sparsegp::collapsed::Dataset;
-use sparsegp::data::{Roles, Scaling};
+use sparsegp::data::{BatchPlan, Roles, Scaling};
 use sparsegp::error::Result;
 use sparsegp::hyper::Session;
 use sparsegp::options::{FitOptions, Part};
 use sparsegp::training::choices::{Chosen, choose};
-use sparsegp::training::{TrainingData, WARM_ROWS, asks_for_warps, scaling_of, suited};
+use sparsegp::training::{
+    AllRows, BatchSource, Origin, Prototype, TrainingData, TrainingRows, WARM_ROWS, asks_for_warps, fit_rows,
+    scaling_of, suited,
+};
 
 /// The number of training rows in memory that estimate the objective.
 const CHECK_ROWS: usize = 20_480;
@@ -49,16 +52,19 @@ pub(super) struct Sampled {
     pub scaling: Scaling,
     /// The options, with all defaults resolved.
     pub options: FitOptions,
-    pub chosen: Chosen,
+    chosen: Chosen,
     /// Notes about the columns.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
     /// The number of training rows.
     pub train: usize,
-    pub levels: usize,
+    levels: usize,
+    /// The training rows that determine the start.
     start: TableRows,
+    /// The training rows that estimate the objective: a sample, or all rows if there are at most 20,480.
     check: TableRows,
     /// The validation rows, in original units.
     pub validation: Option<TableRows>,
+    /// The validation rows on the scale of the model.
     scaled: Option<TableRows>,
 }
 
@@ -131,18 +137,79 @@ impl Sampled {
         })
     }
 
-    /// Returns the training rows that determine the start.
-    pub(super) fn start(&self) -> Dataset<'_> {
-        self.start.dataset()
+    /// Returns the number of rows in memory.
+    pub(super) fn rows(&self) -> usize {
+        // Validation rows are kept in their own units too.
+        let validation = 2 * self.scaled.as_ref().map_or(0, |rows| rows.targets.len());
+        self.start.targets.len() + self.check.targets.len() + validation
     }
 
-    /// Returns the training rows that estimate the objective: a sample, or all rows if there are at most 20,480.
-    pub(super) fn check(&self) -> Dataset<'_> {
-        self.check.dataset()
+    /// Trains on all rows, from a model or from a start that the samples determine.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fit_rows`].
+    pub(super) fn train(
+        self,
+        access: &Access<'_>,
+        start: Option<&TableModel>,
+        session: &mut Session<'_>,
+    ) -> Result<TableModel> {
+        let options = &self.options;
+        let start = start.map(|from| from.start(options, None, false));
+        let origin = match &start {
+            Some(start) => Origin::Start(start),
+            None => Origin::Prototype(Prototype::of(options, self.schema.feature_dims(), self.levels)?),
+        };
+        let mut fitted = fit_rows(&SampledRows { access, sampled: &self }, options, origin, session)?;
+        fitted.decided_by(self.chosen);
+        Ok(TableModel::of(fitted, self.schema, self.scaling, &self.options, self.train, self.notes))
+    }
+}
+
+/// Access to all training rows of a table with samples in memory.
+pub(super) struct Access<'a> {
+    /// The rows, for passes over them.
+    pub all: &'a dyn AllRows,
+    /// True if a sample that contains all rows replaces them.
+    pub may_replace: bool,
+    /// Makes the batches of a plan with a seed.
+    pub batches: &'a dyn Fn(BatchPlan, u64) -> Result<Box<dyn BatchSource + 'a>>,
+}
+
+/// The rows of a fit, on the scale of the model.
+struct SampledRows<'a, 'b> {
+    access: &'b Access<'a>,
+    sampled: &'b Sampled,
+}
+
+impl TrainingRows for SampledRows<'_, '_> {
+    fn all(&self) -> &dyn AllRows {
+        self.access.all
     }
 
-    /// Returns the scaled validation rows.
-    pub(super) fn held_out(&self) -> Option<Dataset<'_>> {
-        self.scaled.as_ref().map(TableRows::dataset)
+    fn in_memory(&self) -> Option<Dataset<'_>> {
+        let all = |check: &Dataset<'_>| self.access.may_replace && check.len() == self.access.all.count();
+        Some(self.check_sample()).filter(all)
+    }
+
+    fn start_sample(&self) -> Dataset<'_> {
+        self.sampled.start.dataset()
+    }
+
+    fn check_sample(&self) -> Dataset<'_> {
+        self.sampled.check.dataset()
+    }
+
+    fn validation(&self) -> Option<Dataset<'_>> {
+        self.sampled.scaled.as_ref().map(TableRows::dataset)
+    }
+
+    fn levels(&self) -> usize {
+        self.sampled.levels
+    }
+
+    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
+        (self.access.batches)(plan, seed)
     }
 }

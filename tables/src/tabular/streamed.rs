@@ -142,13 +142,21 @@ impl AllRows for FileRows {
 /// If the file has row groups, they are read in random order; a text file is read from its beginning. The rows go through a buffer, from
 /// which random rows are taken. Batches have the same sizes as for rows in memory.
 pub(super) struct FileBatches {
-    rows: FileRows,
-    batch: usize,
-    buffer: usize,
-    seed: u64,
+    batching: Batching,
     ready: Ahead<Result<RowBuffer>>,
     used: SyncSender<RowBuffer>,
     current: Option<RowBuffer>,
+}
+
+/// What determines the batches of a file.
+#[derive(Clone)]
+struct Batching {
+    rows: FileRows,
+    /// The maximum number of rows of a batch, at least 1.
+    batch: usize,
+    /// The number of rows of the buffer, at least 1.
+    buffer: usize,
+    seed: u64,
     /// The maximum number of rows in the buffer and the current block so far.
     held: Arc<AtomicUsize>,
 }
@@ -156,21 +164,19 @@ pub(super) struct FileBatches {
 impl FileBatches {
     /// Creates batches of at most `batch` rows, through a buffer of `buffer` rows (each at least 1).
     pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
-        let held = Arc::new(AtomicUsize::new(0));
-        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
-        let maker = Maker::new(&file, batch, buffer, seed, returned, &held);
-        let ready = maker.start(0)?;
-        Ok(FileBatches { rows: FileRows(file), batch, buffer, seed, ready, used, current: None, held })
+        let batching = Batching { rows: FileRows(file), batch, buffer, seed, held: Arc::default() };
+        let (ready, used) = batching.start(0)?;
+        Ok(FileBatches { batching, ready, used, current: None })
     }
 }
 
 impl BatchSource for FileBatches {
     fn all(&self) -> &dyn AllRows {
-        &self.rows
+        &self.batching.rows
     }
 
     fn per_epoch(&self) -> usize {
-        self.rows.count().div_ceil(self.batch)
+        self.batching.rows.count().div_ceil(self.batching.batch)
     }
 
     fn next_batch(&mut self) -> Result<Portion<'_>> {
@@ -178,28 +184,65 @@ impl BatchSource for FileBatches {
             // A thread that has ended does not need the buffer back.
             let _ = self.used.try_send(used);
         }
-        let stopped =
-            || Error::data(format!("{}: the reading thread has stopped", self.rows.0.path.display()));
+        let stopped = || {
+            Error::data(format!("{}: the reading thread has stopped", self.batching.file().path.display()))
+        };
         let batch = self.ready.next().unwrap_or_else(|| Err(stopped()))?;
         Ok(Portion::Here(self.current.insert(batch).data()))
     }
 
     fn seek(&mut self, batches: usize) -> Result<()> {
-        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
-        let maker = Maker::new(&self.rows.0, self.batch, self.buffer, self.seed, returned, &self.held);
         // The current thread and its buffer are dropped first.
         std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
-        self.ready = maker.start(batches)?;
-        (self.used, self.current) = (used, None);
+        (self.ready, self.used) = self.batching.start(batches)?;
+        self.current = None;
         Ok(())
+    }
+}
+
+impl Batching {
+    fn file(&self) -> &Arc<DataFile> {
+        &self.rows.0
+    }
+
+    /// Starts a thread that makes all batches from number `first` on. It reuses the buffers that are sent back to it.
+    fn start(&self, first: usize) -> Result<(Ahead<Result<RowBuffer>>, SyncSender<RowBuffer>)> {
+        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
+        let file = self.file();
+        let per_epoch = file.train.div_ceil(self.batch);
+        let mut maker = Maker {
+            batching: self.clone(),
+            epoch: (first / per_epoch) as u64,
+            rows_left: 0,
+            batches_left: 0,
+            parts: None,
+            part: None,
+            at: 0,
+            random: generator(self.seed, Purpose::Batches, 0),
+            buffer: ShuffleBuffer::new(file.row_width(), self.buffer.min(file.train)),
+            returned,
+            failed: false,
+        };
+        let mut skip = first % per_epoch;
+        let ready = Ahead::new(BATCHES_AHEAD, move || {
+            if maker.failed {
+                return None;
+            }
+            let mut made = maker.make();
+            while skip > 0 && made.is_ok() {
+                skip -= 1;
+                made = maker.make();
+            }
+            maker.failed = made.is_err();
+            Some(made)
+        })?;
+        Ok((ready, used))
     }
 }
 
 /// The maker of batches, on its own thread.
 struct Maker {
-    file: Arc<DataFile>,
-    batch: usize,
-    seed: u64,
+    batching: Batching,
     /// The epoch, and the numbers of its remaining rows and batches.
     epoch: u64,
     rows_left: usize,
@@ -210,94 +253,53 @@ struct Maker {
     random: ChaCha8Rng,
     buffer: ShuffleBuffer,
     returned: Receiver<RowBuffer>,
-    held: Arc<AtomicUsize>,
     failed: bool,
 }
 
 impl Maker {
-    fn new(
-        file: &Arc<DataFile>,
-        batch: usize,
-        buffer: usize,
-        seed: u64,
-        returned: Receiver<RowBuffer>,
-        held: &Arc<AtomicUsize>,
-    ) -> Self {
-        Maker {
-            file: Arc::clone(file),
-            batch,
-            seed,
-            epoch: 0,
-            rows_left: 0,
-            batches_left: 0,
-            parts: None,
-            part: None,
-            at: 0,
-            random: generator(seed, Purpose::Batches, 0),
-            buffer: ShuffleBuffer::new(file.row_width(), buffer.min(file.train)),
-            returned,
-            held: Arc::clone(held),
-            failed: false,
-        }
-    }
-
-    /// Starts a thread that makes all batches from number `first` on.
-    fn start(mut self, first: usize) -> Result<Ahead<Result<RowBuffer>>> {
-        let per_epoch = self.file.train.div_ceil(self.batch);
-        self.epoch = (first / per_epoch) as u64;
-        let mut skip = first % per_epoch;
-        Ahead::new(BATCHES_AHEAD, move || {
-            if self.failed {
-                return None;
-            }
-            let mut made = self.make();
-            while skip > 0 && made.is_ok() {
-                skip -= 1;
-                made = self.make();
-            }
-            self.failed = made.is_err();
-            Some(made)
-        })
-    }
-
     /// Makes the next batch.
     fn make(&mut self) -> Result<RowBuffer> {
         if self.batches_left == 0 {
             self.begin_epoch()?;
         }
         let size = self.rows_left.div_ceil(self.batches_left);
-        let dims = self.file.schema.dims();
-        let mut batch = self.returned.try_recv().unwrap_or_else(|_| RowBuffer::of_dims(dims, self.batch));
+        let dims = self.batching.file().schema.dims();
+        let mut batch =
+            self.returned.try_recv().unwrap_or_else(|_| RowBuffer::of_dims(dims, self.batching.batch));
         batch.clear();
-        let (exposure, weights) = (self.file.schema.exposure_name(), self.file.schema.weights_name());
+        let (exposure, weights) =
+            (self.batching.file().schema.exposure_name(), self.batching.file().schema.weights_name());
         let (exposed, weighted) = (exposure.is_some(), weights.is_some());
         for _ in 0..size {
             self.fill()?;
             if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, exposed, weighted)) {
-                return Err(self.file.changed(self.file.rows.saturating_sub(self.rows_left)));
+                return Err(self
+                    .batching
+                    .file()
+                    .changed(self.batching.file().rows.saturating_sub(self.rows_left)));
             }
         }
         self.rows_left -= size;
         self.batches_left -= 1;
         if self.batches_left == 0 && self.next_row()? {
-            return Err(self.file.changed(self.file.rows + 1));
+            return Err(self.batching.file().changed(self.batching.file().rows + 1));
         }
         Ok(batch)
     }
 
     fn begin_epoch(&mut self) -> Result<()> {
-        self.random = generator(self.seed, Purpose::Batches, self.epoch);
+        self.random = generator(self.batching.seed, Purpose::Batches, self.epoch);
         self.epoch += 1;
-        let order = self.file.groups.as_ref().map(|groups| {
+        let order = self.batching.file().groups.as_ref().map(|groups| {
             let mut order: Vec<usize> = (0..groups.len()).collect();
             order.shuffle(&mut self.random);
             order
         });
-        self.parts = Some(self.file.parts(Role::Train, order.as_deref())?);
+        self.parts = Some(self.batching.file().parts(Role::Train, order.as_deref())?);
         (self.part, self.at) = (None, 0);
         self.buffer.clear();
-        self.rows_left = self.file.train;
-        self.batches_left = self.file.train.div_ceil(self.batch);
+        self.rows_left = self.batching.file().train;
+        self.batches_left = self.batching.file().train.div_ceil(self.batching.batch);
         Ok(())
     }
 
@@ -325,8 +327,8 @@ impl Maker {
                 return Ok(false);
             };
             let mut part = part?;
-            part.scale(&self.file.scaling);
-            self.held.fetch_max(self.buffer.rows() + part.targets.len(), Ordering::Relaxed);
+            part.scale(&self.batching.file().scaling);
+            self.batching.held.fetch_max(self.buffer.rows() + part.targets.len(), Ordering::Relaxed);
             self.part = Some(part);
         }
         Ok(true)
@@ -346,7 +348,9 @@ fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, exposed: bool, weig
 mod tests {
     use super::*;
     use crate::schema::SchemaOptions;
-    use crate::tabular::survey::{Survey, survey};
+    use crate::tabular::sampled::survey_of;
+    use crate::tabular::survey::survey;
+    use sparsegp::options::FitOptions;
     use sparsegp_testkit::parquet::{Cells, write};
     use tempfile::TempDir;
 
@@ -376,19 +380,7 @@ mod tests {
         let roles = Roles::new(ROWS, test, 0.0, 1).expect("roles");
         let columns =
             SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
-        let found = survey(
-            path,
-            &Survey {
-                columns: &columns,
-                known: None,
-                roles: &roles,
-                start_rows: 10,
-                check_rows: 10,
-                validation_rows: 10,
-                seed: 0,
-            },
-        );
-        let found = found.expect("usable");
+        let found = survey(path, &survey_of(&columns, None, &roles, &FitOptions::default())).expect("usable");
         assert_eq!(found.rows, ROWS);
         Arc::new(DataFile {
             path: path.to_owned(),
@@ -448,7 +440,7 @@ mod tests {
             assert_ne!(epochs[0], epochs[1]);
             // The current block and the buffer together are within the documented bound.
             let buffer = buffer.min(file.train);
-            let most = source.held.load(Ordering::Relaxed);
+            let most = source.batching.held.load(Ordering::Relaxed);
             assert!(most <= buffer + BLOCK_ROWS, "{most}");
             assert!(most >= buffer.min(BLOCK_ROWS));
         }

@@ -13,7 +13,7 @@ use crate::schema::facts::Demand;
 use crate::schema::table_facts::TableFacts;
 use crate::schema::{
     GroupLevels, Places, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values,
-    sentinels, unlabelled_note,
+    sentinels,
 };
 use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
@@ -92,7 +92,7 @@ pub struct TableSums {
     training: Vec<bool>,
 }
 
-/// Reads the file (not standard input) once.
+/// Reads the file (not standard input) once, or twice if text columns turn out to hold numbers or dates.
 ///
 /// # Errors
 ///
@@ -100,6 +100,12 @@ pub struct TableSums {
 /// training rows are left or the target is constant among them.
 pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     let groups = groups_of(path)?;
+    let (surveyed, ()) = in_passes(survey, &mut |survey| one_pass(path, survey))?;
+    Ok(Surveyed { groups, ..surveyed })
+}
+
+/// Reads the file once.
+fn one_pass(path: &Path, survey: &Survey<'_>) -> Result<(TableSums, ())> {
     let missing = survey.known.map_or(&survey.columns.missing, |schema| &schema.missing);
     let how = How { delimiter: survey.columns.delimiter, missing, ..How::default() };
     let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), how)?;
@@ -108,16 +114,27 @@ pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     for block in blocks.ahead()? {
         sums.take(survey, &block?)?;
     }
+    Ok((sums, ()))
+}
+
+/// Surveys a table by `pass`, and by another pass if text columns turn out to hold numbers or dates. Returns the result, and what the last
+/// pass returned besides.
+pub(super) fn in_passes<T>(
+    survey: &Survey<'_>,
+    pass: &mut dyn FnMut(&Survey<'_>) -> Result<(TableSums, T)>,
+) -> Result<(Surveyed, T)> {
+    let (sums, other) = pass(survey)?;
     let (readings, note) = sums.readings(survey)?;
-    let mut surveyed = if readings.is_empty() {
-        Surveyed { groups, ..sums.finish(survey)? }
+    let (mut surveyed, other) = if readings.is_empty() {
+        (sums.finish(survey)?, other)
     } else {
-        // Columns of text that turned out to be numbers are surveyed again as numbers.
         let columns = SchemaOptions { readings: Some(readings), ..survey.columns.clone() };
-        self::survey(path, &Survey { columns: &columns, ..*survey })?
+        let survey = Survey { columns: &columns, ..*survey };
+        let (sums, other) = pass(&survey)?;
+        (sums.finish(&survey)?, other)
     };
     surveyed.warnings.splice(..0, note);
-    Ok(surveyed)
+    Ok((surveyed, other))
 }
 
 impl Survey<'_> {
@@ -248,7 +265,7 @@ impl TableSums {
 
     /// Returns, for each text column that turned out to hold numbers or dates, how to convert it, and one line about these columns for the
     /// user. If there are any, the table has to be surveyed again with these [`SchemaOptions::readings`].
-    pub fn readings(&self, survey: &Survey<'_>) -> Result<(Readings, Option<String>)> {
+    fn readings(&self, survey: &Survey<'_>) -> Result<(Readings, Option<String>)> {
         if survey.known.is_some() || survey.columns.readings.is_some() {
             return Ok((Readings::new(), None));
         }
@@ -262,7 +279,7 @@ impl TableSums {
     /// If columns cannot be used, too few training rows are left, or the target is constant among them.
     pub fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
-        check_labelled(survey.target(), facts.source(), facts.rows(), self.rows)?;
+        let unlabelled = check_labelled(survey.target(), facts.source(), facts.rows(), self.rows)?;
         let mut odd = false;
         let (schema, mut warnings) = match survey.known {
             Some(schema) => {
@@ -279,7 +296,7 @@ impl TableSums {
                 (schema, warnings)
             }
         };
-        warnings.extend(unlabelled_note(survey.target(), facts.source(), facts.rows(), self.rows));
+        warnings.extend(unlabelled);
         let (train, validation) = (self.start.offered(), self.validation.offered());
         let (Some(start), Some(check), 2..) =
             (self.start.finish(facts.source()), self.check.finish(facts.source()), train)
@@ -300,11 +317,11 @@ impl TableSums {
         if !target.varies_in_training() {
             return Err(constant_target(facts.source(), &schema, train));
         }
-        let constant = schema.constant_inputs(facts, train)?;
+        let (scaling, constant) = schema.scaling_of_facts(facts, train)?;
         warnings.extend(constant_inputs(constant.iter().map(|name| quoted(name))));
         Ok(Surveyed {
-            scaling: schema.scaling_of_facts(facts, train)?,
-            two_values: (target.distinct.levels().len() == 2 && train > 2).then_some(target.range),
+            scaling,
+            two_values: (target.distinct.levels().len() == 2 && train > 2).then_some(target.plain.range),
             rows: self.rows,
             train,
             validation,

@@ -74,19 +74,12 @@ fn columns(target: &str, kind: Option<TargetKind>) -> SchemaOptions {
     }
 }
 
+fn request<'a>(columns: &'a SchemaOptions, known: Option<&'a Schema>, roles: &'a Roles) -> Survey<'a> {
+    Survey { columns, known, roles, start_rows: 300, check_rows: 30_000, validation_rows: 50, seed: 5 }
+}
+
 fn surveyed(path: &Path, columns: &SchemaOptions, known: Option<&Schema>, test: f64) -> Result<Surveyed> {
-    survey(
-        path,
-        &Survey {
-            columns,
-            known,
-            roles: &Roles::new(ROWS, test, 0.1, 5)?,
-            start_rows: 300,
-            check_rows: 30_000,
-            validation_rows: 50,
-            seed: 5,
-        },
-    )
+    survey(path, &request(columns, known, &Roles::new(ROWS, test, 0.1, 5)?))
 }
 
 /// Returns the schema and the warnings of a fit to the whole table, or its error before training.
@@ -148,16 +141,7 @@ fn one_pass_has_the_results_of_the_whole_table() {
 /// Surveys parts of a table with these rows; surveys them again if text columns have to be read as numbers.
 fn in_parts(path: &Path, survey: &Survey<'_>, cuts: &[usize]) -> Result<Surveyed> {
     let table = read_table(path)?;
-    let sums = merged(&table, survey, cuts)?;
-    let (readings, note) = sums.readings(survey)?;
-    let mut surveyed = if readings.is_empty() {
-        sums.finish(survey)?
-    } else {
-        let columns = SchemaOptions { readings: Some(readings), ..survey.columns.clone() };
-        let survey = Survey { columns: &columns, ..*survey };
-        merged(&table, &survey, cuts)?.finish(&survey)?
-    };
-    surveyed.warnings.splice(..0, note);
+    let (surveyed, ()) = in_passes(survey, &mut |survey| Ok((merged(&table, survey, cuts)?, ())))?;
     Ok(surveyed)
 }
 
@@ -210,15 +194,8 @@ fn parts_of_a_table_find_what_one_pass_finds() {
         std::fs::write(&path, text(changes)).expect("written");
         for (target, kind) in [("y", None), ("count", None), ("class", None)] {
             let columns = columns(target, kind);
-            let survey = Survey {
-                columns: &columns,
-                known: None,
-                roles: &Roles::new(ROWS, 0.2, 0.1, 5).expect("roles"),
-                start_rows: 300,
-                check_rows: 30_000,
-                validation_rows: 50,
-                seed: 5,
-            };
+            let roles = Roles::new(ROWS, 0.2, 0.1, 5).expect("roles");
+            let survey = request(&columns, None, &roles);
             let whole = super::survey(&path, &survey);
             for cuts in [&[0, ROWS][..], &[0, 0, 1, 8, ROWS], &[0, 6999, 7001, 7001, 9000, ROWS, ROWS]] {
                 let merged = in_parts(&path, &survey, cuts);
@@ -301,19 +278,7 @@ fn tables_without_usable_rows_are_refused() {
     let refused = |text: &str, roles: &Roles| {
         std::fs::write(&path, text).expect("written");
         let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-        let survey = super::survey(
-            &path,
-            &Survey {
-                columns: &columns,
-                known: None,
-                roles,
-                start_rows: 5,
-                check_rows: 5,
-                validation_rows: 5,
-                seed: 0,
-            },
-        );
-        survey.map(|_| ()).expect_err("refused").to_string()
+        survey(&path, &request(&columns, None, roles)).map(|_| ()).expect_err("refused").to_string()
     };
     let mut all = (0..).map(|seed| Roles::new(100, 0.5, 0.0, seed).expect("roles"));
     let test_first = all.find(|roles| roles.of(0) == Role::Test).expect("roles");

@@ -27,66 +27,56 @@ pub(super) enum Kind {
     Text,
 }
 
-/// The meaning of stored values, from the annotation of the column.
-enum Meaning {
-    None,
-    Integer {
-        signed: bool,
-    },
-    Decimal(i32),
-    Half,
-    Instant(f64, f64),
-    Text,
-    /// Neither a number nor text; the name of the type.
-    Other(&'static str),
-}
-
 /// Returns the reading of a column; fails with the name of an unsupported type.
 pub(super) fn kind(field: &Type) -> std::result::Result<Kind, &'static str> {
     let info = field.get_basic_info();
     let Type::PrimitiveType { physical_type, scale, type_length, .. } = field else {
-        return Err(match meaning(info.logical_type_ref(), info.converted_type(), 0) {
-            Meaning::Other(name) => name,
-            _ => "struct",
-        });
+        return Err(annotated(info.logical_type_ref(), info.converted_type(), 0).err().unwrap_or("struct"));
     };
     if info.has_repetition() && info.repetition() == Repetition::REPEATED {
         return Err("list");
     }
-    let meaning = meaning(info.logical_type_ref(), info.converted_type(), *scale);
-    match (*physical_type, meaning) {
+    match (*physical_type, annotated(info.logical_type_ref(), info.converted_type(), *scale)) {
         (Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE, _) => Ok(Kind::Number),
-        (Physical::INT32 | Physical::INT64, Meaning::None | Meaning::Integer { signed: true }) => {
-            Ok(Kind::Number)
-        }
-        (Physical::INT32 | Physical::INT64, Meaning::Integer { signed: false }) => Ok(Kind::Unsigned),
-        (_, Meaning::Decimal(scale)) => Ok(Kind::Decimal(scale)),
-        (Physical::INT32 | Physical::INT64, Meaning::Instant(times, over)) => Ok(Kind::Instant(times, over)),
-        (Physical::FIXED_LEN_BYTE_ARRAY, Meaning::Half) if *type_length == 2 => Ok(Kind::Half),
-        (Physical::BYTE_ARRAY, Meaning::Text) => Ok(Kind::Text),
         // INT96 was used for timestamps before Parquet had a type for them.
-        (Physical::INT96, _) => Ok(Kind::Instant(1.0, 1e6)),
-        (_, Meaning::Other(name)) => Err(name),
-        _ => Err("binary"),
+        (Physical::INT96, annotated) if !matches!(annotated, Ok(Kind::Decimal(_))) => {
+            Ok(Kind::Instant(1.0, 1e6))
+        }
+        (_, Err(name)) => Err(name),
+        (_, Ok(kind)) => {
+            let suits = match *physical_type {
+                Physical::INT32 | Physical::INT64 => !matches!(kind, Kind::Half | Kind::Text),
+                Physical::FIXED_LEN_BYTE_ARRAY => kind == Kind::Half && *type_length == 2,
+                Physical::BYTE_ARRAY => kind == Kind::Text,
+                _ => false,
+            };
+            if suits || matches!(kind, Kind::Decimal(_)) { Ok(kind) } else { Err("binary") }
+        }
     }
 }
 
-/// Returns the meaning of the logical type, or of the older converted type if there is no logical one.
-fn meaning(logical: Option<&LogicalType>, converted: ConvertedType, scale: i32) -> Meaning {
+/// Returns the reading that the logical type asks for, or the older converted type if there is no logical one; fails with the name of a
+/// type that is neither a number nor text.
+fn annotated(
+    logical: Option<&LogicalType>,
+    converted: ConvertedType,
+    scale: i32,
+) -> std::result::Result<Kind, &'static str> {
     use ConvertedType as C;
     use LogicalType as L;
-    match (logical, converted) {
+    let integer = |signed: bool| if signed { Kind::Number } else { Kind::Unsigned };
+    Ok(match (logical, converted) {
         // All cells are missing.
-        (Some(L::Unknown), _) | (None, C::NONE) => Meaning::None,
-        (Some(L::Integer(integer)), _) => Meaning::Integer { signed: integer.is_signed },
-        (None, C::INT_8 | C::INT_16 | C::INT_32 | C::INT_64) => Meaning::Integer { signed: true },
-        (None, C::UINT_8 | C::UINT_16 | C::UINT_32 | C::UINT_64) => Meaning::Integer { signed: false },
-        (Some(L::Decimal(decimal)), _) => Meaning::Decimal(decimal.scale),
-        (None, C::DECIMAL) => Meaning::Decimal(scale),
-        (Some(L::Float16), _) => Meaning::Half,
-        (Some(L::String | L::Json | L::Enum), _) | (None, C::UTF8 | C::JSON | C::ENUM) => Meaning::Text,
-        (Some(L::Date), _) | (None, C::DATE) => Meaning::Instant(DAY, 1.0),
-        (Some(L::Timestamp(timestamp)), _) => Meaning::Instant(
+        (Some(L::Unknown), _) | (None, C::NONE) => Kind::Number,
+        (Some(L::Integer(integer_type)), _) => integer(integer_type.is_signed),
+        (None, C::INT_8 | C::INT_16 | C::INT_32 | C::INT_64) => integer(true),
+        (None, C::UINT_8 | C::UINT_16 | C::UINT_32 | C::UINT_64) => integer(false),
+        (Some(L::Decimal(decimal)), _) => Kind::Decimal(decimal.scale),
+        (None, C::DECIMAL) => Kind::Decimal(scale),
+        (Some(L::Float16), _) => Kind::Half,
+        (Some(L::String | L::Json | L::Enum), _) | (None, C::UTF8 | C::JSON | C::ENUM) => Kind::Text,
+        (Some(L::Date), _) | (None, C::DATE) => Kind::Instant(DAY, 1.0),
+        (Some(L::Timestamp(timestamp)), _) => Kind::Instant(
             1.0,
             match timestamp.unit {
                 TimeUnit::MILLIS => 1e3,
@@ -94,17 +84,17 @@ fn meaning(logical: Option<&LogicalType>, converted: ConvertedType, scale: i32) 
                 TimeUnit::NANOS => 1e9,
             },
         ),
-        (None, C::TIMESTAMP_MILLIS) => Meaning::Instant(1.0, 1e3),
-        (None, C::TIMESTAMP_MICROS) => Meaning::Instant(1.0, 1e6),
-        (Some(L::Time(_)), _) | (None, C::TIME_MILLIS | C::TIME_MICROS) => Meaning::Other("time"),
-        (None, C::INTERVAL) => Meaning::Other("interval"),
-        (Some(L::Uuid), _) => Meaning::Other("uuid"),
-        (Some(L::List), _) | (None, C::LIST) => Meaning::Other("list"),
-        (Some(L::Map), _) | (None, C::MAP | C::MAP_KEY_VALUE) => Meaning::Other("map"),
-        (Some(L::Variant(_)), _) => Meaning::Other("variant"),
-        (Some(L::Geometry(_) | L::Geography(_)), _) => Meaning::Other("geometry"),
-        (Some(L::Bson | L::File | L::_Unknown { .. }), _) | (None, C::BSON) => Meaning::Other("binary"),
-    }
+        (None, C::TIMESTAMP_MILLIS) => Kind::Instant(1.0, 1e3),
+        (None, C::TIMESTAMP_MICROS) => Kind::Instant(1.0, 1e6),
+        (Some(L::Time(_)), _) | (None, C::TIME_MILLIS | C::TIME_MICROS) => return Err("time"),
+        (None, C::INTERVAL) => return Err("interval"),
+        (Some(L::Uuid), _) => return Err("uuid"),
+        (Some(L::List), _) | (None, C::LIST) => return Err("list"),
+        (Some(L::Map), _) | (None, C::MAP | C::MAP_KEY_VALUE) => return Err("map"),
+        (Some(L::Variant(_)), _) => return Err("variant"),
+        (Some(L::Geometry(_) | L::Geography(_)), _) => return Err("geometry"),
+        (Some(L::Bson | L::File | L::_Unknown { .. }), _) | (None, C::BSON) => return Err("binary"),
+    })
 }
 
 /// Reads up to `count` cells of a column into its builder; returns the number of cells read.
