@@ -19,7 +19,7 @@ fn losses(c: &mut Criterion) {
         let classes = kind.target_kind() == TargetKind::Class;
         for &levels in if classes { &[3, 10, 100][..] } else { &[4] } {
             let name = if classes { format!("{name} of {levels}") } else { name.to_owned() };
-            family(&mut group, &name, &kind.build(levels).into(), &targets_for(kind, &points(1, ROWS, 0.0)));
+            family(&mut group, &name, &kind.build(levels), &targets_for(kind, &points(1, ROWS, 0.0)));
         }
     }
 }

@@ -110,8 +110,8 @@ impl Registry {
     pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<ObservationModel> {
         let entered = || self.likelihoods.iter().find(|(known, _)| *known == kind);
         match (kind.maker(), entered()) {
-            (Some(build), _) => Ok(build(levels).into()),
-            (None, Some((_, build))) => Ok(build(levels).into()),
+            (Some(build), _) => Ok(build(levels)),
+            (None, Some((_, build))) => Ok(build(levels)),
             (None, None) => Err(Error::usage(format!("the registry contains no likelihood named {kind}"))
                 .hint("add it to the registry of the options, or start from a model that has it")),
         }

@@ -5,7 +5,7 @@ use super::poisson::strip_of_width;
 use super::sums::{Terms, fill, weighted_sums};
 use super::{
     LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, TargetKind, named,
-    own_parameters, start,
+    own_parameters,
 };
 use crate::functions::gamma::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use crate::functions::normal::{self, log_cdf_and_hazard};
@@ -265,7 +265,7 @@ impl<L: Link> OneFunction for Beta<L> {
         let mean = y.iter().sum::<f64>() / n;
         let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
         let scale = 2.0 * mean * (1.0 - mean) / variance - 1.0;
-        start(&mut self.scale, &[if scale.is_nan() { 1.0 } else { scale.clamp(0.5, 1000.0) }]);
+        self.scale.start(|_| if scale.is_nan() { 1.0 } else { scale.clamp(0.5, 1000.0) });
         if mean > 0.0 && mean < 1.0 { L::inverse(mean) } else { 0.0 }
     }
 }

@@ -4,7 +4,7 @@ use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
     Expectation, LatentRow, LikelihoodKind, Local, Observation, OneFunction, TargetKind, crps, named,
-    own_parameters, start,
+    own_parameters,
 };
 use crate::functions::gamma::gamma_cdf;
 use crate::quadrature::{Integrator, Resolution};
@@ -137,7 +137,7 @@ impl OneFunction for Gamma {
         let mean = mean(y);
         let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / y.len() as f64;
         let shape = 2.0 * mean * mean / variance;
-        start(&mut self.shape, &[if shape.is_nan() { 1.0 } else { shape.clamp(0.1, 100.0) }]);
+        self.shape.start(|_| if shape.is_nan() { 1.0 } else { shape.clamp(0.1, 100.0) });
         (mean / self.shape()).ln()
     }
 }

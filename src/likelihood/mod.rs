@@ -560,11 +560,3 @@ macro_rules! own_parameters_of {
     };
 }
 use own_parameters_of;
-
-/// Sets starting values that the parameter's transform admits, unless it is fixed or its start was given.
-fn start(parameter: &mut Parameter, values: &[f64]) {
-    let free = !parameter.fixed && !parameter.given;
-    if free && values.iter().all(|&value| parameter.transform.admits(value)) {
-        parameter.values.copy_from_slice(values);
-    }
-}

@@ -7,7 +7,7 @@ use super::sums::{Terms, fill, weighted_sums};
 use super::threshold::Threshold;
 use super::{
     LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, TargetKind, named,
-    own_parameters, start,
+    own_parameters,
 };
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
@@ -145,7 +145,7 @@ impl OneFunction for NegativeBinomial {
             squares += mean * mean;
         }
         let alpha = 0.5 * excess / squares;
-        start(&mut self.alpha, &[if alpha.is_nan() { 0.1 } else { alpha.clamp(0.01, 10.0) }]);
+        self.alpha.start(|_| if alpha.is_nan() { 0.1 } else { alpha.clamp(0.01, 10.0) });
         rate.ln()
     }
 }

@@ -3,7 +3,7 @@
 use super::sums::{Terms, fill, weighted_sums};
 use super::{
     Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row, TargetKind,
-    named, own_parameters, start,
+    named, own_parameters,
 };
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -330,8 +330,8 @@ impl OneFunction for Ordinal {
                 self.scale() * normal::quantile(below / total)
             })
             .collect();
-        start(&mut self.first_edge, &edges[..1]);
-        start(&mut self.gaps, &edges.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>());
+        self.first_edge.start(|_| edges[0]);
+        self.gaps.start(|gap| edges[gap + 1] - edges[gap]);
         0.0
     }
 }

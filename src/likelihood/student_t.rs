@@ -3,7 +3,7 @@
 use super::sums::{Terms, fill};
 use super::{
     DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
-    Row, TargetKind, named, own_parameters, start,
+    Row, TargetKind, named, own_parameters,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -245,8 +245,8 @@ impl OneFunction for StudentT {
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let centre = median(y.to_vec());
         let spread = 1.4826 * median(y.iter().map(|y| (y - centre).abs()).collect());
-        start(&mut self.scale, &[0.1f64.sqrt() * if spread > 0.0 { spread } else { 1.0 }]);
-        start(&mut self.df, &[4.0]);
+        self.scale.start(|_| 0.1f64.sqrt() * if spread > 0.0 { spread } else { 1.0 });
+        self.df.start(|_| 4.0);
         centre
     }
 }
