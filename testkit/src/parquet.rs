@@ -10,6 +10,7 @@ use parquet::data_type::{
 use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 
 /// The cells of a column, by their physical type; `None` is a null.
@@ -53,6 +54,13 @@ fn put<T: DataType>(
     let values: Vec<T::T> = rows().flatten().cloned().collect();
     let levels: Vec<i16> = rows().map(|cell| i16::from(cell.is_some())).collect();
     column.typed::<T>().write_batch(&values, Some(&levels), None).map(|_| ())
+}
+
+/// Returns a file with these fields, in the notation of Parquet's schemas, and columns; the
+/// arguments are otherwise those of [`write`].
+pub fn file(fields: &str, columns: &[Cells], rows: (usize, usize)) -> Vec<u8> {
+    let schema = parse_message_type(&format!("message m {{ {fields} }}")).expect("a schema");
+    write(Vec::new(), schema, columns, rows, WriterProperties::default()).expect("a file")
 }
 
 /// Writes `rows` rows in groups of at most `group_rows`; columns that are shorter are repeated.

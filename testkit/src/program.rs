@@ -32,6 +32,13 @@ impl Work {
         Work { folder: tempfile::tempdir().expect("a folder") }
     }
 
+    /// Creates a folder with one file.
+    pub fn with(name: &str, text: &str) -> Work {
+        let work = Work::empty();
+        work.write(name, text);
+        work
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -42,6 +49,16 @@ impl Work {
 
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).expect(name)
+    }
+
+    /// Reads a CSV file.
+    pub fn csv(&self, name: &str) -> Csv {
+        Csv::of(&self.read(name))
+    }
+
+    /// Reads a JSON file.
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).expect(name)
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -57,6 +74,17 @@ impl Work {
     /// choices unless the arguments have `--auto`.
     pub fn run(&self, arguments: &str) -> Run {
         Run(self.command(arguments).output().expect("the program runs"))
+    }
+
+    /// Checks that a command with each of these options fails with this status and words, as
+    /// [`Run::fails`] does, and writes nothing.
+    pub fn refuses(&self, code: i32, command: &str, cases: &[(&str, &[&str])]) {
+        let names = self.names();
+        for (options, words) in cases {
+            println!("{command} {options}");
+            self.run(&format!("{command} {options}")).fails(code, words);
+        }
+        assert_eq!(self.names(), names, "{command}");
     }
 
     pub fn command(&self, arguments: &str) -> Command {
@@ -133,6 +161,11 @@ impl Run {
         serde_json::from_str(&run.stdout()).expect("a JSON document and nothing else")
     }
 
+    /// Returns the complete standard output as a CSV text.
+    pub fn csv(self) -> Csv {
+        Csv::of(&self.ok().stdout())
+    }
+
     /// Checks that the run failed with this status, that its error is one line with these words,
     /// and that standard output is empty.
     pub fn fails(&self, code: i32, words: &[&str]) {
@@ -142,9 +175,51 @@ impl Run {
         let lines: Vec<&str> = stderr.lines().collect();
         assert!(lines[0].starts_with("error: "), "{stderr}");
         assert!(lines.len() <= 2 && lines[1..].iter().all(|line| line.starts_with("hint: ")), "{stderr}");
-        for word in words {
-            assert!(stderr.contains(word), "{word:?} in {stderr}");
-        }
+        assert_contains(&stderr, words);
+    }
+}
+
+/// The cells of a CSV text, none of which has a line break.
+#[derive(Debug)]
+pub struct Csv {
+    pub names: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Csv {
+    /// Parses a text with a header.
+    pub fn of(text: &str) -> Csv {
+        let mut rows: Vec<Vec<String>> = text.lines().map(Csv::cells).collect();
+        Csv { names: rows.remove(0), rows }
+    }
+
+    /// Splits a line at the commas outside quotation marks.
+    fn cells(line: &str) -> Vec<String> {
+        let mut quoted = false;
+        let cells = line.split(|c| {
+            quoted ^= c == '"';
+            c == ',' && !quoted
+        });
+        cells.map(|cell| cell.trim_matches('"').to_owned()).collect()
+    }
+
+    /// Returns the cells of a column.
+    pub fn column(&self, name: &str) -> Vec<&str> {
+        let index = self.names.iter().position(|known| known == name).expect(name);
+        self.rows.iter().map(|row| row[index].as_str()).collect()
+    }
+
+    /// Returns the numbers of a column, NaN for empty cells.
+    pub fn numbers(&self, name: &str) -> Vec<f64> {
+        let number = |cell: &str| if cell.is_empty() { f64::NAN } else { cell.parse().expect(name) };
+        self.column(name).into_iter().map(number).collect()
+    }
+}
+
+/// Checks that a text contains all these words.
+pub fn assert_contains(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} in {text}");
     }
 }
 

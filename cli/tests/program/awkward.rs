@@ -2,12 +2,12 @@
 
 use std::io::Cursor;
 
-use super::told::{columns, file, fitted, fitted_with, from_disk, noise, refused, rows};
+use super::told::{columns, file, fitted, fitted_with, noise, refused, rows};
 use sparsegp::Error;
 use sparsegp_tables::schema::{SchemaOptions, SplitBy, UnseenLevels};
 use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::TableModel;
-use sparsegp_testkit::parquet::Cells;
+use sparsegp_testkit::parquet::{self, Cells};
 use sparsegp_testkit::program::Work;
 
 fn csv(text: &str) -> Table {
@@ -94,49 +94,35 @@ fn rows_without_a_target_are_left_out_and_rows_keep_their_numbers() {
 
 #[test]
 fn formatted_numbers_are_read_and_noted() {
+    let amount = |sign: &str, number: usize| match number {
+        0..1000 => format!("{sign}{number}"),
+        _ => format!("\"{sign}{},{:03}\"", number / 1000, number % 1000),
+    };
     let text = rows("price,share,net,x,y", 100, |row| {
-        let price = 900 + 37 * (row * 7 % 100);
-        let price = if price < 1000 {
-            format!("${price}")
-        } else {
-            format!("\"${},{:03}\"", price / 1000, price % 1000)
-        };
+        let price = amount("$", 900 + 37 * (row * 7 % 100));
         let net = format!("{} {:03}", 1 + row % 7, (row * 131) % 1000);
-        format!("{price},{:.1} %,{net},{},{}", 10.0 * noise(row), noise(row + 3), noise(row + 9))
+        let y = amount("€ ", 1000 + (row * 377) % 9000);
+        format!("{price},{:.1} %,{net},{},{y}", 10.0 * noise(row), noise(row + 3))
     });
     let (model, said) = fitted(&text);
     assert_eq!(
-        said,
-        [
-            "f: numbers and dates as written: 'price' (\"$1,159\" is 1159, although the separator could be a decimal mark), 'share' (\"1.8 %\" \
-          is 1.8, in percent) and 'net' (\"1 000\" is 1000)"
-        ]
+        said[0],
+        "f: numbers and dates as written: 'price' (\"$1,159\" is 1159, although the separator could be a decimal mark), 'share' (\"1.8 %\" \
+          is 1.8, in percent), 'net' (\"1 000\" is 1000) and 'y' (\"€ 1,000\" is 1000, although the separator could be a decimal mark)"
     );
     let x = inputs(&model, "price,share,net,x\n\"$1,234\",5 %,2 500,1\n7.5,2.5,3,1\n").expect("inputs");
     assert_eq!(x, [[1234.0, 5.0, 2500.0, 1.0], [7.5, 2.5, 3.0, 1.0]]);
+    assert_eq!(model.schema().target(&csv("y\n\"€ 2,500\"\n")).expect("a target"), Some(vec![2500.0]));
     let error = inputs(&model, "price,share,net,x\n$1,5 %,2 500,1\n12 kg,2,3,1\n").expect_err("no number");
     assert_eq!(error.to_string(), "new: row 2 (line 3), column 'price': found \"12 kg\", expected a number");
 }
 
 #[test]
-fn a_target_of_amounts_is_a_number() {
-    let text =
-        rows("x,y", 80, |row| format!("{},\"€ {},{:03}\"", noise(row), 1 + row % 9, (row * 377) % 1000));
-    let (model, said) = fitted(&text);
-    assert!(
-        said[0].contains("'y' (\"€ 1,000\" is 1000, although the separator could be a decimal mark)"),
-        "{said:?}"
-    );
-    assert_eq!(model.schema().target(&csv("x,y\n1,\"€ 2,500\"\n")).expect("a target"), Some(vec![2500.0]));
-}
-
-#[test]
-fn decimal_commas_and_other_delimiters_are_found() {
-    let cells = |row: usize, mark: char| {
-        let comma = |value: f64| format!("{value:.3}").replace('.', ",");
-        format!("{}{mark}1.{:03}{mark}{}", comma(noise(row)), (row * 77) % 1000, comma(1.0 + noise(row + 50)))
-    };
-    let (model, said) = fitted(&rows("a;b;y", 60, |row| cells(row, ';')));
+fn decimal_commas_are_found_and_delimiters_can_be_given() {
+    let comma = |value: f64| format!("{value:.3}").replace('.', ",");
+    let (model, said) = fitted(&rows("a;b;y", 60, |row| {
+        format!("{};1.{:03};{}", comma(noise(row)), (row * 77) % 1000, comma(1.0 + noise(row + 50)))
+    }));
     let number = format!("{:.3}", noise(0));
     let written = number.replace('.', ",");
     assert_eq!(
@@ -145,57 +131,38 @@ fn decimal_commas_and_other_delimiters_are_found() {
     );
     assert_eq!(inputs(&model, "a;b\n2,5;1.500\n").expect("inputs"), [[2.5, 1500.0]]);
     assert_eq!(inputs(&model, "a,b\n2.5,1500\n").expect("inputs"), [[2.5, 1500.0]]);
-    for (mark, name) in [('\t', "tab"), ('|', "bar"), (';', "semicolon")] {
-        let text = rows(&format!("a{mark}b{mark}y"), 60, |row| {
-            format!("{}{mark}{}{mark}{}", noise(row), noise(row + 1), noise(row + 2))
-        });
-        let (model, said) = fitted(&text);
-        assert_eq!((model.schema().dims(), said), (2, Vec::<String>::new()), "{name}");
-    }
     // Options take precedence over detection.
     let odd = rows("a:b:y", 60, |row| format!("{}:{}:{}", noise(row), noise(row + 1), noise(row + 2)));
     let (_folder, path) = file("f.csv", odd);
-    let said = SchemaOptions { delimiter: Some(b':'), ..columns() };
-    assert_eq!(from_disk(&path, &said, 0.2).expect("a fit").0.schema().dims(), 2);
-    assert_eq!(
-        sparsegp_tables::tables::read_table_with(&path, &said.read_options())
-            .expect("a table")
-            .columns()
-            .len(),
-        3
-    );
+    let colons = SchemaOptions { delimiter: Some(b':'), ..columns() };
+    assert_eq!(fitted_with(&path, &colons, 0.2).0.schema().dims(), 2);
 }
 
-/// Returns the date of a day, counted from the start of 2020, in a format.
+/// Returns the date of a day of 2020 to 2023, counted from the start of 2020, in a format.
 fn day(number: usize, form: &str) -> String {
-    let (mut year, mut left) = (2020, number);
-    let months = |year: usize| {
-        [31, if year.is_multiple_of(4) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+    let (mut months, mut left) = (0, number);
+    let days = |months: usize| match months {
+        1 => 29,
+        _ => [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][months % 12],
     };
-    let mut month = 0;
-    while left >= months(year)[month] {
-        left -= months(year)[month];
-        month += 1;
-        if month == 12 {
-            (year, month) = (year + 1, 0);
-        }
+    while left >= days(months) {
+        left -= days(months);
+        months += 1;
     }
-    let (y, m, d) = (year.to_string(), format!("{:02}", month + 1), format!("{:02}", left + 1));
-    form.replace('Y', &y).replace('M', &m).replace('D', &d)
+    let (y, m, d) = (2020 + months / 12, 1 + months % 12, 1 + left);
+    form.replace('Y', &y.to_string()).replace('M', &format!("{m:02}")).replace('D', &format!("{d:02}"))
 }
 
 #[test]
 fn dates_give_a_trend_and_the_periods_that_they_cover() {
-    for (form, zone, first) in [
-        ("Y-M-DT06:30:00Z", "", "2020-01-01 06:30"),
-        ("Y/M/D", "", "2020-01-01"),
-        ("D.M.Y", "", "2020-01-01"),
-        ("M/D/Y", "", "2020-01-01"),
-        ("D/M/Y 10:00", "", "2020-01-01 10:00"),
+    for (form, first) in [
+        ("Y-M-DT06:30:00Z", "2020-01-01 06:30"),
+        ("D.M.Y", "2020-01-01"),
+        ("M/D/Y", "2020-01-01"),
+        ("D/M/Y 10:00", "2020-01-01 10:00"),
     ] {
-        let text = rows("when,x,y", 500, |row| {
-            format!("{}{zone},{},{}", day(row, form), noise(row), noise(row + 5))
-        });
+        let text =
+            rows("when,x,y", 500, |row| format!("{},{},{}", day(row, form), noise(row), noise(row + 5)));
         let (model, said) = fitted(&text);
         let cell = day(0, form);
         assert_eq!(said, [format!("f: numbers and dates as written: 'when' ({cell:?} is {first})")]);
@@ -310,14 +277,6 @@ fn one_absurd_value_is_noted_and_heavy_tails_are_not() {
     );
 }
 
-/// Returns a Parquet file with these columns.
-pub fn parquet(fields: &str, columns: &[Cells], rows: usize) -> Vec<u8> {
-    let schema =
-        parquet::schema::parser::parse_message_type(&format!("message m {{ {fields} }}")).expect("a schema");
-    sparsegp_testkit::parquet::write(Vec::new(), schema, columns, (rows, 37), Default::default())
-        .expect("written")
-}
-
 #[test]
 fn parquet_is_read_like_csv() {
     let numbers = |from: usize| Cells::Double((0..100).map(|row| Some(noise(row + from))).collect());
@@ -333,7 +292,7 @@ fn parquet_is_read_like_csv() {
         targets,
     ];
     let fields = "optional int32 when (DATE); optional binary amount (UTF8); optional double gap; optional double x; optional double y;";
-    let (_folder, path) = file("f.parquet", parquet(fields, &columns_of, 100));
+    let (_folder, path) = file("f.parquet", parquet::file(fields, &columns_of, (100, 37)));
     let (model, (said, test)) = fitted_with(&path, &columns(), 0.2);
     assert_eq!(
         model.schema().input_names()[..5],
@@ -420,11 +379,12 @@ fn the_program_prints_notes_and_refuses_options_without_an_effect() {
         run.stderr(),
         "warning: new.csv: cells are missing in columns that were complete in training: 'when' (1); the mean of the training rows replaces them\n"
     );
-    work.run(&format!("fit f.csv --target y --split-by g --validation-fraction 0 {quick}"))
-        .fails(2, &["--split-by has no effect if no rows are held out"]);
-    assert_eq!(work.run(&format!("fit f.csv --target y --delimiter x {quick}")).code(), 2);
-    work.run(&format!("fit f.csv --target y --delimiter , {quick}"))
-        .fails(3, &["row 1 (line 2) has 3 fields, expected 1 as in the header"]);
+    let fit = format!("fit f.csv --target y {quick}");
+    let held_out = "--split-by has no effect if no rows are held out";
+    work.refuses(2, &fit, &[("--split-by g --validation-fraction 0", &[held_out])]);
+    assert_eq!(work.run(&format!("{fit} --delimiter x")).code(), 2);
+    let fields = "row 1 (line 2) has 3 fields, expected 1 as in the header";
+    work.refuses(3, &fit, &[("--delimiter ,", &[fields])]);
     work.run("predict m new.csv --out p.csv --delimiter tab").ok();
     let compared = work
         .run("compare f.csv --target y --objectives vfe --split-by g --out c --inducing 5 --epochs 2 --quiet")
@@ -435,38 +395,29 @@ fn the_program_prints_notes_and_refuses_options_without_an_effect() {
 #[test]
 fn ordered_levels_are_counted_in_their_order() {
     let work = Work::empty();
-    let sizes = ["M", "XL", "S", "L"];
-    let row = |i: usize, size: &str| format!("{},{size},{}", i as f64 / 40.0, (i % 7) as f64 * 0.1);
-    let text: Vec<String> = (0..60).map(|i| row(i, if i == 9 { "" } else { sizes[i % 4] })).collect();
-    let places = text.iter().map(|line| match line.split(',').nth(1) {
-        Some("") => line.clone(),
-        Some(size) => {
-            let place = ["S", "M", "L", "XL"].iter().position(|known| *known == size).expect("a level");
-            line.replace(&format!(",{size},"), &format!(",{place},"))
-        }
-        None => unreachable!("every line has a size"),
-    });
-    work.write("words.csv", &format!("a,size,y\n{}\n", text.join("\n")));
-    work.write("places.csv", &format!("a,size,y\n{}\n", places.collect::<Vec<_>>().join("\n")));
-    let fit = "--target y --inducing 10 --epochs 3 --quiet --model-out";
-    work.run(&format!("fit places.csv {fit} places")).ok();
-    for way in ["", " --shuffle-buffer 1000"] {
-        work.run(&format!("fit words.csv {fit} words{way} --ordered size=S<M<L<XL")).ok();
-        if way.is_empty() {
-            work.run("predict words words.csv --out words.out.csv").ok();
-            work.run("predict places places.csv --out places.out.csv").ok();
-            assert_eq!(work.read("words.out.csv"), work.read("places.out.csv"));
-        }
+    // In one file a size is a word, in the other its place among S, M, L and XL.
+    for (name, sizes) in [("words", ["M", "XL", "S", "L"]), ("places", ["1", "3", "0", "2"])] {
+        let size = |i: usize| if i == 9 { "" } else { sizes[i % 4] };
+        let text =
+            rows("a,size,y", 60, |i| format!("{},{},{}", i as f64 / 40.0, size(i), (i % 7) as f64 * 0.1));
+        work.write(&format!("{name}.csv"), &text);
     }
+    let fit = "--target y --inducing 10 --epochs 3 --quiet --model-out";
+    work.run(&format!("fit words.csv {fit} disk --shuffle-buffer 1000 --ordered size=S<M<L<XL")).ok();
+    work.run(&format!("fit words.csv {fit} words --ordered size=S<M<L<XL")).ok();
+    work.run(&format!("fit places.csv {fit} places")).ok();
+    let [words, places] =
+        ["words", "places"].map(|name| work.run(&format!("predict {name} {name}.csv --out -")).ok().stdout());
+    assert_eq!(words, places);
     work.write("new.csv", "a,size,y\n0.1,XXL,0\n");
-    work.run("predict words new.csv --out n.csv")
-        .fails(3, &["row 1 (line 2)", "'size'", "XXL", "S < M < L < XL"]);
-    for (ordered, words) in [
-        ("size", &["'size=S<M<L'"][..]),
+    let unseen: [&str; 4] = ["row 1 (line 2)", "'size'", "XXL", "S < M < L < XL"];
+    work.refuses(3, "predict words new.csv --out n.csv", &[("", &unseen)]);
+    let cases: [(&str, &[&str]); 3] = [
+        ("size", &["'size=S<M<L'"]),
         ("size=S<S", &["--ordered size", "'S' twice"]),
         ("y=1<2", &["'y'", "both ordered and target"]),
-    ] {
-        work.run(&format!("fit words.csv --target y --quiet --ordered {ordered}")).fails(2, words);
-    }
-    work.run("fit words.csv --target y --quiet --ordered none=S<M").fails(3, &["'none'"]);
+    ];
+    let ordered = "fit words.csv --target y --quiet --ordered";
+    work.refuses(2, ordered, &cases);
+    work.refuses(3, ordered, &[("none=S<M", &["'none'"])]);
 }

@@ -96,11 +96,8 @@ fn all_neighbours_are_the_exact_gp_and_unseen_levels_fall_back_to_the_population
 fn inducing_inputs_have_codes_of_rows_and_stay_there() {
     let (x, y) = data(200);
     for hyper in [Hyper::Collapsed, Hyper::Joint] {
-        let model = fitted(
-            FitOptions { inducing: Some(20), hyper: Some(hyper), epochs: Some(5), ..options() },
-            &x,
-            &y,
-        );
+        let how = FitOptions { inducing: Some(20), hyper: Some(hyper), epochs: Some(5), ..options() };
+        let model = fitted(how, &x, &y);
         let z = model.latent().layer().inducing().expect("a sparse GP").z();
         assert_eq!(z.nrows(), 20);
         assert!((0..20).all(|i| (0..LEVELS).any(|level| z[(i, 1)] == level as f64)), "{z:?}");
@@ -154,16 +151,10 @@ fn table(text: &str) -> Table {
 fn fit(text: &str, kernel: &str, columns: SchemaOptions) -> sparsegp::Result<TableModel> {
     let options =
         FitOptions { kernel: kernel.into(), epochs: Some(5), inducing: Some(30), ..FitOptions::default() };
-    let columns = SchemaOptions { target: "y".into(), ..columns };
-    let table = table(text);
-    let request = FitRequest {
-        table: &table,
-        columns: &columns,
-        options: &options,
-        test_fraction: 0.0,
-        start: None,
-        keep_posterior: false,
-    };
+    let (table, columns, options) =
+        (&table(text), &SchemaOptions { target: "y".into(), ..columns }, &options);
+    let request =
+        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
     fit_table(&request, &mut |_| ()).map(|fit| fit.model)
 }
 
@@ -222,8 +213,7 @@ fn kernels_on_named_columns_take_categories_or_refuse_them_in_one_line() {
 
 #[test]
 fn every_command_takes_levels_that_training_did_not_see_with_one_warning() {
-    let work = Work::empty();
-    work.write("train.csv", &cities(150, 12, false));
+    let work = Work::with("train.csv", &cities(150, 12, false));
     work.write("test.csv", "a,city,y\n1,city 3,3.8\n1.5,Rome,2\n2,Oslo,1\n0.5,Rome,1\n1,Bonn,2\n1,Bern,3\n");
     let told = "test.csv: levels that do not occur in the training data: 'city' (5 rows, such as 'Rome', 'Oslo', 'Bonn'); each is treated as a new level, unlike all others";
     let fit = "fit train.csv --target y --epochs 3 --inducing 20";

@@ -187,14 +187,13 @@ fn with_printed_options(work: &Work, rest: &str) -> [serde_json::Value; 2] {
     }
     let second = command.output().expect("the program runs");
     assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
-    ["first.json", "second.json"].map(|name| serde_json::from_str(&work.read(name)).expect("JSON"))
+    ["first.json", "second.json"].map(|name| work.json(name))
 }
 
 #[test]
 fn the_options_that_are_printed_give_the_same_fit() {
     for (data, parts) in [(table(), 4), (far_rows(), 3)] {
-        let work = Work::empty();
-        work.write("data.csv", &data);
+        let work = Work::with("data.csv", &data);
         let [first, second] = with_printed_options(&work, "--epochs 20 --test-fraction 0.2");
         assert_eq!(first["hyperparameters"], second["hyperparameters"]);
         assert_eq!(first["test"], second["test"]);
@@ -212,8 +211,7 @@ fn the_options_that_are_printed_give_the_same_fit() {
 
 #[test]
 fn options_are_printed_also_after_a_time_limit() {
-    let work = Work::empty();
-    work.write("data.csv", &table());
+    let work = Work::with("data.csv", &table());
     let [first, second] = with_printed_options(&work, "--max-seconds 0.05 --test-fraction 0.2");
     for option in ["kernel", "likelihood", "warp_inputs", "warp_target", "neighbours", "objective"] {
         assert_eq!(first["config"][option], second["config"][option], "{option}");
@@ -223,25 +221,18 @@ fn options_are_printed_also_after_a_time_limit() {
 
 #[test]
 fn options_that_cannot_be_combined_with_choices_or_warps_are_refused_in_one_line() {
-    let work = Work::empty();
-    work.write("data.csv", &table());
+    let work = Work::with("data.csv", &table());
     work.write("negative.csv", &table().replace(",y\n", ",y\n1,2,-3\n"));
     let sometimes = work.run("fit data.csv --target y --auto sometimes");
     assert!(sometimes.code() == 2 && sometimes.stderr().contains("sometimes"));
-    for (code, arguments, word) in [
-        (
-            2,
-            "data.csv --target y --auto none --warp-target log --likelihood student-t",
-            "--warp-target log needs the gaussian",
-        ),
-        (2, "data.csv --target y --auto none --warp-inputs normal-scores --no-standardize", "--warp-inputs"),
-        (2, "data.csv --target y --model glm --warp-inputs normal-scores", "--warp-inputs"),
-        (2, "data.csv --target y --auto none --warp-target log --objective dlm-square", "--warp-target log"),
-        (3, "negative.csv --target y --auto none --warp-target log", "above 0"),
-        (2, "data.csv --target y --neighbours auto --restarts 2", "--restarts"),
-        (2, "data.csv --target y --neighbours auto --hyper joint", "closed form"),
-    ] {
-        let run = work.run(&format!("fit {arguments} --quiet"));
-        run.fails(code, &[word]);
-    }
+    let cases: [(&str, &[&str]); 6] = [
+        ("--auto none --warp-target log --likelihood student-t", &["--warp-target log needs the gaussian"]),
+        ("--auto none --warp-inputs normal-scores --no-standardize", &["--warp-inputs"]),
+        ("--model glm --warp-inputs normal-scores", &["--warp-inputs"]),
+        ("--auto none --warp-target log --objective dlm-square", &["--warp-target log"]),
+        ("--neighbours auto --restarts 2", &["--restarts"]),
+        ("--neighbours auto --hyper joint", &["closed form"]),
+    ];
+    work.refuses(2, "fit data.csv --target y --quiet", &cases);
+    work.refuses(3, "fit negative.csv --target y --auto none --warp-target log", &[("", &["above 0"])]);
 }

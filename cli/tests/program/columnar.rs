@@ -5,6 +5,7 @@ use std::io::{Cursor, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::told::file;
 use parquet::basic::{Compression, ConvertedType, Type as Physical};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
@@ -12,20 +13,11 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 use sparsegp_tables::schema::{Schema, SchemaOptions};
 use sparsegp_tables::tables::{Column, Table, large_size, read_csv, read_table};
-use sparsegp_testkit::parquet::Cells;
-use tempfile::TempDir;
+use sparsegp_testkit::{self as testkit, parquet::Cells};
 
 /// Returns the path of a file that pyarrow wrote.
 fn written(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
-}
-
-/// Creates a folder with one file.
-fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
-    fs::write(&path, bytes).unwrap();
-    (folder, path)
 }
 
 fn numbers(table: &Table, name: &str) -> Vec<Option<f64>> {
@@ -104,13 +96,10 @@ fn parquet_columns_of_every_type_are_read() {
 
 #[test]
 fn old_and_new_type_annotations_of_parquet_are_read() {
-    let bytes = |cells: &[&[u8]]| {
-        Cells::Bytes(cells.iter().map(|cell| Some(ByteArray::from(cell.to_vec()))).collect())
-    };
+    let array = |cell: &&[u8]| ByteArray::from(cell.to_vec());
+    let bytes = |cells: &[&[u8]]| Cells::Bytes(cells.iter().map(array).map(Some).collect());
     let fixed = |cells: &[&[u8]]| {
-        Cells::Fixed(
-            cells.iter().map(|cell| Some(FixedLenByteArray::from(ByteArray::from(cell.to_vec())))).collect(),
-        )
+        Cells::Fixed(cells.iter().map(|cell| Some(FixedLenByteArray::from(array(cell)))).collect())
     };
     let field = |name: &str, physical: Physical, converted: ConvertedType| {
         let field = Type::primitive_type_builder(name, physical).with_converted_type(converted);
@@ -146,8 +135,7 @@ fn old_and_new_type_annotations_of_parquet_are_read() {
         Cells::text([Some("x"), None]),
     ];
     let schema = Type::group_type_builder("m").with_fields(fields).build().unwrap();
-    let written =
-        sparsegp_testkit::parquet::write(Vec::new(), schema, &columns, (2, 2), Default::default()).unwrap();
+    let written = testkit::parquet::write(Vec::new(), schema, &columns, (2, 2), Default::default()).unwrap();
     let (_folder, path) = file("f", written);
     let table = read_table(&path).unwrap();
     assert_eq!(texts(&table, "enum"), [Some("a".into()), Some("b".into())]);
@@ -226,17 +214,14 @@ fn formats_are_recognised_by_the_first_bytes_and_damaged_files_are_refused() {
     let cut = |bytes: &[u8], end: usize| message("f.data", &bytes[..end]).unwrap_err();
     assert!(cut(&parquet, parquet.len() - 20).starts_with(": not a readable Parquet file: "));
     assert_eq!(read_csv("standard input", Cursor::new(parquet)).unwrap().rows(), 300);
-    let none = parse_message_type("message m { optional int32 a; }").unwrap();
-    let empty = sparsegp_testkit::parquet::write(Vec::new(), none, &[], (0, 1), Default::default()).unwrap();
+    let empty = testkit::parquet::file("optional int32 a;", &[], (0, 1));
     assert_eq!(message("f.data", &empty), Err(": has a header but no rows of data".into()));
 }
 
 #[test]
 fn an_odd_codec_is_refused_by_name_unless_the_column_is_not_needed() {
-    let schema = parse_message_type("message m { optional int32 a; optional int32 b; }").unwrap();
     let columns = [1, 4].map(|first| Cells::Int32((first..first + 3).map(Some).collect()));
-    let bytes =
-        sparsegp_testkit::parquet::write(Vec::new(), schema, &columns, (3, 3), Default::default()).unwrap();
+    let bytes = testkit::parquet::file("optional int32 a; optional int32 b;", &columns, (3, 3));
     // The same file with a footer that claims LZO for column b, which is not read.
     let (_folder, path) = file("f.parquet", &bytes);
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path).unwrap()).unwrap();
@@ -267,11 +252,8 @@ fn an_odd_codec_is_refused_by_name_unless_the_column_is_not_needed() {
 
 #[test]
 fn text_that_is_not_utf8_is_refused_with_its_column() {
-    let schema = parse_message_type("message m { optional binary a (UTF8); }").unwrap();
-    let cells =
-        Cells::Bytes([&b"x"[..], &[0xff]].iter().map(|cell| Some(ByteArray::from(cell.to_vec()))).collect());
-    let bytes =
-        sparsegp_testkit::parquet::write(Vec::new(), schema, &[cells], (2, 2), Default::default()).unwrap();
+    let cells = ["x".into(), vec![0xff].into()].map(Some).to_vec();
+    let bytes = testkit::parquet::file("optional binary a (UTF8);", &[Cells::Bytes(cells)], (2, 2));
     let (_folder, path) = file("f", bytes);
     let error = read_table(&path).unwrap_err().to_string();
     assert!(error.contains("column 'a': ") && error.contains("the text is not UTF-8"), "{error}");
@@ -326,7 +308,7 @@ fn damaged_parquet_files_give_a_table_or_a_one_line_error() {
 
 #[test]
 fn a_fit_reads_parquet_from_disk_and_from_a_pipe() {
-    let work = sparsegp_testkit::program::Work::empty();
+    let work = testkit::program::Work::empty();
     let name = "zstd_v1.parquet";
     fs::copy(written(name), work.path(name)).unwrap();
     let base = "--target quarter --inducing 10 --max-steps 5 --json --quiet";

@@ -19,8 +19,7 @@ fn table(rows: std::ops::Range<usize>) -> String {
 /// Every part would take a fit after the limit; two are enough for a score.
 #[test]
 fn a_time_limit_is_that_of_all_parts_together() {
-    let work = Work::empty();
-    work.write("data.csv", &table(0..ROWS));
+    let work = Work::with("data.csv", &table(0..ROWS));
     let run = work.run("fit data.csv --target y --features x --cv 5 --max-seconds 0.001 --json").ok();
     let said = run.stderr();
     assert!(said.contains("--max-seconds ended the cross-validation after 2 of 5 parts"), "{said}");
@@ -31,8 +30,7 @@ fn a_time_limit_is_that_of_all_parts_together() {
 
 #[test]
 fn parts_in_time_are_predicted_from_the_rows_before_them() {
-    let work = Work::empty();
-    work.write("data.csv", &table(0..ROWS));
+    let work = Work::with("data.csv", &table(0..ROWS));
     work.write("early.csv", &table(0..60));
     work.write("late.csv", &table(60..ROWS));
     let options = "--target y --features x --auto none --inducing 20 --quiet --json";
@@ -41,13 +39,10 @@ fn parts_in_time_are_predicted_from_the_rows_before_them() {
     assert_eq!(crossed["cross_validation"]["folds"].as_array().map(Vec::len), Some(2));
     // The second part is the last third of the rows, predicted from the first two.
     for key in ["nll", "rmse", "crps"] {
-        let (fold, test) = (format!("/cross_validation/folds/1/{key}"), format!("/test/{key}"));
-        assert_eq!(number(&crossed, &fold), number(&split, &test), "{key}");
-        let mean = (
-            format!("/cross_validation/folds/1/baselines/constant/{key}"),
-            format!("/baselines/constant/{key}"),
-        );
-        assert_eq!(number(&crossed, &mean.0), number(&split, &mean.1), "{key} of the mean");
+        for (fold, test) in [("", "test/"), ("baselines/constant/", "baselines/constant/")] {
+            let of_fold = number(&crossed, &format!("/cross_validation/folds/1/{fold}{key}"));
+            assert_eq!(of_fold, number(&split, &format!("/{test}{key}")), "{fold}{key}");
+        }
     }
     // The saved model is fitted to all rows.
     assert_eq!(number(&crossed, "/data/train"), ROWS as f64);
@@ -55,8 +50,7 @@ fn parts_in_time_are_predicted_from_the_rows_before_them() {
 
 #[test]
 fn every_row_is_scored_once_and_the_summary_shows_means_with_errors() {
-    let work = Work::empty();
-    work.write("data.csv", &table(0..ROWS));
+    let work = Work::with("data.csv", &table(0..ROWS));
     let options = "--target y --features x --auto none --inducing 20 --quiet";
     for how in ["", "--split-by g"] {
         let document = work.run(&format!("fit data.csv {options} {how} --cv 3 --json")).json();
@@ -73,35 +67,33 @@ fn every_row_is_scored_once_and_the_summary_shows_means_with_errors() {
 
 #[test]
 fn fits_with_other_options_are_scored_on_the_same_parts() {
-    let work = Work::empty();
-    work.write("data.csv", &table(0..ROWS));
+    let work = Work::with("data.csv", &table(0..ROWS));
     let options = "--target y --features x --auto none --inducing 20 --cv 3 --quiet";
-    let linear = work.run(&format!("fit data.csv {options} --kernel linear --json")).json();
-    let against = ["--against", "--kernel linear", "--against", "--likelihood 'student-t'"];
-    // A list replaces the list of the fit, and does not add to it.
-    let other = options.replace("--features x", "--features t");
-    let other = work.run(&format!("fit data.csv {other} --json")).json();
-    let mut command = work.command(&format!("fit data.csv {options} --json"));
-    command.args(["--against", "--features t", "--against", "--features=t"]);
-    let document = Run(command.output().expect("the program runs")).json();
-    for contender in ["0", "1"] {
-        let against = format!("/cross_validation/against/{contender}/folds/1/nll");
-        assert_eq!(number(&document, &against), number(&other, "/cross_validation/folds/1/nll"));
-    }
-    let run = |more: &str| {
+    let alone = |options: &str| work.run(&format!("fit data.csv {options} --json")).json();
+    let against = |more: &str, others: [&str; 2]| {
         let mut command = work.command(&format!("fit data.csv {options} {more}"));
-        Run(command.args(against).output().expect("the program runs"))
+        command.args(others.iter().flat_map(|other| ["--against", other]));
+        Run(command.output().expect("the program runs"))
     };
-    let document = run("--json").json();
+    let nll = |of: &str, fold: usize| format!("/cross_validation/{of}folds/{fold}/nll");
+    // A list replaces the list of the fit, and does not add to it.
+    let other = alone(&options.replace("--features x", "--features t"));
+    let document = against("--json", ["--features t", "--features=t"]).json();
+    for contender in ["against/0/", "against/1/"] {
+        assert_eq!(number(&document, &nll(contender, 1)), number(&other, &nll("", 1)));
+    }
+    let linear = alone(&format!("{options} --kernel linear"));
+    let two = ["--kernel linear", "--likelihood 'student-t'"];
+    let document = against("--json", two).json();
     for fold in 0..3 {
-        let (got, want) = (
-            format!("/cross_validation/against/0/folds/{fold}/nll"),
-            format!("/cross_validation/folds/{fold}/nll"),
+        assert_eq!(
+            number(&document, &nll("against/0/", fold)),
+            number(&linear, &nll("", fold)),
+            "part {fold}"
         );
-        assert_eq!(number(&document, &got), number(&linear, &want), "part {fold}");
     }
     assert_eq!(document["config"]["kernel"], "rbf", "the saved fit is that without --against");
-    let text = run("").ok().stdout();
+    let text = against("", two).ok().stdout();
     let line = text.lines().find(|line| line.starts_with("--kernel linear")).expect("a row");
     assert_eq!(line.matches('±').count(), 3, "two scores and the difference: {text}");
     assert!(text.contains("NLL difference") && text.contains("--likelihood 'student-t'"), "{text}");
@@ -109,9 +101,8 @@ fn fits_with_other_options_are_scored_on_the_same_parts() {
 
 #[test]
 fn rows_from_standard_input_have_the_same_scores() {
-    let work = Work::empty();
     let text = table(0..ROWS);
-    work.write("data.csv", &text);
+    let work = Work::with("data.csv", &text);
     let options = "--target y --features x --auto none --inducing 20 --cv 3 --quiet --json";
     let file = work.run(&format!("fit data.csv {options}")).json();
     let piped = work.run_with_input(&format!("fit - {options}"), text.as_bytes()).json();
@@ -124,24 +115,25 @@ fn rows_from_standard_input_have_the_same_scores() {
 
 #[test]
 fn options_that_cannot_be_combined_with_it_are_refused() {
-    let work = Work::empty();
-    work.write("data.csv", &table(0..20));
-    for (options, names) in [
-        ("--target y --cv 1", "--cv"),
-        ("--target y --cv 21", "--cv 21"),
-        ("--target y --cv 5 --test-fraction 0.2", "--test-fraction"),
-        ("--target x,y --cv 5", "--cv is for one target"),
-        ("--target y --cv 7 --split-by g", "--cv 7"),
-        ("--target y --against=--reml", "--cv"),
-        ("--target y --test-fraction 0.2 --against=--reml", "--against has no effect without --cv"),
-        ("--target y --test-fraction 0.2 --unseen new", "--unseen has no effect without --test"),
-        ("--target y --cv 3 --checkpoint-every 5", "--checkpoint-every has no effect without --checkpoint"),
-        ("--target y --cv 3 --against=--seed=4", "--seed is the same for all fits"),
-        ("--target y --cv 3 --against=glm", "expects options such as"),
-        ("--target y --cv 3 --against=--model=glmm", "glmm"),
-        ("--target y --cv 3 --against=--kernel=rbff", "rbff"),
-        ("--target y --cv 3 --learning-rate 0.1 --against=--objective=vfe", "--learning-rate"),
-    ] {
-        work.run(&format!("fit data.csv {options}")).fails(2, &[names]);
-    }
+    let work = Work::with("data.csv", &table(0..20));
+    let cases: [(&str, &[&str]); 14] = [
+        ("--target y --cv 1", &["--cv"]),
+        ("--target y --cv 21", &["--cv 21"]),
+        ("--target y --cv 5 --test-fraction 0.2", &["--test-fraction"]),
+        ("--target x,y --cv 5", &["--cv is for one target"]),
+        ("--target y --cv 7 --split-by g", &["--cv 7"]),
+        ("--target y --against=--reml", &["--cv"]),
+        ("--target y --test-fraction 0.2 --against=--reml", &["--against has no effect without --cv"]),
+        ("--target y --test-fraction 0.2 --unseen new", &["--unseen has no effect without --test"]),
+        (
+            "--target y --cv 3 --checkpoint-every 5",
+            &["--checkpoint-every has no effect without --checkpoint"],
+        ),
+        ("--target y --cv 3 --against=--seed=4", &["--seed is the same for all fits"]),
+        ("--target y --cv 3 --against=glm", &["expects options such as"]),
+        ("--target y --cv 3 --against=--model=glmm", &["glmm"]),
+        ("--target y --cv 3 --against=--kernel=rbff", &["rbff"]),
+        ("--target y --cv 3 --learning-rate 0.1 --against=--objective=vfe", &["--learning-rate"]),
+    ];
+    work.refuses(2, "fit data.csv", &cases);
 }

@@ -1,15 +1,21 @@
 //! The list of the demo's data sets, and the demo of a single one.
 
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, assert_contains};
 
 #[test]
 fn the_list_describes_every_data_set() {
     let text = Work::empty().run("demo --list").ok().stdout();
-    for words in
-        ["co2_monthly    521 × 2 ", "2225 × 2 ", "569 × 3 ", "5000 × 10 ", "CC BY 4.0", "Cameron and Trivedi"]
-    {
-        assert!(text.contains(words), "{words} in {text}");
-    }
+    assert_contains(
+        &text,
+        &[
+            "co2_monthly    521 × 2 ",
+            "2225 × 2 ",
+            "569 × 3 ",
+            "5000 × 10 ",
+            "CC BY 4.0",
+            "Cameron and Trivedi",
+        ],
+    );
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
 }
 

@@ -5,7 +5,7 @@ use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::read_table;
 use sparsegp_tables::tabular::TableOutputs;
 use sparsegp_testkit::outputs::table;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Csv, Work};
 use std::collections::HashMap;
 
 const DRAWS: usize = 3000;
@@ -31,16 +31,15 @@ fn assert_covariance(a: &[f64], b: &[f64], expected: f64, what: &str) {
 /// Draws, indexed by target and by row.
 type Draws = HashMap<(usize, usize), Vec<f64>>;
 
-/// Returns the draws in a file of predictions, from the columns whose names begin with `kind`.
-fn draws(text: &str, kind: &str) -> Draws {
-    let mut lines = text.lines();
-    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
+/// Returns the draws among predictions, from the columns whose names begin with `kind`.
+fn draws(predicted: &Csv, kind: &str) -> Draws {
     let mut all = Draws::new();
-    for (row, line) in lines.enumerate() {
-        let cells: HashMap<&str, &str> = header.iter().copied().zip(line.split(',')).collect();
-        for (place, target) in TARGETS.iter().enumerate() {
-            let draw = |k: usize| cells[format!("{kind}{k}_{target}").as_str()].parse().expect("a number");
-            all.insert((place, row), (0..DRAWS).map(draw).collect());
+    for (column, name) in predicted.names.iter().enumerate() {
+        let target = name.strip_prefix(kind).and_then(|rest| rest.split_once('_'));
+        let place = target.and_then(|(_, target)| TARGETS.iter().position(|known| *known == target));
+        let Some(place) = place else { continue };
+        for (row, cells) in predicted.rows.iter().enumerate() {
+            all.entry((place, row)).or_default().push(cells[column].parse().expect("a number"));
         }
     }
     all
@@ -49,14 +48,13 @@ fn draws(text: &str, kind: &str) -> Draws {
 #[test]
 fn draws_have_the_covariances_that_are_reported() {
     for how in ["--outputs own", "--outputs shared", "--mixing 2"] {
-        let work = Work::empty();
-        work.write("t.csv", &table(120));
+        let work = Work::with("t.csv", &table(120));
         work.write("at.csv", ROWS);
         let options = "--target y1,y2,y3 --inducing 12 --epochs 8 --quiet --model-out m";
         work.run(&format!("fit t.csv {options} {how}")).ok();
         work.run(&format!("predict m at.csv --out d.csv --draws {DRAWS} --samples {DRAWS}")).ok();
-        let text = work.read("d.csv");
-        let (functions, targets) = (draws(&text, "sample"), draws(&text, "draw"));
+        let predicted = work.csv("d.csv");
+        let (functions, targets) = (draws(&predicted, "sample"), draws(&predicted, "draw"));
         let outputs = TableOutputs::load(&work.path("m")).expect("models");
         let rows = read_table(&work.path("at.csv")).expect("rows");
         let unseen = UnseenLevels::Error;

@@ -16,7 +16,7 @@ fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
     let page = work.read("r.html");
     assert!(page.contains("<caption>Figures</caption>"), "{page}");
     assert_eq!(page.contains("Confusion matrix"), text.contains("confusion "));
-    (serde_json::from_str(&work.read("m.json")).expect("JSON"), text)
+    (work.json("m.json"), text)
 }
 
 const REGRESSION: (&str, &str) = ("co2_monthly.csv", "--target co2 --test-fraction 0.2");
@@ -87,9 +87,8 @@ fn classes_have_an_accuracy_and_a_confusion_matrix() {
 
 #[test]
 fn evaluate_prints_the_confusion_matrix_of_levels() {
-    let work = Work::empty();
     let rows: String = (0..90).map(|i| format!("{},{}\n", i % 30, (i % 30) / 6 + i % 2)).collect();
-    work.write("data.csv", &format!("x,y\n{rows}"));
+    let work = Work::with("data.csv", &format!("x,y\n{rows}"));
     work.run(&format!("fit data.csv --target y --task ordinal --quiet --model-out m {QUICK}")).ok();
     let text = work.run("evaluate m data.csv").ok().stdout();
     assert!(text.contains("accuracy") && text.contains("as 5"), "{text}");
@@ -171,16 +170,6 @@ fn tried(work: &Work, options: &str) -> (f64, Vec<String>) {
     (number(&document, "/test/nll"), next)
 }
 
-/// A fit whose summary has a suggestion, and the options that follow the suggestion.
-struct Followed<'a> {
-    header: &'a str,
-    row: &'a dyn Fn(usize) -> String,
-    rows: usize,
-    options: &'a str,
-    advice: &'a str,
-    words: &'a str,
-}
-
 #[test]
 fn following_the_suggestions_improves_the_scores_of_held_out_rows() {
     let u = |i: usize, k: usize| {
@@ -199,35 +188,17 @@ fn following_the_suggestions_improves_the_scores_of_held_out_rows() {
     };
     let useless =
         |i: usize| format!("{},{},{}\n", u(i, 0), u(3 * i + 1, 1), (6.0 * u(i, 0)).sin() + 0.05 * u(i, 2));
-    let cases = [
-        Followed {
-            header: "a,y",
-            row: &wide,
-            rows: 600,
-            options: "",
-            advice: "--likelihood student-t",
-            words: "too wide",
-        },
-        Followed {
-            header: "a,b,c,d,y",
-            row: &lines,
-            rows: 60,
-            options: "--kernel matern12 --epochs 1",
-            advice: "--model glm",
-            words: "a linear model",
-        },
-        Followed {
-            header: "a,b,y",
-            row: &useless,
-            rows: 500,
-            options: "--features b --kernel rbf(lengthscales=0.01) --hyper fixed",
-            advice: "--features a",
-            words: "the mean alone",
-        },
-    ];
-    for Followed { header, row, rows, options, advice, words } in cases {
-        let work = Work::empty();
-        work.write("data.csv", &format!("{header}\n{}", (0..rows).map(row).collect::<String>()));
+    let table = |header: &str, rows: usize, row: &dyn Fn(usize) -> String| {
+        format!("{header}\n{}", (0..rows).map(row).collect::<String>())
+    };
+    let fixed = "--features b --kernel rbf(lengthscales=0.01) --hyper fixed";
+    // A fit whose summary has these words in a suggestion, and the options that follow the suggestion.
+    for (data, options, words, advice) in [
+        (table("a,y", 600, &wide), "", "too wide", "--likelihood student-t"),
+        (table("a,b,c,d,y", 60, &lines), "--kernel matern12 --epochs 1", "a linear model", "--model glm"),
+        (table("a,b,y", 500, &useless), fixed, "the mean alone", "--features a"),
+    ] {
+        let work = Work::with("data.csv", &data);
         let (nll, next) = tried(&work, options);
         assert!(next.iter().any(|line| line.contains(words)), "{options}: {next:?}");
         let (followed, _) = tried(&work, advice);

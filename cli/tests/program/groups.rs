@@ -1,17 +1,13 @@
 //! Grouped effects from the command line: formulae, estimates compared with statsmodels, predictions for levels and for the population,
 //! errors.
 
-use crate::awkward::parquet;
-use serde_json::Value;
-use sparsegp_testkit::parquet::Cells;
-use sparsegp_testkit::program::{Work, number};
+use sparsegp_testkit::parquet::{self, Cells};
+use sparsegp_testkit::program::{Work, assert_contains, number};
 
 const GRUNFELD: &str = include_str!("../../../examples/data/grunfeld.csv");
 
 fn work() -> Work {
-    let work = Work::empty();
-    work.write("grunfeld.csv", GRUNFELD);
-    work
+    Work::with("grunfeld.csv", GRUNFELD)
 }
 
 fn close(got: f64, want: f64, tolerance: f64, what: &str) {
@@ -41,8 +37,7 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
     ];
     for (option, log_likelihood, sds, slopes, errors) in cases {
         let work = work();
-        work.run(&format!("{FIT} {option} --metrics j --quiet")).ok();
-        let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+        let document = work.run(&format!("{FIT} {option} --json --quiet")).json();
         close(number(&document, "/groups/log_likelihood"), log_likelihood, 1e-7, "log likelihood");
         close(number(&document, "/groups/components/0/sd"), sds[0], 1e-4, "sd of firms");
         close(number(&document, "/groups/residual_sd"), sds[1], 1e-4, "sd of noise");
@@ -75,9 +70,10 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
 fn a_model_with_groups_is_summarised_predicted_evaluated_and_listed() {
     let work = work();
     let text = work.run(&format!("{FIT} --model-out m --quiet")).ok().stdout();
-    for word in ["firm, 11 levels; sd 77.27 (95 % ", "noise", "log likelihood", "flat (fixed effects)"] {
-        assert!(text.contains(word), "{word:?} in {text}");
-    }
+    assert_contains(
+        &text,
+        &["firm, 11 levels; sd 77.27 (95 % ", "noise", "log likelihood", "flat (fixed effects)"],
+    );
     let told = work.run("inspect m").ok().stdout();
     assert!(told.contains("firm, 11 levels; sd 77.27 (95 % "), "{told}");
     let figures = work.run("evaluate m grunfeld.csv").ok().stdout();
@@ -95,21 +91,16 @@ fn a_model_with_groups_is_summarised_predicted_evaluated_and_listed() {
     work.write("new.csv", "value,capital,firm\n1000,300,IBM\n1000,300,Acme\n");
     let run = work.run("predict m new.csv --out - --latent");
     assert!(run.stderr().contains("Acme"), "{}", run.stderr());
-    let rows = |text: &str| -> Vec<Vec<f64>> {
-        text.lines()
-            .skip(1)
-            .map(|line| line.split(',').map(|cell| cell.parse().expect("a number")).collect())
-            .collect()
-    };
-    let known = rows(&run.ok().stdout());
+    let known = run.csv();
+    let (mean, variance) = (known.numbers("mean"), known.numbers("latent_variance"));
     // The variance for a new firm is the variance of firms plus that of the fixed effects.
-    assert!(known[1][3] > known[0][3] + 5000.0, "{known:?}");
+    assert!(variance[1] > variance[0] + 5000.0, "{known:?}");
     work.write("nobody.csv", "value,capital\n1000,300\n");
-    let nobody = rows(&work.run("predict m nobody.csv --out - --latent --population").ok().stdout());
-    assert!((nobody[0][0] / known[1][0] - 1.0).abs() < 1e-12, "{nobody:?} {known:?}");
-    assert!(nobody[0][3] < known[1][3] - 5000.0, "{nobody:?} {known:?}");
-    let drawn = rows(&work.run("predict m nobody.csv --out - --draws 3 --population").ok().stdout());
-    assert_eq!((drawn[0][0], drawn[0].len()), (nobody[0][0], 5), "{drawn:?}");
+    let nobody = work.run("predict m nobody.csv --out - --latent --population").csv();
+    assert!((nobody.numbers("mean")[0] / mean[1] - 1.0).abs() < 1e-12, "{nobody:?} {known:?}");
+    assert!(nobody.numbers("latent_variance")[0] < variance[1] - 5000.0, "{nobody:?} {known:?}");
+    let drawn = work.run("predict m nobody.csv --out - --draws 3 --population").csv();
+    assert_eq!((drawn.column("mean"), drawn.names.len()), (nobody.column("mean"), 5), "{drawn:?}");
 }
 
 /// The effects of a level, a value of `t.csv` and `t.parquet`, do not depend on the type in which a file stores it.
@@ -129,7 +120,7 @@ fn whole_numbers_dates_and_truth_values_are_the_same_levels_in_every_format() {
         Cells::Double((0..60).map(|i| Some(y(i))).collect()),
     ];
     let fields = "optional int64 id; optional int32 day (DATE); optional boolean flag; optional double x; optional double y;";
-    std::fs::write(work.path("t.parquet"), parquet(fields, &cells, 60)).expect("written");
+    std::fs::write(work.path("t.parquet"), parquet::file(fields, &cells, (60, 37))).expect("written");
     for (group, levels) in [
         ("id", (0..6).map(|k| (first_id + k).to_string()).collect::<Vec<_>>()),
         ("day", ["2024-02-26", "2024-02-27", "2024-02-28", "2024-02-29"].map(str::to_owned).to_vec()),
@@ -139,16 +130,14 @@ fn whole_numbers_dates_and_truth_values_are_the_same_levels_in_every_format() {
         for (file, other) in [("t.csv", "t.parquet"), ("t.parquet", "t.csv")] {
             let fit = format!("fit {file} --target y --features x --model glm --group {group}");
             work.run(&format!("{fit} --task regression --quiet --model-out m")).ok();
-            effects.push(work.run("effects m").ok().stdout());
+            effects.push(work.run("effects m").csv());
             let predicted = |file: &str| work.run(&format!("predict m {file} --out - --keep id")).ok();
             let (same, changed) = (predicted(file), predicted(other));
             assert_eq!(same.stdout(), changed.stdout(), "{group} of {file}");
             assert!(same.stdout().contains("1234567890123456785,") && !changed.stderr().contains("levels"));
         }
-        assert_eq!(effects[0], effects[1], "{group}");
-        let listed: Vec<String> =
-            effects[0].lines().skip(1).filter_map(|line| line.split(',').nth(1)).map(str::to_owned).collect();
-        assert_eq!(listed, levels);
+        assert_eq!(effects[0].rows, effects[1].rows, "{group}");
+        assert_eq!(effects[0].column("level"), levels);
     }
 }
 
@@ -157,9 +146,7 @@ fn slopes_and_nested_and_crossed_groupings_are_combined_with_a_function() {
     let work = work();
     let fit = "fit grunfeld.csv --target invest --features value,capital --quiet --inducing 20 --epochs 20";
     let text = work.run(&format!("{fit} --group capital|firm --group year")).ok().stdout();
-    for word in ["firm, 11 levels", "of slope capital", "correlation", "year, 20 levels"] {
-        assert!(text.contains(word), "{word:?} in {text}");
-    }
+    assert_contains(&text, &["firm, 11 levels", "of slope capital", "correlation", "year, 20 levels"]);
     work.write("casks.csv", &casks());
     let text =
         work.run("fit casks.csv --target strength --model glm --group batch/cask --quiet").ok().stdout();
@@ -211,10 +198,8 @@ fn intervals_are_those_of_lme4() {
     // `confint(lmer(Reaction ~ Days + (Days | Subject), sleepstudy))` (Bates, Mächler, Bolker & Walker 2015, section 5.1). The data are no
     // part of this repository, but of the folder that SPARSEGP_REFERENCE_DIR names.
     let Ok(folder) = std::env::var("SPARSEGP_REFERENCE_DIR") else { return };
-    let work = Work::empty();
-    let fit = "--target Reaction --features Days --group Days|Subject --model glm --metrics j --quiet";
-    work.run(&format!("fit {folder}/mixed/sleepstudy.csv.gz {fit}")).ok();
-    let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+    let fit = "--target Reaction --features Days --group Days|Subject --model glm --json --quiet";
+    let document = Work::empty().run(&format!("fit {folder}/mixed/sleepstudy.csv.gz {fit}")).json();
     for (at, ends) in [
         ("components/0/interval", [14.381, 37.716]),
         ("components/1/correlation_intervals/0", [-0.482, 0.685]),
@@ -245,16 +230,17 @@ fn a_report_has_the_components_and_the_levels_in_order() {
     let fit = "fit machines.csv --target output --group speed|machine --quiet --inducing 10 --epochs 40 --report r.html";
     work.run(&format!("{fit} --test-fraction 0.2 --plots plots")).ok();
     let page = work.read("r.html");
-    for text in [
-        "How much levels differ",
-        "95 % interval",
-        "intraclass correlation",
-        "Levels of machine",
-        "Slopes in speed by machine",
-        "60 of 70 levels: the 30 lowest and the 30 highest",
-    ] {
-        assert!(page.contains(text), "{text}");
-    }
+    assert_contains(
+        &page,
+        &[
+            "How much levels differ",
+            "95 % interval",
+            "intraclass correlation",
+            "Levels of machine",
+            "Slopes in speed by machine",
+            "60 of 70 levels: the 30 lowest and the 30 highest",
+        ],
+    );
     assert!(page.contains("Partial dependence on machine") && page.contains("25 most frequent of 70"));
     assert!(page.contains("new levels of all groupings"), "the figure of the function");
     assert!(work.read("plots/levels-machine-intercept.svg").matches("<circle").count() == 60);
@@ -305,13 +291,10 @@ fn classes_and_counts_have_groups_from_the_fit_to_the_predictions() {
         work.write("new.csv", "school,hours\nS3,4\nElsewhere,4\n");
         let run = work.run("predict m new.csv --out - --latent");
         assert!(run.stderr().contains("Elsewhere"), "{}", run.stderr());
-        let known = run.ok().stdout();
-        let last = |text: &str, line: usize| -> f64 {
-            let line = text.lines().nth(line).expect("a line").to_owned();
-            line.rsplit(',').next().and_then(|cell| cell.parse().ok()).expect("a number")
-        };
-        let population = work.run("predict m new.csv --out - --latent --population").ok().stdout();
-        assert!(last(&known, 2) > last(&population, 2) + 0.05, "{known} {population}");
+        let known = run.csv().numbers("latent_variance");
+        let population = work.run("predict m new.csv --out - --latent --population").csv();
+        let population = population.numbers("latent_variance");
+        assert!(known[1] > population[1] + 0.05, "{known:?} {population:?}");
     }
 }
 
@@ -336,9 +319,7 @@ fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
     ];
     for (options, log_likelihood, sds, intercept) in cases {
         let path = format!("{folder}/mixed/{options}");
-        let work = Work::empty();
-        work.run(&format!("fit {path} --model glm --metrics j --quiet")).ok();
-        let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+        let document = Work::empty().run(&format!("fit {path} --model glm --json --quiet")).json();
         let bound = number(&document, "/groups/log_likelihood");
         assert!(bound < log_likelihood && bound > log_likelihood - 1.0, "{options}: {bound}");
         for (index, sd) in sds.iter().enumerate() {
@@ -364,28 +345,18 @@ fn several_targets_have_separate_effects() {
         for line in alone.lines().skip(1) {
             assert!(effects.contains(&format!("\n{target},{line}\n")), "{target}: {line} in {effects}");
         }
-        work.run("predict one grunfeld.csv --out one.csv").ok();
-        work.run("predict both grunfeld.csv --out both.csv").ok();
-        let means = |file: &str, name: &str| -> Vec<String> {
-            let text = work.read(file);
-            let at = text.lines().next().and_then(|line| line.split(',').position(|own| own == name));
-            let at = at.unwrap_or_else(|| panic!("{name} in {text}"));
-            text.lines().skip(1).filter_map(|line| line.split(',').nth(at).map(str::to_owned)).collect()
-        };
-        assert_eq!(means("one.csv", "mean"), means("both.csv", &format!("mean_{target}")));
+        let [one, all] =
+            ["one", "both"].map(|m| work.run(&format!("predict {m} grunfeld.csv --out -")).csv());
+        assert_eq!(one.column("mean"), all.column(&format!("mean_{target}")));
     }
 }
 
 #[test]
 fn neighbours_are_combined_with_groups_from_the_fit_to_the_predictions() {
-    let work = Work::empty();
-    work.write("storms.csv", include_str!("../../../examples/data/storms.csv"));
+    let work = Work::with("storms.csv", include_str!("../../../examples/data/storms.csv"));
     let fit = "fit storms.csv --target wind --features month,lon,lat --places lon,lat --kernel matern32 --auto none --quiet \
                --inducing 30 --epochs 12 --test-fraction 0.2";
-    let error = |options: &str| {
-        let document = work.run(&format!("{fit} {options} --json")).ok().json();
-        number(&document, "/test/rmse")
-    };
+    let error = |options: &str| number(&work.run(&format!("{fit} {options} --json")).json(), "/test/rmse");
     let both = error("--group storm --neighbours 10 --model-out m");
     assert!(both < 0.9 * error("--group storm") && both < 0.9 * error("--neighbours 10"));
     let told = work.run("inspect m").ok().stdout();
@@ -398,58 +369,46 @@ fn neighbours_are_combined_with_groups_from_the_fit_to_the_predictions() {
     // Shapley values of the mean add up, and the storm is one of the columns.
     let told = work.run("explain m storms.csv --rows 1 --out explained --report e.html").ok().stdout();
     assert!(told.contains("storm = Andrea 2013:"), "{told}");
-    let parts: Vec<String> =
-        work.read("explained/contributions.csv").lines().skip(1).map(str::to_owned).collect();
-    let cells =
-        |line: &String, at: usize| line.split(',').nth_back(at).and_then(|cell| cell.parse::<f64>().ok());
-    let sum: f64 = parts.iter().filter_map(|line| cells(line, 1)).sum();
-    let (base, prediction) = (cells(&parts[0], 4), cells(&parts[0], 3));
-    assert!((base.unwrap_or(f64::NAN) + sum - prediction.unwrap_or(f64::NAN)).abs() < 1e-6, "{parts:?}");
+    let parts = work.csv("explained/contributions.csv");
+    let [base, prediction, contributions] =
+        ["base", "prediction", "contribution"].map(|name| parts.numbers(name));
+    assert!((base[0] + contributions.iter().sum::<f64>() - prediction[0]).abs() < 1e-6, "{parts:?}");
     assert!(work.read("e.html").contains("Partial dependence on storm"));
     // Draws of the function at rows of one storm share its effect.
     work.run("predict m storms.csv --out d.csv --samples 3").fails(2, &["2000"]);
 }
 
+/// `tests/fits/grouped.rs` checks the other options.
 #[test]
 fn options_that_cannot_be_combined_with_groups_are_refused_by_name() {
     let work = work();
     let model =
         "fit grunfeld.csv --target invest --features value --group firm --quiet --inducing 5 --epochs 3";
-    for (command, word) in [
-        (format!("{model} --neighbours auto"), "--neighbours auto"),
-        (format!("{model} --mixing 2"), "--mixing"),
-        (format!("{model} --reml"), "--reml"),
-        (format!("{model} --outputs shared"), "--outputs"),
-        (format!("{model} --auto kernel"), "--auto"),
-        (format!("{model} --group firm"), "given twice"),
-        (format!("{model} --group firm|firm"), "firm"),
-        (format!("{model} --group country"), "country"),
-        (format!("{model} --group |firm"), "formula"),
-    ] {
-        let run = work.run(&command);
-        let told = run.stderr();
-        assert!(
-            told.contains(word) && told.lines().filter(|line| line.starts_with("error")).count() == 1,
-            "{command}: {told}"
-        );
-    }
+    let cases: [(&str, &[&str]); 7] = [
+        ("--neighbours auto", &["--neighbours auto"]),
+        ("--mixing 2", &["--mixing"]),
+        ("--reml", &["--reml"]),
+        ("--outputs shared", &["--outputs"]),
+        ("--auto kernel", &["--auto"]),
+        ("--group firm", &["given twice"]),
+        ("--group |firm", &["formula"]),
+    ];
+    work.refuses(2, model, &cases);
+    work.refuses(3, model, &[("--group country", &["country"]), ("--group firm|firm", &["'firm'"])]);
     // A constant input duplicates the intercept.
     work.write("constant.csv", "one,g,y\n1,a,3\n1,a,4\n1,b,6\n1,b,7.5\n1,c,1\n1,c,2\n");
-    work.run("fit constant.csv --target y --features one --group g --model glm --quiet")
-        .fails(4, &["cannot be told apart", "--exclude"]);
-    let fixed = work.run(&format!("{model} --fix effects.firm.sd=0.5 --json")).ok().json();
-    close(
-        number(&fixed, "/hyperparameters/effects.firm.sd"),
-        0.5,
-        1e-12,
-        "a standard deviation that is fixed",
-    );
+    let constant = "fit constant.csv --target y --features one --group g --model glm --quiet";
+    work.refuses(4, constant, &[("", &["cannot be told apart", "--exclude"])]);
+    let fixed = work.run(&format!("{model} --fix effects.firm.sd=0.5 --json")).json();
+    close(number(&fixed, "/hyperparameters/effects.firm.sd"), 0.5, 1e-12, "a fixed standard deviation");
     work.run(&format!("{model} --model-out m")).ok();
-    for (command, word) in [("predict m grunfeld.csv --out - --population --unseen error", "--population")] {
+    work.run(&format!("{} --model-out plain", model.replace("--group firm", ""))).ok();
+    for (command, word) in [
+        ("predict m grunfeld.csv --out - --population --unseen error", "--population"),
+        ("effects plain", "no grouped effects"),
+        ("predict plain grunfeld.csv --out - --population", "--population"),
+    ] {
         let told = work.run(command).stderr();
         assert!(told.contains(word), "{command}: {told}");
     }
-    work.run("fit grunfeld.csv --target invest --features value --quiet --auto none --epochs 3 --inducing 5 --model-out plain").ok();
-    assert!(work.run("effects plain").stderr().contains("no grouped effects"));
-    assert!(work.run("predict plain grunfeld.csv --out - --population").stderr().contains("--population"));
 }

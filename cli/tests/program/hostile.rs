@@ -1,7 +1,6 @@
 //! Hostile text and files: quotation marks that are never closed, formulas, labels of any length, files without end.
 
 use sparsegp_testkit::program::{QUICK, Run, Work};
-use std::fmt::Write as _;
 
 #[test]
 fn the_error_about_an_open_quotation_mark_names_its_line() {
@@ -29,18 +28,16 @@ fn the_error_about_an_open_quotation_mark_names_its_line() {
 
 /// Returns a table of two classes in which one label is a formula.
 fn formulas() -> String {
-    let mut text = "x,who,y\n".to_owned();
-    for row in 0..60 {
-        let (label, who) = if row < 30 { ("=cmd|calc!A0", "@x") } else { ("plain", "-1") };
-        writeln!(text, "{row},{who},{label}").expect("text");
-    }
-    text
+    let row = |row: usize| match row {
+        0..30 => format!("{row},@x,=cmd|calc!A0\n"),
+        _ => format!("{row},-1,plain\n"),
+    };
+    "x,who,y\n".to_owned() + &(0..60).map(row).collect::<String>()
 }
 
 #[test]
 fn csv_safe_writes_formulas_as_text() {
-    let work = Work::empty();
-    work.write("t.csv", &formulas());
+    let work = Work::with("t.csv", &formulas());
     let fit = format!("fit t.csv --target y --exclude who --quiet --model-out m --test-fraction 0.3 {QUICK}");
     work.run(&format!("{fit} --predictions held.csv --csv-safe")).ok();
     let held = work.read("held.csv");
@@ -67,12 +64,8 @@ fn csv_safe_writes_formulas_as_text() {
 fn labels_of_any_length_are_reported() {
     let work = Work::empty();
     let long = "long ".repeat(15_000);
-    let mut text = "x,y\n".to_owned();
-    for row in 0..60 {
-        writeln!(text, "{},{}", f64::from(row % 7), if row % 2 == 0 { &long } else { "short" })
-            .expect("text");
-    }
-    work.write("t.csv", &text);
+    let row = |row: usize| format!("{},{}\n", row % 7, if row.is_multiple_of(2) { &long } else { "short" });
+    work.write("t.csv", &("x,y\n".to_owned() + &(0..60).map(row).collect::<String>()));
     let options = format!("--target y --test-fraction 0.3 --report r.html --quiet {QUICK}");
     let shown = work.run(&format!("fit t.csv {options}")).ok();
     assert!(!shown.stderr().contains("defect"));
@@ -84,7 +77,6 @@ fn labels_of_any_length_are_reported() {
 fn devices_and_endless_lines_are_refused() {
     let work = Work::new();
     work.model();
-    let expected = ["/dev/zero: is a device", "expected a file"];
     for arguments in [
         "fit /dev/zero --target y",
         "fit data.csv --target y --test /dev/zero --inducing 5 --epochs 1 --quiet",
@@ -98,7 +90,7 @@ fn devices_and_endless_lines_are_refused() {
         "compare /dev/zero --target y --out c",
         "inspect /dev/zero",
     ] {
-        work.run(arguments).fails(3, &expected);
+        work.refuses(3, arguments, &[("", &["/dev/zero: is a device", "expected a file"])]);
     }
     let zeros = std::fs::File::open("/dev/zero").expect("a device");
     let output = work.command("fit - --target y").stdin(zeros).output().expect("the program runs");

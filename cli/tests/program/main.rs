@@ -15,7 +15,6 @@ mod everyday;
 mod figures;
 mod glm_cli;
 mod groups;
-mod help;
 mod hostile;
 #[cfg(feature = "serve")]
 mod http;

@@ -1,4 +1,4 @@
-//! The chapter of the book and the help of the commands agree with the list of options.
+//! The chapter of the book and the help of the commands agree with the list of options; completions and manual pages.
 
 use sparsegp::options::list::{Effect, Entry, Kind, SECTIONS, options};
 use sparsegp_testkit::program::Work;
@@ -75,5 +75,34 @@ fn the_help_of_every_command_has_the_options_of_the_list() {
         // `compare` has a share of validation rows of its own.
         let shared = option.compared || option.name == "validation_fraction";
         assert_eq!([is_in(&fit), is_in(&compare)], [true, shared], "{name}");
+    }
+    let short = work.run("fit -h").ok().stdout();
+    let shown: Vec<&str> = short.lines().filter(|line| line.starts_with("      --")).collect();
+    assert_eq!(shown.len(), 20, "{short}");
+    assert!(
+        short.contains("see more with '--help'") && short.contains("--report") && !short.contains("--q-step")
+    );
+}
+
+#[test]
+fn help_completions_and_manual_pages_know_every_command() {
+    let work = Work::empty();
+    assert!(work.run("--version").ok().stdout().starts_with("sparsegp "));
+    let page = work.run("man").ok().stdout();
+    for command in ["fit", "predict", "serve", "evaluate", "compare", "inspect", "demo"] {
+        let help = work.run(&format!("{command} --help")).ok().stdout();
+        // A line that ends after the name of an option has its explanation below, which is indented further than names.
+        let options = help.split("Examples:").next().unwrap_or_default();
+        for line in options.lines().filter(|line| line.starts_with("      --")).map(str::trim) {
+            assert!(line.contains("  ") || help.contains(&format!("{line}\n   ")), "{command}: {line}");
+        }
+        assert!(page.contains(command));
+        let page = work.run(&format!("man {command}")).ok().stdout();
+        assert!(page.contains(".TH") && page.contains(".SH OPTIONS"), "{page}");
+    }
+    work.run("man fits").fails(2, &["'fits'"]);
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = work.run(&format!("completions {shell}")).ok().stdout();
+        assert!(script.contains("validation-fraction") && script.contains("evaluate"), "{shell}");
     }
 }

@@ -84,8 +84,7 @@ fn outputs_are_sums_of_single_ones() {
 
 #[test]
 fn separate_targets_equal_separate_fits() {
-    let work = Work::empty();
-    work.write("t.csv", &table(120));
+    let work = Work::with("t.csv", &table(120));
     work.write("new.csv", &table(30));
     let quick = "--inducing 10 --epochs 5 --tolerance 0 --quiet";
     let both = work
@@ -114,8 +113,7 @@ fn separate_targets_equal_separate_fits() {
 
 #[test]
 fn outputs_that_mix_processes_learn_from_each_other() {
-    let work = Work::empty();
-    work.write("t.csv", &table(200));
+    let work = Work::with("t.csv", &table(200));
     let options = "--target y1,y2,y3 --mixing 2 --test-fraction 0.2 --inducing 25 --epochs 40 --quiet";
     let fit =
         work.run(&format!("fit t.csv {options} --json --model-out m --predictions p.csv --report r.html"));
@@ -128,23 +126,20 @@ fn outputs_that_mix_processes_learn_from_each_other() {
     }
     assert!(number(&document, "/outputs/y3/data/train") < number(&document, "/outputs/y1/data/train"));
     assert!(work.read("r.html").contains("y3"));
-    let header = |text: String| text.lines().next().expect("a header").to_owned();
-    assert!(header(work.read("p.csv")).starts_with("row,mean_y1,variance_y1,"));
     work.run("predict m t.csv --out q.csv --row-numbers --keep a --quantiles 0.1 --draws 1").ok();
-    assert_eq!(
-        header(work.read("q.csv")),
-        "row,a,mean_y1,variance_y1,q0.1_y1,log_density_y1,draw0_y1,mean_y2,variance_y2,q0.1_y2,log_density_y2,draw0_y2,\
-         mean_y3,variance_y3,q0.1_y3,log_density_y3,draw0_y3"
-    );
-    assert_eq!(work.read("q.csv").lines().count(), 201);
+    let (held_out, all) = (work.csv("p.csv"), work.csv("q.csv"));
+    assert_eq!(held_out.names[..3], ["row", "mean_y1", "variance_y1"]);
+    let of_target = |target: &str| {
+        ["mean", "variance", "q0.1", "log_density", "draw0"].map(|name| format!("{name}_{target}"))
+    };
+    assert_eq!(all.names[..2], ["row", "a"]);
+    assert_eq!(all.names[2..], ["y1", "y2", "y3"].map(of_target).concat());
+    assert_eq!(all.rows.len(), 200);
     // The held-out rows have their numbers in the data.
-    let (held_out, all) = (work.read("p.csv"), work.read("q.csv"));
-    let cell = |line: &str, at: usize| line.split(',').nth(at).map(str::to_owned);
-    let rows: Vec<&str> = held_out.lines().skip(1).collect();
-    assert_eq!(rows.len(), number(&document, "/outputs/y1/data/test") as usize);
-    for row in rows {
-        let number: usize = cell(row, 0).and_then(|row| row.parse().ok()).expect("a number");
-        assert_eq!(cell(row, 1), cell(all.lines().nth(number).expect("a row"), 2));
+    assert_eq!(held_out.rows.len(), number(&document, "/outputs/y1/data/test") as usize);
+    for row in &held_out.rows {
+        let number: usize = row[0].parse().expect("a number");
+        assert_eq!(row[1], all.rows[number - 1][2]);
     }
     // Damaged files are refused.
     let bytes = std::fs::read(work.path("m")).expect("a file");
@@ -156,73 +151,55 @@ fn outputs_that_mix_processes_learn_from_each_other() {
 
 #[test]
 fn covariances_between_outputs_are_those_of_their_process() {
-    let work = Work::empty();
-    work.write("t.csv", &table(80));
-    work.run(
-        "fit t.csv --target y1,y2 --exclude y3 --mixing 1 --inducing 12 --epochs 5 --quiet --model-out m",
-    )
-    .ok();
-    work.run("predict m t.csv --out q.csv --covariance").ok();
-    let text = work.read("q.csv");
-    let header: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
-    let column = |name: &str| header.iter().position(|found| *found == name).expect(name);
-    let columns = ["variance_y1", "variance_y2", "covariance_y1_y2"].map(column);
-    let rows: Vec<[f64; 3]> = text
-        .lines()
-        .skip(1)
-        .map(|line| {
-            let cells: Vec<&str> = line.split(',').collect();
-            columns.map(|column| cells[column].parse().expect("a number"))
-        })
-        .collect();
+    let work = Work::with("t.csv", &table(80));
+    let quick = "--inducing 12 --epochs 5 --quiet --model-out";
+    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --mixing 1 {quick} m")).ok();
+    let predicted = work.run("predict m t.csv --out - --covariance").csv();
+    let columns = ["variance_y1", "variance_y2", "covariance_y1_y2"].map(|name| predicted.numbers(name));
     // Differences between rows do not contain the noise: w₁² δ, w₂² δ and w₁ w₂ δ.
+    let scale = columns[0][0] * columns[1][0];
     let mut largest = 0.0_f64;
-    for row in &rows[1..] {
-        let [first, second, both] = [0, 1, 2].map(|i| row[i] - rows[0][i]);
-        let scale = rows[0][0] * rows[0][1];
-        assert!((both * both - first * second).abs() < 1e-12 * scale, "{row:?} and {:?}", rows[0]);
+    for row in 1..80 {
+        let [first, second, both] = [0, 1, 2].map(|i| columns[i][row] - columns[i][0]);
+        assert!((both * both - first * second).abs() < 1e-12 * scale, "{first} {second} {both}");
         largest = largest.max(both.abs() / scale.sqrt());
     }
     assert!(largest > 1e-4, "{largest}");
-    work.run("fit t.csv --target y1,y2 --exclude y3 --outputs own --inducing 5 --epochs 1 --quiet --model-out apart").ok();
-    work.run("predict apart t.csv --out r.csv --covariance")
-        .fails(2, &["--covariance", "--mixing", "independent"]);
-    work.run("fit t.csv --target y1 --exclude y2,y3 --inducing 5 --epochs 1 --quiet --model-out one").ok();
-    work.run("predict one t.csv --out r.csv --covariance").fails(2, &["--covariance", "has one"]);
+    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --outputs own {quick} apart")).ok();
+    work.run(&format!("fit t.csv --target y1 --exclude y2,y3 {quick} one")).ok();
+    for (model, words) in [("apart", &["--covariance", "--mixing", "independent"][..]), ("one", &["has one"])]
+    {
+        work.refuses(2, &format!("predict {model} t.csv --out r.csv --covariance"), &[("", words)]);
+    }
 }
 
 #[test]
 fn options_that_several_targets_do_not_allow_are_refused() {
-    let work = Work::empty();
-    work.write("t.csv", &table(60));
-    let classes: String = table(60).lines().enumerate().fold(String::new(), |mut text, (i, line)| {
-        writeln!(text, "{line},{}", if i == 0 { "kind" } else { ["red", "blue"][i % 2] }).expect("text");
-        text
-    });
+    let work = Work::with("t.csv", &table(60));
+    let kind = |i: usize| if i == 0 { "kind" } else { ["red", "blue"][i % 2] };
+    let classes: String =
+        table(60).lines().enumerate().map(|(i, line)| format!("{line},{}\n", kind(i))).collect();
     work.write("k.csv", &classes);
     let quick = "--inducing 5 --epochs 2 --quiet --model-out m";
     work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --outputs own {quick}")).ok();
-    let refused: [(&str, i32, &[&str]); 10] = [
-        ("fit t.csv --target y1,y1", 2, &["'y1' twice"]),
-        ("fit t.csv --target y1,z", 3, &["no column named 'z'"]),
-        ("fit t.csv --target y1 --mixing 1", 2, &["--mixing is for several targets"]),
-        ("fit t.csv --target y1,y2 --mixing 3", 2, &["mixed:3", "2"]),
-        ("fit t.csv --target y1,y2 --mixing 0", 2, &["mixed:0"]),
-        ("fit t.csv --target y1,y2 --betas 1,0.1", 2, &["--betas is for one --target"]),
-        ("fit k.csv --target y1,kind --mixing 1", 2, &["--outputs", "'kind'"]),
-        ("fit t.csv --target y1,y2 --outputs shared --objective dlm-log", 2, &["--outputs shared"]),
-        ("fit t.csv --target y1,y2 --outputs all", 2, &["own, shared"]),
-        ("fit t.csv --target y1 --from m", 3, &["several targets"]),
+    let usage: [(&str, &[&str]); 7] = [
+        ("--target y1,y1", &["'y1' twice"]),
+        ("--target y1 --mixing 1", &["--mixing is for several targets"]),
+        ("--target y1,y2 --mixing 3", &["mixed:3", "2"]),
+        ("--target y1,y2 --mixing 0", &["mixed:0"]),
+        ("--target y1,y2 --betas 1,0.1", &["--betas is for one --target"]),
+        ("--target y1,y2 --outputs shared --objective dlm-log", &["--outputs shared"]),
+        ("--target y1,y2 --outputs all", &["own, shared"]),
     ];
-    for (command, code, words) in refused {
-        work.run(&format!("{command} --quiet")).fails(code, words);
-    }
+    work.refuses(2, "fit t.csv --quiet", &usage);
+    work.refuses(2, "fit k.csv --quiet", &[("--target y1,kind --mixing 1", &["--outputs", "'kind'"])]);
+    let data: [(&str, &[&str]); 2] =
+        [("--target y1,z", &["no column named 'z'"]), ("--target y1 --from m", &["several targets"])];
+    work.refuses(3, "fit t.csv --quiet", &data);
     work.run(&format!("fit k.csv --target y1,kind {quick}")).ok();
-    let header = work.run("predict m k.csv --out -").ok().stdout();
-    assert!(
-        header.starts_with("label_kind,mean_y1,variance_y1,log_density_y1,probability_red_kind"),
-        "{header:.200}"
-    );
+    let names = work.run("predict m k.csv --out -").csv().names;
+    assert_eq!(names[..4], ["label_kind", "mean_y1", "variance_y1", "log_density_y1"]);
+    assert_eq!(names[4], "probability_red_kind");
 }
 
 #[test]
@@ -401,8 +378,7 @@ fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
     let (_, option) =
         text.lines().next().and_then(|line| line.split_once("the same with ")).expect("an option");
     work.run(&format!("fit {rest} {option} --metrics second.json")).ok();
-    let read = |name: &str| -> Value { serde_json::from_str(&work.read(name)).expect("JSON") };
-    let (first, second) = (read("first.json"), read("second.json"));
+    let (first, second) = (work.json("first.json"), work.json("second.json"));
     for target in ["y1", "y2"] {
         let values = |document: &Value| document["outputs"][target]["hyperparameters"].clone();
         assert_eq!(values(&first), values(&second));

@@ -1,6 +1,6 @@
 //! Predictions for other programs: keys, row numbers, labels, standard output, inputs without rows.
 
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Csv, Work};
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::process::Stdio;
@@ -28,49 +28,36 @@ fn fitted(work: &Work, data: &str, options: &str) {
     work.run(&format!("{fit} {options}")).ok();
 }
 
-fn columns(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
-    let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
-    let mut lines = text.lines();
-    (cells(lines.next().expect("a header")), lines.map(cells).collect())
-}
-
 #[test]
 fn keys_are_copied_unchanged_and_rows_are_numbered() {
     let work = Work::empty();
-    let data = rows(60, &number);
-    fitted(&work, &data, "");
+    fitted(&work, &rows(60, &number), "");
     // More rows than a block, and a column that is both copied and an input.
     let many = rows(9000, &number);
     work.write("new.csv", &many);
     work.run("predict m new.csv --out p.csv --keep id,b --row-numbers").ok();
-    let (names, found) = columns(&work.read("p.csv"));
-    assert_eq!(names, ["row", "id", "b", "mean", "variance", "log_density"]);
-    let (_, given) = columns(&many);
-    assert_eq!(found.len(), given.len());
-    for (i, (found, given)) in found.iter().zip(&given).enumerate() {
-        assert_eq!(found[..3], [(i + 1).to_string(), given[0].clone(), given[2].clone()]);
-    }
+    let (found, given) = (work.csv("p.csv"), Csv::of(&many));
+    assert_eq!(found.names, ["row", "id", "b", "mean", "variance", "log_density"]);
+    let numbers: Vec<String> = (1..=9000).map(|row| row.to_string()).collect();
+    assert_eq!(found.column("row"), numbers);
     // Copied columns do not change the other columns, for any source and destination.
-    work.run("predict m new.csv --out plain.csv").ok();
-    let (_, plain) = columns(&work.read("plain.csv"));
-    assert!(found.iter().zip(&plain).all(|(with, without)| with[3..] == without[..]));
+    let plain = work.run("predict m new.csv --out -").csv();
+    for (from, names) in [(&given, &["id", "b"][..]), (&plain, &["mean", "variance", "log_density"])] {
+        for name in names {
+            assert_eq!(found.column(name), from.column(name), "{name}");
+        }
+    }
     let piped = work.run_with_input("predict m - --out - --keep id,b --row-numbers", many.as_bytes()).ok();
     assert_eq!(piped.stdout(), work.read("p.csv"));
+    let again = work.run("predict m new.csv --out - --keep b,id").csv();
+    assert_eq!((&again.names[0], &again.rows[1][0]), (&"b".to_owned(), &given.rows[1][2]));
+    // Parquet files keep the columns too, so an input that is not among them is missing.
     work.run("predict m new.csv --out p.parquet --keep id,b --row-numbers").ok();
-    work.run("predict m new.csv --out again.csv --keep b,id").ok();
-    let (names, again) = columns(&work.read("again.csv"));
-    assert_eq!(
-        (&names[..2], &again[1][..2]),
-        (&["b".into(), "id".into()][..], &[given[1][2].clone(), given[1][0].clone()][..])
-    );
-    // The Parquet file has the same keys, and a fit to it reads them as text.
-    let kept = work.run("predict m p.parquet --out q.csv");
-    kept.fails(3, &["p.parquet", "a"]);
-    work.run("predict m new.csv --out x.csv --keep idd").fails(3, &["new.csv", "idd", "id"]);
-    work.run("predict m new.csv --out x.csv --keep id,id").fails(2, &["--keep", "id"]);
+    work.refuses(3, "predict m p.parquet --out q.csv", &[("", &["p.parquet", "a"])]);
+    work.refuses(3, "predict m new.csv --out x.csv", &[("--keep idd", &["new.csv", "idd", "id"])]);
+    work.refuses(2, "predict m new.csv --out x.csv", &[("--keep id,id", &["--keep", "id"])]);
     work.write("clash.csv", "mean,a,b\n1,0.1,0.2\n");
-    work.run("predict m clash.csv --out x.csv --keep mean").fails(2, &["--keep", "mean"]);
-    assert!(!work.path("x.csv").exists());
+    work.refuses(2, "predict m clash.csv --out x.csv", &[("--keep mean", &["--keep", "mean"])]);
 }
 
 #[test]
@@ -79,30 +66,22 @@ fn classes_and_levels_have_labels_and_probabilities() {
     let level = |f: f64| ((f.sin() + 1.0) * 1.49).floor();
     let two = |f: f64, _: usize| if f.sin() > 0.0 { "red".to_owned() } else { "blue".to_owned() };
     fitted(&work, &rows(90, &two), "");
-    work.run("predict m train.csv --out -").ok();
-    let (names, found) = columns(&work.run("predict m train.csv --out -").ok().stdout());
-    assert_eq!(names, ["label", "probability_red", "log_density"]);
-    for row in &found {
-        let p: f64 = row[1].parse().expect("a probability");
-        assert_eq!(row[0], if p > 0.5 { "red" } else { "blue" });
+    let found = work.run("predict m train.csv --out -").csv();
+    assert_eq!(found.names, ["label", "probability_red", "log_density"]);
+    for (label, p) in found.column("label").into_iter().zip(found.numbers("probability_red")) {
+        assert_eq!(label, if p > 0.5 { "red" } else { "blue" });
     }
     for (options, likelihood) in [("--task classification", "softmax"), ("--likelihood ordinal", "ordinal")] {
         fitted(&work, &rows(90, &|f, _| level(f).to_string()), options);
         let told = work.run("inspect m").ok().stdout();
         assert_eq!(told.contains(" mean.2 "), likelihood == "softmax", "{told}");
-        let (names, found) = columns(&work.run("predict m train.csv --out -").ok().stdout());
-        let first = names.iter().position(|name| name == "probability_0").expect("probabilities");
-        assert_eq!(
-            names[first..first + 3],
-            ["probability_0", "probability_1", "probability_2"],
-            "{likelihood}"
-        );
-        assert_eq!(names.iter().any(|name| name == "mean"), likelihood == "ordinal");
-        for row in &found {
-            let p: Vec<f64> = row[first..first + 3].iter().map(|p| p.parse().expect("a number")).collect();
-            assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{row:?}");
-            let best = (0..3).max_by(|&i, &j| p[i].total_cmp(&p[j])).expect("three");
-            assert_eq!(row[0], best.to_string(), "{row:?}");
+        let found = work.run("predict m train.csv --out -").csv();
+        assert_eq!(found.names.iter().any(|name| name == "mean"), likelihood == "ordinal");
+        let p = ["probability_0", "probability_1", "probability_2"].map(|name| found.numbers(name));
+        for (row, label) in found.column("label").into_iter().enumerate() {
+            assert!((p.iter().map(|p| p[row]).sum::<f64>() - 1.0).abs() < 1e-9, "{row}");
+            let best = (0..3).max_by(|&i, &j| p[i][row].total_cmp(&p[j][row])).expect("three");
+            assert_eq!(label, best.to_string(), "{row}");
         }
     }
 }
@@ -140,23 +119,16 @@ fn rows_without_a_target_are_left_out_of_an_evaluation() {
     let work = Work::empty();
     let data = rows(60, &number);
     fitted(&work, &data, "");
-    let gaps: String = data.lines().enumerate().fold(String::new(), |mut text, (i, line)| {
-        let cut = line.rfind(',').expect("cells") + 1;
-        writeln!(text, "{}", if i % 7 == 3 { &line[..cut] } else { line }).expect("text");
-        text
-    });
+    let is_gap = |i: usize| i % 7 == 3;
+    let cell = |i: usize, y: &str| if is_gap(i) { String::new() } else { y.to_owned() };
+    let cells = data.lines().map(|line| line.rsplit_once(',').expect("cells")).enumerate();
+    let gaps: String = cells.map(|(i, (others, y))| format!("{others},{}\n", cell(i, y))).collect();
     work.write("gaps.csv", &gaps);
     let run = work.run("evaluate m gaps.csv --json").ok();
     assert!(run.stderr().contains("gaps.csv: 9 of 60 rows have no target 'y'"), "{}", run.stderr());
-    let without: String = data
-        .lines()
-        .enumerate()
-        .filter(|(i, _)| i % 7 != 3)
-        .fold(String::new(), |text, (_, line)| text + line + "\n");
-    work.write("without.csv", &without);
-    let other = work.run("evaluate m without.csv --json").json();
-    let document: serde_json::Value = serde_json::from_str(&run.stdout()).expect("JSON");
-    assert_eq!(document["test"], other["test"]);
+    let known = data.lines().enumerate().filter(|(i, _)| !is_gap(*i));
+    work.write("without.csv", &known.map(|(_, line)| format!("{line}\n")).collect::<String>());
+    assert_eq!(run.json()["test"], work.run("evaluate m without.csv --json").json()["test"]);
     work.write("none.csv", "id,a,b,y\n1,0.1,0.2,\n");
     work.run("evaluate m none.csv").fails(3, &["none.csv", "no row", "'y'"]);
 }

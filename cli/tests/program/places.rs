@@ -15,9 +15,7 @@ fn stations() -> String {
 }
 
 fn work() -> Work {
-    let work = Work::empty();
-    work.write("stations.csv", &stations());
-    work
+    Work::with("stations.csv", &stations())
 }
 
 const FIT: &str = "fit stations.csv --target y --places lon,lat --quiet --inducing 30";
@@ -99,66 +97,56 @@ fn averages_over_cells_have_the_columns_of_the_grid_and_end_at_the_poles() {
     let grid = "predict m --grid lon=105:115:5,lat=42:50:4,height=300,ground=soil";
     let run = work.run(&format!("{grid} --average 3 --out cells.csv")).ok();
     assert!(run.stderr().contains("= 9 points, averaged over cells"), "{}", run.stderr());
-    let rows = |name: &str| -> Vec<Vec<String>> {
-        work.read(name).lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
-    };
-    let cells = rows("cells.csv");
-    assert_eq!((cells[0].join(",").as_str(), cells.len()), ("lon,lat,height,ground,mean,variance", 10));
-    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let cells = work.csv("cells.csv");
+    assert_eq!(
+        (cells.names.join(",").as_str(), cells.rows.len()),
+        ("lon,lat,height,ground,mean,variance", 9)
+    );
     // Cells beyond a pole and the date line are on the sphere: its first and last meridians are the same.
-    let globe =
-        "predict m --grid lon=-180:180:60,lat=-90:90:30,height=300,ground=soil --average 2 --out globe.csv";
-    work.run(globe).ok();
-    let globe = rows("globe.csv");
-    for (first, last) in globe[1..8].iter().zip(&globe[43..]) {
-        assert_eq!((first[0].as_str(), last[0].as_str(), &first[1]), ("-180", "180", &last[1]));
-        assert!(
-            (number(&first[4]) - number(&last[4])).abs() < 1e-9 && number(&first[5]) > 0.0,
-            "{first:?} {last:?}"
-        );
+    let globe = "predict m --grid lon=-180:180:60,lat=-90:90:30,height=300,ground=soil --average 2 --out -";
+    let globe = work.run(globe).csv();
+    let [lon, lat, mean, variance] = ["lon", "lat", "mean", "variance"].map(|name| globe.numbers(name));
+    for (first, last) in (0..7).zip(42..) {
+        assert_eq!((lon[first], lon[last], lat[first]), (-180.0, 180.0, lat[last]));
+        assert!((mean[first] - mean[last]).abs() < 1e-9 && variance[first] > 0.0, "{globe:?}");
     }
     let beyond = work.run(&format!("{} --average 2 --out g.csv", grid.replace("42:50:4", "86:94:4")));
     assert!(beyond.code() == 3 && beyond.stderr().contains("found 94, expected a latitude"));
-    work.run("predict m stations.csv --average 3 --out g.csv").fails(2, &["--grid"]);
-    work.run(&format!("{grid} --average 0 --out g.csv")).fails(2, &["--average"]);
-    work.run(&format!("{grid} --average 3 --latent --out g.csv")).fails(2, &["--average", "--latent"]);
-    work.run(&format!("{grid} --average 100 --out g.csv"))
-        .fails(2, &["a cell has 10000 points, expected at most 2000"]);
+    work.refuses(2, "predict m stations.csv --out g.csv", &[("--average 3", &["--grid"])]);
+    let cases: [(&str, &[&str]); 2] =
+        [("--average 0", &["--average"]), ("--average 3 --latent", &["--average", "--latent"])];
+    work.refuses(2, &format!("{grid} --out g.csv"), &cases);
 }
 
 #[test]
 fn invalid_places_and_grids_are_refused_in_one_line() {
     let work = work();
     work.run(&format!("{FIT} --auto none --epochs 3 --model-out m")).ok();
-    let grid = "predict m --out g.csv --grid";
-    for (command, code, words) in [
-        (format!("{grid} lon=1:2:1,lat=50"), 2, &["no values of 'height', 'ground'", "height=VALUE"][..]),
+    let cases: [(&str, &[&str]); 6] = [
+        ("g.csv --grid lon=1:2:1,lat=50", &["no values of 'height', 'ground'", "height=VALUE"]),
         (
-            format!("{grid} lon=1,lat=50,height=1,ground=soil,depth=2"),
-            2,
+            "g.csv --grid lon=1,lat=50,height=1,ground=soil,depth=2",
             &["no input 'depth'", "lon, lat, height, ground"],
         ),
-        (format!("{grid} lon=1:5"), 2, &["expected NAME=START:STOP:STEP"]),
-        (
-            format!("{grid} lon=1,lat=50,height=1,ground=soil stations.csv"),
-            2,
-            &["--grid", "cannot be used with"],
-        ),
-        ("predict m --out g.csv".to_owned(), 2, &["required"]),
-        (
-            "predict m --out g.txt --grid lon=1,lat=50,height=1,ground=soil".to_owned(),
-            2,
-            &[".csv, .parquet, .nc or .tif"],
-        ),
-        (FIT.replace("lon,lat", "lat,lon"), 3, &["found", "a latitude", "--places lon,lat"]),
-        (format!("{FIT} --plane lon,lat"), 2, &["cannot be used with"]),
-        (FIT.replace("lon,lat", "lon"), 2, &["expected two columns"]),
-        (FIT.replace("lon,lat", "lon,ground"), 3, &["ground"]),
-        (FIT.replace("--inducing 30", "--model glm"), 2, &["--places", "Gaussian processes"]),
-    ] {
-        work.run(&command).fails(code, words);
-    }
-    let told = work.run(&format!("{grid} lon=1,lat=95,height=1,ground=soil")).stderr();
+        ("g.csv --grid lon=1:5", &["expected NAME=START:STOP:STEP"]),
+        ("g.csv --grid lon=1,lat=50,height=1,ground=soil stations.csv", &["--grid", "cannot be used with"]),
+        ("g.csv", &["required"]),
+        ("g.txt --grid lon=1,lat=50,height=1,ground=soil", &[".csv, .parquet, .nc or .tif"]),
+    ];
+    work.refuses(2, "predict m --out", &cases);
+    let fit = "fit stations.csv --target y --quiet";
+    let usage: [(&str, &[&str]); 3] = [
+        ("--places lon,lat --plane lon,lat", &["cannot be used with"]),
+        ("--places lon", &["expected two columns"]),
+        ("--places lon,lat --model glm", &["--places", "Gaussian processes"]),
+    ];
+    work.refuses(2, fit, &usage);
+    let data: [(&str, &[&str]); 2] = [
+        ("--places lat,lon", &["found", "a latitude", "--places lon,lat"]),
+        ("--places lon,ground", &["ground"]),
+    ];
+    work.refuses(3, fit, &data);
+    let told = work.run("predict m --out g.csv --grid lon=1,lat=95,height=1,ground=soil").stderr();
     assert!(
         told.contains("error: the grid") && told.contains("found 95, expected a latitude from -90 to 90"),
         "{told}"

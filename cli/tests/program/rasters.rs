@@ -11,24 +11,20 @@ fn work() -> Work {
         let kind = ["mild", "cold"][usize::from(y < 15.0)];
         format!("{lon:.4},{lat:.4},{},{y:.3},{kind}\n", ["rock", "soil"][i % 2])
     };
-    let work = Work::empty();
     let rows: String = (0..200).map(row).collect();
-    work.write("stations.csv", &("lon,lat,ground,y,kind\n".to_owned() + &rows));
-    work
+    Work::with("stations.csv", &("lon,lat,ground,y,kind\n".to_owned() + &rows))
 }
 
 const FIT: &str = "fit stations.csv --places lon,lat --quiet --auto none --inducing 20 --epochs 5";
 
 /// The last columns of a CSV file, column by column, with square roots of variances.
 fn columns(work: &Work, name: &str, count: usize) -> Vec<Vec<f64>> {
-    let text = work.read(name);
-    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
-    let column = |index: usize| {
-        let root = rows[0][index].contains("variance");
-        let value = |row: &Vec<&str>| row[index].parse::<f64>().expect("a number");
-        rows[1..].iter().map(|row| if root { value(row).sqrt() } else { value(row) }).collect()
+    let csv = work.csv(name);
+    let column = |name: &String| match name.contains("variance") {
+        true => csv.numbers(name).into_iter().map(f64::sqrt).collect(),
+        false => csv.numbers(name),
     };
-    (rows[0].len() - count..rows[0].len()).map(column).collect()
+    csv.names[csv.names.len() - count..].iter().map(column).collect()
 }
 
 /// The last values of a file of bands.
@@ -89,22 +85,20 @@ fn files_that_cannot_hold_the_predictions_are_refused_in_one_line() {
     let work = work();
     work.run(&format!("{FIT} --target y --exclude kind --model-out m")).ok();
     let grid = "predict m --grid lon=105:115:5,lat=42:50:4,ground=soil";
-    for (command, words) in [
+    let cases: [(&str, &[&str]); 4] = [
+        ("stations.csv --out g.nc", &["g.nc: NetCDF and GeoTIFF", "expected --grid", ".csv or"]),
+        ("stations.csv --out g.tiff", &["g.tiff: NetCDF and GeoTIFF", "expected --grid"]),
         (
-            "predict m stations.csv --out g.nc",
-            &["g.nc: NetCDF and GeoTIFF", "expected --grid", ".csv or"][..],
-        ),
-        ("predict m stations.csv --out g.tiff", &["g.tiff: NetCDF and GeoTIFF", "expected --grid"]),
-        (
-            "predict m --grid lon=105:115:5,lat=42,ground=soil --out g.tif",
+            "--grid lon=105:115:5,lat=42,ground=soil --out g.tif",
             &["found lon with several values in --grid", "expected two columns"],
         ),
-        (&format!("{grid} --row-numbers --out g.nc"), &["no rows to number", "--row-numbers"]),
-        (&format!("{grid} --out g.grib"), &[".csv, .parquet, .nc or .tif"]),
-        ("fit stations.csv --target y --test-fraction 0.2 --predictions g.nc", &["ends in .csv or .parquet"]),
-    ] {
-        work.run(command).fails(2, words);
-    }
-    assert_eq!(work.names(), ["m", "stations.csv"]);
-    work.run(&format!("{grid} --out missing/g.nc")).fails(3, &["missing/g.nc: cannot be written"]);
+        (
+            "--grid lon=105,lat=42,ground=soil --row-numbers --out g.nc",
+            &["no rows to number", "--row-numbers"],
+        ),
+    ];
+    work.refuses(2, "predict m", &cases);
+    let fit = "fit stations.csv --target y --test-fraction 0.2 --predictions g.nc";
+    work.refuses(2, fit, &[("", &["ends in .csv or .parquet"])]);
+    work.refuses(3, grid, &[("--out missing/g.nc", &["missing/g.nc: cannot be written"])]);
 }

@@ -50,17 +50,17 @@ fn case(name: &'static str, options: FitOptions) -> Case {
 
 /// Creates the case of a mini-batch fit of a linear model, which has no inducing inputs.
 fn linear(name: &'static str, options: FitOptions) -> Case {
-    let glm = case(
-        name,
-        FitOptions {
-            model: ModelKind::Glm,
-            steps: StepOptions { batch_size: 30, ..options.steps.clone() },
-            ..options
-        },
-    );
+    let steps = StepOptions { batch_size: 30, ..options.steps.clone() };
+    let glm = case(name, FitOptions { model: ModelKind::Glm, steps, ..options });
     let options =
         FitOptions { inducing: None, likelihood: Some(LikelihoodKind::BernoulliLogit), ..glm.options };
     Case { table: rows(TUMOURS, 100), target: "diagnosis", options, ..glm }
+}
+
+/// Creates the case of a fit to counts.
+fn counts(name: &'static str, likelihood: LikelihoodKind, options: FitOptions) -> Case {
+    let options = FitOptions { likelihood: Some(likelihood), ..options };
+    Case { table: rows(VISITS, 120), target: "visits", ..case(name, options) }
 }
 
 fn cases() -> Vec<Case> {
@@ -71,6 +71,11 @@ fn cases() -> Vec<Case> {
         ..FitOptions::default()
     };
     let batches = |options: FitOptions| FitOptions { hyper: Some(Hyper::Joint), ..options };
+    let with_steps = |count, change: &dyn Fn(&mut StepOptions)| {
+        let mut options = epochs(count);
+        change(&mut options.steps);
+        options
+    };
     let mut all = vec![
         case("elbo", batches(epochs(5))),
         case("elbo with validation", FitOptions { validation_fraction: 0.2, ..batches(epochs(6)) }),
@@ -113,56 +118,34 @@ fn cases() -> Vec<Case> {
         case("dlm-square", FitOptions { objective: DlmSquare, ..epochs(8) }),
         case(
             "growing batches",
-            FitOptions {
-                steps: StepOptions {
-                    batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
-                    q_average: Average::Tail,
-                    ..batches(epochs(4)).steps
-                },
-                ..batches(epochs(4))
-            },
+            batches(with_steps(4, &|steps| {
+                steps.batch_schedule = Some(SizeSchedule::Power { exponent: 1.0 });
+                steps.q_average = Average::Tail;
+            })),
         ),
         Case {
             betas: Some(Betas::List(vec![1.0, 0.3, 0.1])),
             ..case("a grid of betas", FitOptions { validation_fraction: 0.2, ..batches(epochs(4)) })
         },
-        Case {
-            table: rows(VISITS, 120),
-            target: "visits",
-            ..case("counts", FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..epochs(4) })
-        },
-        Case {
-            table: rows(VISITS, 120),
-            target: "visits",
-            group: Some("disea"),
-            ..case("groups of counts", FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..epochs(6) })
-        },
+        counts("counts", LikelihoodKind::Poisson, epochs(4)),
+        Case { group: Some("disea"), ..counts("groups of counts", LikelihoodKind::Poisson, epochs(6)) },
         case(
             "varying noise",
             FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..batches(epochs(4)) },
         ),
-        Case {
-            table: rows(VISITS, 120),
-            target: "visits",
-            ..case(
-                "zeros with a cause of their own",
-                FitOptions {
-                    likelihood: Some(LikelihoodKind::ZeroInflatedPoisson),
-                    hyper: Some(Hyper::Alternating),
-                    ..epochs(4)
-                },
-            )
-        },
+        counts(
+            "zeros with a cause of their own",
+            LikelihoodKind::ZeroInflatedPoisson,
+            FitOptions { hyper: Some(Hyper::Alternating), ..epochs(4) },
+        ),
         linear(
             "samples of w",
             FitOptions {
                 estimator: Estimator::Price { samples: 3 },
-                steps: StepOptions {
-                    sample_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
-                    q_average: Average::Expectation,
-                    ..epochs(4).steps
-                },
-                ..epochs(4)
+                ..with_steps(4, &|steps| {
+                    steps.sample_schedule = Some(SizeSchedule::Power { exponent: 1.0 });
+                    steps.q_average = Average::Expectation;
+                })
             },
         ),
     ];
@@ -170,24 +153,16 @@ fn cases() -> Vec<Case> {
     let rules = QUpdate::WORDS.iter().map(|word| word.parse().expect("a rule"));
     for q_update in rules.filter(|&rule| rule != QUpdate::Ngd) {
         for family in [Family::Full, Family::Diagonal] {
-            let name = if family == Family::Full { "a rule" } else { "a rule, diagonal" };
             all.push(linear(
-                name,
-                FitOptions { steps: StepOptions { q_update, family, ..epochs(3).steps }, ..epochs(3) },
+                "a rule",
+                with_steps(3, &|steps| (steps.q_update, steps.family) = (q_update, family)),
             ));
         }
     }
-    all.push(linear(
-        "ngd, diagonal",
-        FitOptions {
-            steps: StepOptions {
-                family: Family::Diagonal,
-                q_step: Some(Schedule::Constant(0.2)),
-                ..epochs(3).steps
-            },
-            ..epochs(3)
-        },
-    ));
+    let diagonal = with_steps(3, &|steps| {
+        (steps.family, steps.q_step) = (Family::Diagonal, Some(Schedule::Constant(0.2)));
+    });
+    all.push(linear("ngd, diagonal", diagonal));
     all
 }
 
@@ -217,14 +192,11 @@ impl Case {
     }
 
     /// Resumes the fit from a checkpoint, without further interruptions, and returns its bits.
-    fn resumed(&self, path: &Path) -> Vec<u64> {
-        let what = self.name;
-        let mut checkpoint = Checkpoint::new(path, identity(), None)
-            .resume(path)
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
+    fn resumed(&self, path: &Path) -> Result<Vec<u64>> {
+        let mut checkpoint = Checkpoint::new(path, identity(), None).resume(path)?;
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
-        bits(&self.fit(&mut session).unwrap_or_else(|error| panic!("{what}: {error}")).model)
+        self.fit(&mut session).map(|fit| bits(&fit.model))
     }
 }
 
@@ -254,6 +226,7 @@ fn bits(model: &TableModel) -> Vec<u64> {
 fn every_kind_of_fit_resumes_bit_for_bit_from_every_saved_state() {
     for case in cases() {
         let what = format!("{} {:?} {:?}", case.name, case.options.steps.q_update, case.options.steps.family);
+        let resumed = |path: &Path| case.resumed(path).unwrap_or_else(|error| panic!("{what}: {error}"));
         let folder = tempfile::tempdir().expect("a folder");
         let whole = case.fit(&mut Session::new(&mut |_: &Event| {}));
         let whole = bits(&whole.unwrap_or_else(|error| panic!("{what}: {error}")).model);
@@ -270,7 +243,7 @@ fn every_kind_of_fit_resumes_bit_for_bit_from_every_saved_state() {
         let again = folder.path().join("again.checkpoint");
         for (index, copy) in copies.iter().enumerate().step_by(2) {
             std::fs::write(&again, copy).expect("written");
-            assert!(case.resumed(&again) == whole, "{what}: state {index} of {}", copies.len());
+            assert!(resumed(&again) == whole, "{what}: state {index} of {}", copies.len());
         }
 
         // The fit is interrupted after the second epoch, before any state has been saved.
@@ -284,7 +257,7 @@ fn every_kind_of_fit_resumes_bit_for_bit_from_every_saved_state() {
         let mut session = Session::new(&mut interrupt).with_interrupt(&flag).with_checkpoint(&mut checkpoint);
         let error = case.fit(&mut session).err().unwrap_or_else(|| panic!("{what}: not interrupted"));
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{what}: {error}");
-        assert!(case.resumed(&path) == whole, "{what}: after an interruption");
+        assert!(resumed(&path) == whole, "{what}: after an interruption");
     }
 }
 
@@ -299,10 +272,7 @@ fn a_state_of_another_fit_is_refused() {
     all[0].fit(&mut Session::new(&mut copy).with_checkpoint(&mut checkpoint)).expect("a fit");
     std::fs::write(&path, &copies[1]).expect("written");
     for other in all.iter().filter(|case| ["samples of w", "counts"].contains(&case.name)) {
-        let mut checkpoint = Checkpoint::new(&path, identity(), None).resume(&path).expect("a checkpoint");
-        let mut ignore = |_: &Event| {};
-        let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
-        let error = other.fit(&mut session).err().unwrap_or_else(|| panic!("{}: accepted", other.name));
+        let error = other.resumed(&path).err().unwrap_or_else(|| panic!("{}: accepted", other.name));
         assert!(
             error.to_string().ends_with("the stored state does not match its stage of the fit"),
             "{error}"
@@ -313,9 +283,8 @@ fn a_state_of_another_fit_is_refused() {
 const FIT: &str =
     "fit data.csv --target y --hyper joint --inducing 30 --batch-size 40 --tolerance 0 --test-fraction 0.1";
 
-/// Returns the metrics document without times and file names.
-fn comparable(text: &str) -> serde_json::Value {
-    let mut document: serde_json::Value = serde_json::from_str(text).expect("a document");
+/// Returns a metrics document without times and file names.
+fn comparable(mut document: serde_json::Value) -> serde_json::Value {
     for seconds in ["seconds", "seconds_per_step"] {
         document["fit"][seconds] = 0.into();
     }
@@ -327,8 +296,7 @@ fn comparable(text: &str) -> serde_json::Value {
 
 #[test]
 fn a_fit_that_is_killed_repeatedly_ends_with_the_numbers_of_an_uninterrupted_fit() {
-    let work = Work::empty();
-    work.write("data.csv", &table(400));
+    let work = Work::with("data.csv", &table(400));
     let fit = format!("{FIT} --epochs 12 --quiet");
     work.run(&format!("{fit} --metrics whole.json")).ok();
     let kept = format!("{fit} --metrics killed.json --checkpoint c --checkpoint-every 0 --resume c");
@@ -346,15 +314,14 @@ fn a_fit_that_is_killed_repeatedly_ends_with_the_numbers_of_an_uninterrupted_fit
         child.wait().expect("ended");
         kills += 1;
     }
-    assert_eq!(comparable(&work.read("killed.json")), comparable(&work.read("whole.json")), "{kills} kills");
+    assert_eq!(comparable(work.json("killed.json")), comparable(work.json("whole.json")), "{kills} kills");
     assert!(!work.names().contains(&"c".to_owned()), "the checkpoint of a fit that is done is removed");
 }
 
 #[cfg(unix)]
 #[test]
 fn an_interrupted_fit_leaves_a_checkpoint_and_its_own_status() {
-    let work = Work::empty();
-    work.write("data.csv", &table(400));
+    let work = Work::with("data.csv", &table(400));
     work.run(&format!("{FIT} --epochs 300 --quiet --metrics whole.json")).ok();
     let mut child = work
         .command(&format!("{FIT} --epochs 300 --model-out m --metrics m.json"))
@@ -376,19 +343,23 @@ fn an_interrupted_fit_leaves_a_checkpoint_and_its_own_status() {
     let other = work.run(&format!("{FIT} --epochs 300 --seed 1 --resume m.checkpoint"));
     other.fails(3, &["m.checkpoint: belongs to another fit: seed is 0 in the checkpoint and 1 in this fit"]);
     work.run(&format!("{FIT} --epochs 300 --quiet --metrics m.json --resume m.checkpoint")).ok();
-    assert_eq!(comparable(&work.read("m.json")), comparable(&work.read("whole.json")));
+    assert_eq!(comparable(work.json("m.json")), comparable(work.json("whole.json")));
 }
 
 #[test]
 fn checkpoints_that_cannot_be_used_are_refused_before_any_work() {
     let work = Work::new();
     work.write("text", "no checkpoint");
-    let fit = "fit data.csv --target y --quiet";
-    work.run(&format!("{fit} --resume absent")).fails(3, &["absent: cannot be read"]);
-    work.run(&format!("{fit} --resume text")).fails(3, &["text: not a checkpoint"]);
-    work.run(&format!("{fit} --checkpoint no/such/c")).fails(3, &["no/such/c: cannot be written"]);
-    work.run(&format!("{fit} --checkpoint data.csv")).fails(2, &["data.csv: is an input file"]);
-    work.run(&format!("{fit} --checkpoint-every 3")).fails(2, &["--checkpoint"]);
-    work.run(&format!("{fit} --checkpoint c --checkpoint-every -1")).fails(2, &["--checkpoint-every"]);
-    assert_eq!(work.names(), ["data.csv", "text"]);
+    let files: [(&str, &[&str]); 3] = [
+        ("--resume absent", &["absent: cannot be read"]),
+        ("--resume text", &["text: not a checkpoint"]),
+        ("--checkpoint no/such/c", &["no/such/c: cannot be written"]),
+    ];
+    work.refuses(3, "fit data.csv --target y --quiet", &files);
+    let usage: [(&str, &[&str]); 3] = [
+        ("--checkpoint data.csv", &["data.csv: is an input file"]),
+        ("--checkpoint-every 3", &["--checkpoint"]),
+        ("--checkpoint c --checkpoint-every -1", &["--checkpoint-every"]),
+    ];
+    work.refuses(2, "fit data.csv --target y --quiet", &usage);
 }

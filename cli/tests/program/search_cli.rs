@@ -1,13 +1,8 @@
 //! `--inducing auto` and `--restarts` from the command line: messages, documents, saved models and errors.
 
-use serde_json::Value;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, assert_contains};
 
 const QUICK: &str = "--epochs 5 --tolerance 0 --quiet --test-fraction 0.2";
-
-fn parsed(work: &Work, name: &str) -> Value {
-    serde_json::from_str(&work.read(name)).expect("JSON")
-}
 
 #[test]
 fn found_inducing_inputs_are_in_messages_documents_figures_and_models() {
@@ -17,12 +12,11 @@ fn found_inducing_inputs_are_in_messages_documents_figures_and_models() {
         "fit data.csv --target y --objective vfe --inducing auto --inducing-tolerance 8 --max-inducing 90 --kernel matern32 {QUICK} {files}"
     ));
     let text = run.ok().stdout().split_whitespace().collect::<Vec<_>>().join(" ");
-    for word in
-        ["inducing inputs found", "tried 32", "within 8 nats", "distance to the exact GP", "KL at most"]
-    {
-        assert!(text.contains(word), "{word:?} in {text}");
-    }
-    let document = parsed(&work, "j");
+    assert_contains(
+        &text,
+        &["inducing inputs found", "tried 32", "within 8 nats", "distance to the exact GP", "KL at most"],
+    );
+    let document = work.json("j");
     let curve = document["fit"]["inducing_curve"].as_array().expect("a curve").clone();
     for key in ["m", "lower", "upper", "gap", "seconds"] {
         assert!(curve.iter().all(|point| point[key].is_number()), "{key} in {curve:?}");
@@ -54,9 +48,10 @@ fn too_few_inducing_inputs_cause_a_warning_with_the_remaining_gap() {
         "fit data.csv --target y --objective vfe --inducing auto --inducing-tolerance 1e-9 --max-inducing 33 --kernel matern12 {QUICK}"
     ));
     let warning = run.ok().stderr();
-    for word in ["33 inducing inputs, the most allowed", "nats per row apart", "gained", "--max-inducing"] {
-        assert!(warning.contains(word), "{word:?} in {warning}");
-    }
+    assert_contains(
+        &warning,
+        &["33 inducing inputs, the most allowed", "nats per row apart", "gained", "--max-inducing"],
+    );
 }
 
 #[test]
@@ -84,7 +79,7 @@ fn restarts_are_in_messages_documents_and_models() {
         .ok()
         .stdout();
     assert!(text.contains("of 0 to 2, by first scores"), "{text}");
-    let restarts = parsed(&work, "j")["fit"]["restarts"].as_array().expect("restarts").clone();
+    let restarts = work.json("j")["fit"]["restarts"].as_array().expect("restarts").clone();
     assert_eq!(restarts.len(), 3);
     assert_eq!(restarts.iter().filter(|restart| restart["chosen"] == true).count(), 1);
     for (number, restart) in restarts.iter().enumerate() {
@@ -112,7 +107,7 @@ fn stages(options: &str) -> Vec<String> {
     assert_eq!(lines.remove(0), "fit starts: data.csv", "{text}");
     assert!(lines.pop().is_some_and(|line| line.starts_with("fit ends: data.csv")), "{text}");
     // Sizes that were tried but not chosen count too.
-    let document = parsed(&work, "j");
+    let document = work.json("j");
     if let Some(curve) = document["fit"]["inducing_curve"].as_array() {
         for point in curve {
             let size = format!("inducing inputs: {} of at most ", point["m"]);
@@ -149,18 +144,23 @@ fn progress_names_and_numbers_every_start_size_and_beta() {
 #[test]
 fn options_without_an_effect_are_refused() {
     let work = Work::new();
-    let fit = "fit data.csv --target y";
-    for (options, words) in [
-        ("--inducing many", &["many", "auto"][..]),
+    let cases: [(&str, &[&str]); 9] = [
+        ("--inducing many", &["many", "auto"]),
         ("--inducing 10 --max-inducing 20", &["--max-inducing", "--inducing auto"]),
         ("--inducing-tolerance 0.1", &["--inducing"]),
         ("--inducing auto --from m", &["--inducing", "--from"]),
         ("--restarts 2 --from m", &["--restarts", "--from"]),
-    ] {
-        println!("{options}");
-        work.run(&format!("{fit} {options}")).fails(2, words);
-    }
-    work.run("compare data.csv --target y --objectives elbo --out c --restarts 2").fails(2, &["--restarts"]);
+        ("--keep-rows 5", &["--neighbours"]),
+        ("--neighbours some", &["auto", "number"]),
+        ("--neighbours 5 --shuffle-buffer 50", &["--neighbours", "memory"]),
+        ("--model glm --neighbours 5", &["--neighbours", "--model"]),
+    ];
+    work.refuses(2, "fit data.csv --target y", &cases);
+    work.refuses(
+        2,
+        "compare data.csv --target y --objectives elbo --out c",
+        &[("--restarts 2", &["--restarts"])],
+    );
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn neighbours_are_in_messages_documents_and_models() {
     // 96 of 120 rows are training rows, and 28 of these judge the choices.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("by the log loss of 28 held-out rows"), "{text}");
-    let document = parsed(&work, "j");
+    let document = work.json("j");
     let parts = document["fit"]["choices"]["parts"].as_array().expect("parts");
     assert_eq!((parts.len(), parts[0]["part"].as_str()), (1, Some("neighbours")));
     let tried = parts[0]["tried"].as_array().expect("numbers of neighbours");
@@ -195,11 +195,6 @@ fn neighbours_are_in_messages_documents_and_models() {
     let next =
         work.run("fit data.csv --target y --from k --hyper fixed --neighbours 20 --json --quiet").json();
     assert_eq!(next["config"]["neighbours"], 20);
-
-    work.run("fit data.csv --target y --keep-rows 5").fails(2, &["--neighbours"]);
-    work.run("fit data.csv --target y --neighbours some").fails(2, &["auto", "number"]);
-    work.run("fit data.csv --target y --neighbours 5 --shuffle-buffer 50")
-        .fails(2, &["--neighbours", "memory"]);
-    work.run("fit data.csv --target y --from k --neighbours auto").fails(2, &["--neighbours auto", "--from"]);
-    work.run("fit data.csv --target y --model glm --neighbours 5").fails(2, &["--neighbours", "--model"]);
+    let further = "fit data.csv --target y --from k --neighbours auto";
+    work.refuses(2, further, &[("", &["--neighbours auto", "--from"])]);
 }

@@ -4,7 +4,7 @@ use crate::http::{Reply, Server, body, post, read_reply};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use sparsegp_testkit::program::{QUICK, Work, table};
+use sparsegp_testkit::program::{Csv, QUICK, Work, assert_contains, table};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -17,19 +17,14 @@ fn modelled() -> Work {
 }
 
 /// Returns the rows of a CSV text as JSON. Cells that parse as numbers become numbers, and empty cells null.
-fn rows(csv: &str) -> Vec<Value> {
-    let mut lines = csv.lines();
-    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
-    let cell = |text: &str| match text.parse::<f64>() {
+fn rows(csv: &Csv) -> Vec<Value> {
+    let cell = |text: &String| match text.parse::<f64>() {
         Ok(number) if number.is_finite() => json!(number),
         _ if text.is_empty() => Value::Null,
         _ => json!(text),
     };
-    let row = |line: &str| -> Value {
-        let cells = names.iter().zip(line.split(','));
-        Value::Object(cells.map(|(name, text)| ((*name).to_owned(), cell(text))).collect())
-    };
-    lines.map(row).collect()
+    let row = |cells: &Vec<String>| csv.names.iter().cloned().zip(cells.iter().map(cell)).collect();
+    csv.rows.iter().map(row).collect()
 }
 
 /// Returns the predictions of an answer, and asserts that the request succeeded.
@@ -40,20 +35,17 @@ fn predictions(reply: &Reply) -> Vec<Value> {
 
 /// Checks that the server and `predict` with these options give the same columns and numbers.
 fn agree(work: &Work, data: &str, options: &str, asked: &Value) {
-    let csv = work.run(&format!("predict model {data} --out - {options}")).ok().stdout();
+    let csv = work.run(&format!("predict model {data} --out - {options}")).csv();
     let server = Server::start(work, "");
     let mut request = asked.clone();
-    request["rows"] = Value::Array(rows(&work.read(data)));
+    request["rows"] = Value::Array(rows(&work.csv(data)));
     let found = predictions(&server.post(&request));
     let expected = rows(&csv);
     assert_eq!(found.len(), expected.len());
-    for (found, expected) in found.iter().zip(&expected) {
-        let numbers = |row: &Value| -> Vec<(String, Value)> {
-            let cells = row.as_object().expect("an object").iter();
-            cells.map(|(name, value)| (name.clone(), value.clone())).collect()
-        };
-        assert_eq!(numbers(found), numbers(expected));
-    }
+    let columns = |rows: &[Value]| -> Vec<Vec<String>> {
+        rows.iter().map(|row| row.as_object().expect("an object").keys().cloned().collect()).collect()
+    };
+    assert_eq!((columns(&found), &found), (columns(&expected), &expected));
 }
 
 #[test]
@@ -70,13 +62,10 @@ fn numbers_equal_those_of_predict_to_the_last_digit() {
 
 #[test]
 fn classes_and_several_targets_have_the_columns_of_predict() {
-    let work = Work::empty();
-    let classes = table(90).replace(",y\n", ",y,kind\n");
-    let kinds = ["low", "mid", "high"];
-    let labelled: String = (classes.lines().enumerate())
-        .map(|(at, line)| if at == 0 { format!("{line}\n") } else { format!("{line},{}\n", kinds[at % 3]) })
-        .collect();
-    work.write("data.csv", &labelled);
+    let kind = |at: usize| if at == 0 { "kind" } else { ["low", "mid", "high"][at % 3] };
+    let labelled =
+        table(90).lines().enumerate().map(|(at, line)| format!("{line},{}\n", kind(at))).collect::<String>();
+    let work = Work::with("data.csv", &labelled);
     work.run(&format!("fit data.csv --target kind --quiet --model-out model {QUICK}")).ok();
     agree(&work, "data.csv", "--latent", &json!({ "latent": true }));
     work.run(&format!(
@@ -88,12 +77,11 @@ fn classes_and_several_targets_have_the_columns_of_predict() {
 
 #[test]
 fn dates_and_declared_markers_are_read_as_in_files() {
-    let work = Work::empty();
     let row = |i: usize| {
         let a = if i.is_multiple_of(7) { "-9".to_owned() } else { format!("{}", (i % 11) as f64 / 4.0) };
         format!("2024-{:02}-{:02},{a},{}\n", 1 + i % 12, 1 + i % 28, (i % 12) as f64 + (i % 11) as f64)
     };
-    work.write("data.csv", &("day,a,y\n".to_owned() + &(0..120).map(row).collect::<String>()));
+    let work = Work::with("data.csv", &("day,a,y\n".to_owned() + &(0..120).map(row).collect::<String>()));
     work.run(&format!("fit data.csv --target y --missing=-9 --quiet --model-out model {QUICK}")).ok();
     agree(&work, "data.csv", "--latent", &json!({ "latent": true }));
 }
@@ -105,9 +93,7 @@ fn warnings_name_unseen_levels_and_unused_columns() {
     let reply = server.post(&json!([{ "a": 1, "b": 0.5, "colour": "violet", "price": 3, "tags": [1] }]));
     assert_eq!(predictions(&reply).len(), 1);
     let warnings = reply.json()["warnings"].to_string();
-    for words in ["'price', 'tags'", "'colour' (1 row, such as 'violet')"] {
-        assert!(warnings.contains(words), "{words} in {warnings}");
-    }
+    assert_contains(&warnings, &["'price', 'tags'", "'colour' (1 row, such as 'violet')"]);
     let reply = server.post(&json!([{ "a": 1, "b": 0.5, "colour": "red" }]));
     assert_eq!(reply.json()["warnings"], json!([]));
     // A column that all rows lack is missing in every row.
@@ -143,7 +129,8 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
     let work = modelled();
     let server = Server::start(&work, "--max-rows 3");
     let good = json!({ "a": 1, "b": 0.5, "colour": "red" });
-    // GOOD stands for a good row.
+    // GOOD stands for a good row, and NEW for one with a level that training did not see.
+    let new = json!({ "a": 1, "b": 1, "colour": "violet" }).to_string();
     let cases = [
         (400, r#"{"rows": ["#, "not JSON"),
         (400, "5", "expected an array of rows"),
@@ -158,18 +145,15 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
         (400, r#"{"rows": [GOOD], "quantiles": [1.5]}"#, "\"quantiles\": 1.5"),
         (400, r#"{"rows": [GOOD], "draws": -1}"#, "\"draws\": found -1"),
         (400, r#"{"rows": [GOOD], "seed": 0.5}"#, "\"seed\": found 0.5"),
-        (
-            400,
-            r#"{"rows": [{"a": 1, "b": 1, "colour": "violet"}], "unseen": "error"}"#,
-            "row 1, column 'colour'",
-        ),
+        (400, r#"{"rows": [NEW], "unseen": "error"}"#, "row 1, column 'colour'"),
         (400, r#"{"rows": [GOOD], "population": true}"#, "\"population\""),
         (400, r#"{"rows": [GOOD], "covariance": true}"#, "\"covariance\""),
         (413, "[GOOD, GOOD, GOOD, GOOD]", "4 rows, expected at most 3"),
     ];
     for (status, request, words) in cases {
-        let reply = server.send("POST", "/predict", &request.replace("GOOD", &good.to_string()));
-        let error = reply.json()["error"].as_str().expect(request).to_owned();
+        let request = request.replace("GOOD", &good.to_string()).replace("NEW", &new);
+        let reply = server.send("POST", "/predict", &request);
+        let error = reply.json()["error"].as_str().expect("a text").to_owned();
         assert_eq!(reply.status, status, "{request}: {error}");
         assert!(error.contains(words) && !error.contains('\n'), "{request}: {error}");
     }
@@ -358,10 +342,13 @@ fn a_signal_lets_running_requests_end() {
 #[test]
 fn addresses_and_models_that_cannot_be_served_are_refused() {
     let work = modelled();
-    work.run("serve absent.model").fails(3, &["absent.model"]);
-    work.run("serve model --listen 8000").fails(2, &["--listen", "expected an address and a port"]);
-    work.run("serve model --timeout 0").fails(2, &["--timeout"]);
-    work.run("serve model --threads 0").fails(2, &["--threads is 0"]);
+    work.refuses(3, "serve", &[("absent.model", &["absent.model"])]);
+    let usage: [(&str, &[&str]); 3] = [
+        ("--listen 8000", &["--listen", "expected an address and a port"]),
+        ("--timeout 0", &["--timeout"]),
+        ("--threads 0", &["--threads is 0"]),
+    ];
+    work.refuses(2, "serve model", &usage);
     let server = Server::start(&work, "");
     let taken = server.address().to_string();
     work.run(&format!("serve model --listen {taken}")).fails(3, &[&taken, "cannot listen on this address"]);

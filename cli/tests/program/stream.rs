@@ -6,17 +6,18 @@ use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::read_table;
 use sparsegp_tables::tabular::{
-    FileFit, FileFitRequest, FitRequest, TableFit, TableRows, fit_file, fit_table,
+    FileFit, FileFitRequest, FitRequest, TableFit, TableModel, TableRows, fit_file, fit_table,
 };
 use sparsegp_testkit::program::{Work, quick};
 use std::fmt::Write as _;
 use std::path::Path;
 
-const OPTIONS: FileOptions = FileOptions { test_fraction: 0.2, shuffle_buffer: Some(3000) };
+const OPTIONS: FileOptions<'_> = FileOptions { test_fraction: 0.2, shuffle_buffer: Some(3000), start: None };
 
-struct FileOptions {
+struct FileOptions<'a> {
     test_fraction: f64,
     shuffle_buffer: Option<usize>,
+    start: Option<&'a TableModel>,
 }
 
 /// Returns a table of two numbers, a colour, and targets that depend smoothly on them: a number with noise, a class and a count.
@@ -52,28 +53,20 @@ fn columns(target: &str) -> SchemaOptions {
     }
 }
 
-fn from_disk(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &FileOptions) -> FileFit {
-    let request = FileFitRequest {
-        path,
-        columns,
-        options,
-        test_fraction: how.test_fraction,
-        start: None,
-        shuffle_buffer: how.shuffle_buffer,
-    };
-    fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit")
+fn from_disk(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &FileOptions<'_>) -> FileFit {
+    let FileOptions { test_fraction, shuffle_buffer, start } = *how;
+    let request = FileFitRequest { path, columns, options, test_fraction, start, shuffle_buffer };
+    let mut heard = None;
+    let fit = fit_file(&request, &mut |plan| heard = Some(*plan), &mut Session::new(&mut |_| {}));
+    let fit = fit.expect("a fit");
+    assert_eq!(heard, Some(fit.plan));
+    fit
 }
 
-fn in_memory(path: &Path, columns: &SchemaOptions, options: &FitOptions) -> TableFit {
-    let table = read_table(path).expect("a table");
-    let request = FitRequest {
-        table: &table,
-        columns,
-        options,
-        test_fraction: 0.2,
-        start: None,
-        keep_posterior: false,
-    };
+fn in_memory(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &FileOptions<'_>) -> TableFit {
+    let table = &read_table(path).expect("a table");
+    let FileOptions { test_fraction, start, .. } = *how;
+    let request = FitRequest { table, columns, options, test_fraction, start, keep_posterior: false };
     fit_table(&request, &mut |_| {}).expect("a fit")
 }
 
@@ -99,8 +92,7 @@ fn disk_nll(fit: &FileFit) -> f64 {
 
 #[test]
 fn fits_from_disk_are_as_good_as_in_memory() {
-    let work = Work::empty();
-    work.write("t.csv", &table(24_000));
+    let work = Work::with("t.csv", &table(24_000));
     let path = work.path("t.csv");
     let quick = FitOptions {
         inducing: Some(45),
@@ -121,7 +113,7 @@ fn fits_from_disk_are_as_good_as_in_memory() {
     for (target, options) in cases {
         let columns = columns(target);
         let (disk, memory) =
-            (from_disk(&path, &columns, &options, &OPTIONS), in_memory(&path, &columns, &options));
+            (from_disk(&path, &columns, &options, &OPTIONS), in_memory(&path, &columns, &options, &OPTIONS));
         let held_out = memory.test.as_ref().expect("test rows");
         let memory_nll =
             memory.model.predict_part(held_out).report(&held_out.targets).nll.expect("a density");
@@ -138,8 +130,7 @@ fn fits_from_disk_are_as_good_as_in_memory() {
 
 #[test]
 fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
-    let work = Work::empty();
-    work.write("t.csv", &table(3000));
+    let work = Work::with("t.csv", &table(3000));
     let options = FitOptions {
         inducing: Some(8),
         max_steps: Some(9),
@@ -150,7 +141,7 @@ fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
     let run = |threads: usize, seed: u64, buffer: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         let options = FitOptions { seed, ..options.clone() };
-        let how = FileOptions { test_fraction: 0.1, shuffle_buffer: Some(buffer) };
+        let how = FileOptions { shuffle_buffer: Some(buffer), ..OPTIONS };
         pool.install(|| {
             from_disk(&work.path("t.csv"), &columns("y"), &options, &how).model.latent().natural()
         })
@@ -163,8 +154,7 @@ fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
 
 #[test]
 fn the_last_step_over_the_file_is_exact_and_estimates_are_called_estimates() {
-    let work = Work::empty();
-    work.write("t.csv", &table(30_000));
+    let work = Work::with("t.csv", &table(30_000));
     let path = work.path("t.csv");
     let columns = columns("y");
     let options = FitOptions {
@@ -179,25 +169,9 @@ fn the_last_step_over_the_file_is_exact_and_estimates_are_called_estimates() {
     assert_eq!((summary.estimated_on, summary.elbo_sum, summary.iterations), (Some(20_480), None, 3));
     // With fixed hyper-parameters there is one optimal q, which two passes over the file reach.
     let fixed = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(2), ..options };
-    let request = FileFitRequest {
-        path: &path,
-        columns: &columns,
-        options: &fixed,
-        test_fraction: 0.0,
-        start: Some(&start),
-        shuffle_buffer: None,
-    };
-    let disk = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit").model;
-    let read = read_table(&path).expect("a table");
-    let request = FitRequest {
-        table: &read,
-        columns: &columns,
-        options: &fixed,
-        test_fraction: 0.0,
-        start: Some(&start),
-        keep_posterior: false,
-    };
-    let memory = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    let further = FileOptions { test_fraction: 0.0, shuffle_buffer: None, start: Some(&start) };
+    let disk = from_disk(&path, &columns, &fixed, &further).model;
+    let memory = in_memory(&path, &columns, &fixed, &further).model;
     let (a, b) = (disk.summary(), memory.summary());
     assert_eq!(a.estimated_on, None);
     assert!((a.objective - b.objective).abs() < 1e-9 * b.objective.abs(), "{} {}", a.objective, b.objective);
@@ -214,15 +188,7 @@ fn the_last_step_over_the_file_is_exact_and_estimates_are_called_estimates() {
         steps: StepOptions { polish: false, ..fixed.steps.clone() },
         ..fixed
     };
-    let request = FileFitRequest {
-        options: &unpolished,
-        start: Some(&start),
-        shuffle_buffer: None,
-        path: &path,
-        columns: &columns,
-        test_fraction: 0.0,
-    };
-    let estimated = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit").model;
+    let estimated = from_disk(&path, &columns, &unpolished, &further).model;
     let gap = estimated.summary().objective - a.objective;
     assert!(estimated.summary().estimated_on.is_some() && gap.abs() < 0.04, "{gap}");
 }
@@ -234,20 +200,8 @@ fn the_memory_is_stated_and_does_not_grow_with_the_file() {
         work.write("t.csv", &table(rows));
         let options =
             FitOptions { inducing: Some(5), warm_start: 0, max_steps: Some(1), ..FitOptions::default() };
-        let (path, columns) = (work.path("t.csv"), columns("y"));
-        let request = FileFitRequest {
-            path: &path,
-            columns: &columns,
-            options: &options,
-            test_fraction: 0.0,
-            start: None,
-            shuffle_buffer,
-        };
-        let mut heard = None;
-        let fit = fit_file(&request, &mut |plan| heard = Some(*plan), &mut Session::new(&mut |_| {}))
-            .expect("a fit");
-        assert_eq!(heard, Some(fit.plan));
-        fit.plan
+        let how = FileOptions { test_fraction: 0.0, shuffle_buffer, start: None };
+        from_disk(&work.path("t.csv"), &columns("y"), &options, &how).plan
     };
     let (small, large) = (plan(40_000, Some(2000)), plan(80_000, Some(2000)));
     assert_eq!((small.training_rows, large.training_rows), (40_000, 80_000));
@@ -261,8 +215,7 @@ fn the_memory_is_stated_and_does_not_grow_with_the_file() {
 
 #[test]
 fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
-    let work = Work::empty();
-    work.write("data.csv", &table(10_000));
+    let work = Work::with("data.csv", &table(10_000));
     let base = "fit data.csv --target y --exclude class,count --shuffle-buffer 1500 --max-steps 4 --warm-start 2 --inducing 8";
     let document = work
         .run(&format!(
@@ -279,14 +232,9 @@ fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
     assert!(document["validation"]["nll"].is_f64() && document["test"]["nll"].is_f64());
     // The incomplete, only epoch is in the trace, with its validation score.
     assert!(document["trace"][0]["validation_nll"].is_f64());
-    let predictions = work.read("p.csv");
-    let rows: Vec<usize> = predictions
-        .lines()
-        .skip(1)
-        .map(|line| line.split(',').next().expect("a row").parse().expect("a row"))
-        .collect();
+    let rows = work.csv("p.csv").numbers("row");
     assert_eq!(rows.len() as u64, test);
-    assert!(rows.windows(2).all(|pair| pair[0] < pair[1]) && rows[rows.len() - 1] <= 10_000);
+    assert!(rows.is_sorted_by(|a, b| a < b) && rows[rows.len() - 1] <= 10_000.0);
     let said = work.run(&format!("{base} --model-out m")).ok();
     assert!(
         said.stderr().contains("training on 10000 rows from disk through a shuffle buffer of 1500; at most")
@@ -301,30 +249,28 @@ fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
 #[test]
 fn options_that_need_all_rows_or_are_invalid_are_refused_before_any_work() {
     let work = Work::new();
-    let refused = [
-        ("--shuffle-buffer 0", "--shuffle-buffer is 0"),
-        ("--shuffle-buffer 10 --objective vfe", "--objective vfe needs all rows in memory"),
-        ("--shuffle-buffer 10 --objective fitc", "--objective fitc needs all rows in memory"),
-        ("--shuffle-buffer 10 --objective dlm-square", "--objective dlm-square needs all rows in memory"),
-        ("--shuffle-buffer 10 --betas auto", "--betas needs all rows in memory"),
-        ("--shuffle-buffer 10 --batch-schedule power:1", "--batch-schedule needs all rows in memory"),
-        ("--shuffle-buffer 10 --test-fraction 0.6 --validation-fraction 0.5", "leave no rows to train on"),
-        ("--max-steps 0", "--max-steps is 0"),
-        ("--max-steps 5 --objective vfe", "--max-steps is for"),
-    ];
-    for (options, message) in refused {
-        work.run(&format!("fit data.csv --target y {options}")).fails(2, &[message]);
-    }
-    work.run("fit - --target y --shuffle-buffer 10").fails(2, &["standard input cannot be read again"]);
-    work.run("fit absent.csv --target y --shuffle-buffer 10").fails(3, &["absent.csv: cannot be read"]);
-    work.run("fit . --target y --shuffle-buffer 10").fails(3, &["is a folder"]);
-    work.run("fit data.csv --target y --shuffle-buffer 10 --weights nobody")
-        .fails(3, &["no column named 'nobody'"]);
-    work.run("compare data.csv --target y --objectives elbo --shuffle-buffer 9 --out o")
-        .fails(2, &["--shuffle-buffer"]);
     work.write("bad.csv", &(table(9000) + "1,2,red,1,1,what,yes,1\n"));
-    work.run("fit bad.csv --target y --shuffle-buffer 10 --exclude class,count")
-        .fails(3, &["bad.csv: row 9001 (line 9002), column 'y': found \"what\", expected a number"]);
+    let usage: [(&str, &[&str]); 7] = [
+        ("--shuffle-buffer 0", &["--shuffle-buffer is 0"]),
+        ("--shuffle-buffer 10 --objective vfe", &["--objective vfe needs all rows in memory"]),
+        ("--shuffle-buffer 10 --betas auto", &["--betas needs all rows in memory"]),
+        ("--shuffle-buffer 10 --batch-schedule power:1", &["--batch-schedule needs all rows in memory"]),
+        ("--shuffle-buffer 10 --test-fraction 0.6 --validation-fraction 0.5", &["leave no rows to train on"]),
+        ("--max-steps 0", &["--max-steps is 0"]),
+        ("--max-steps 5 --objective vfe", &["--max-steps is for"]),
+    ];
+    work.refuses(2, "fit data.csv --target y", &usage);
+    let fit = "fit --target y --shuffle-buffer 10";
+    work.refuses(2, fit, &[("-", &["standard input cannot be read again"])]);
+    let data: [(&str, &[&str]); 4] = [
+        ("absent.csv", &["absent.csv: cannot be read"]),
+        (".", &["is a folder"]),
+        ("data.csv --weights nobody", &["no column named 'nobody'"]),
+        ("bad.csv --exclude class,count", &["bad.csv: row 9001 (line 9002), column 'y': found \"what\""]),
+    ];
+    work.refuses(3, fit, &data);
+    let compare = "compare data.csv --target y --objectives elbo --shuffle-buffer 9 --out o";
+    work.refuses(2, compare, &[("", &["--shuffle-buffer"])]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Fits to arrays in the user's units: equality with fits to tables, custom training loops, bad arrays, any
 //! strides, files.
 
+use super::common::{fit, numbers, target};
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::Scaling;
@@ -13,8 +14,7 @@ use sparsegp::training::{CollapsedObjective, VariationalModel};
 use sparsegp::variational::{Average, Family, Normal};
 use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Curvature, Sampling};
 use sparsegp_tables::prelude::*;
-use sparsegp_tables::schema::{SchemaOptions, input_warnings};
-use sparsegp_tables::tables::{Column, NamedColumn, Table};
+use sparsegp_tables::schema::input_warnings;
 use sparsegp_testkit::problems::{data, model, posterior};
 
 /// A smooth function of two inputs in odd units with some noise, `n` rows.
@@ -49,26 +49,12 @@ fn bits(model: &Model) -> Vec<u64> {
 #[test]
 fn arrays_give_the_model_that_a_table_of_them_gives() {
     let (x, y) = rows(120);
-    let column =
-        |name: &str, values: Vec<f64>| NamedColumn { name: name.into(), column: Column::Number(values) };
-    let columns = vec![
-        column("a", x.col(0).iter().copied().collect()),
-        column("b", x.col(1).iter().copied().collect()),
-        column("y", y.clone()),
-    ];
-    let table = Table::new("t.csv", columns).expect("a table");
+    let column = |d: usize| x.col(d).iter().copied().collect();
+    let table = numbers([("a", column(0)), ("b", column(1)), ("y", y.clone())]);
     for options in
         [small(), FitOptions { objective: ObjectiveKind::DlmLog, ..small() }, FitOptions::default()]
     {
-        let request = FitRequest {
-            table: &table,
-            columns: &SchemaOptions { target: "y".into(), ..SchemaOptions::default() },
-            options: &options,
-            test_fraction: 0.0,
-            start: None,
-            keep_posterior: false,
-        };
-        let of_table = fit_table(&request, &mut |_| {}).expect("a fit").model;
+        let of_table = fit(&table, &target("y"), &options).expect("a fit");
         let of_arrays = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
         assert_eq!(bits(&of_arrays), bits(&of_table));
         let predictions = of_arrays.predict(x.as_ref(), &[]).expect("predictions");
@@ -130,23 +116,6 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
     let vfe = FitOptions { objective: ObjectiveKind::Vfe, inducing: Some(12), ..FitOptions::default() };
     let error = ModelBuilder::new().options(vfe).trainer(x.as_ref(), &y).map(|_| ()).expect_err("no batches");
     assert_eq!(error.exit_code(), 2);
-}
-
-#[test]
-fn custom_batches_train() {
-    let (x, y) = rows(400);
-    let options =
-        FitOptions { hyper: Some(Hyper::Joint), inducing: Some(20), warm_start: 0, ..FitOptions::default() };
-    let mut trainer = ModelBuilder::new().options(options).trainer(x.as_ref(), &y).expect("a trainer");
-    let first = trainer.step(x.subrows(0, 100), &y[..100]).expect("a step");
-    for step in 1..200 {
-        let from = 100 * (step % 4);
-        trainer.step(x.subrows(from, 100), &y[from..from + 100]).expect("a step");
-    }
-    let last = trainer.step(x.subrows(0, 100), &y[..100]).expect("a step");
-    assert!(last < first - 0.3, "{first} {last}");
-    let report = trainer.finish().expect("a model").predict(x.as_ref(), &[]).expect("predictions").report(&y);
-    assert!(report.rmse.is_some_and(|rmse| rmse < 1.5), "{report:?}");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Replays the fuzzing corpus: inputs named `good-…` are accepted, inputs named `bad-…` refused, and none panics.
 
+use super::common::{csv, fit, predicted, target};
 use super::fuzzing;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::read_csv;
-use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp_tables::tabular::TableModel;
 use std::path::Path;
 
 /// Runs every input of a target.
@@ -53,8 +52,7 @@ fn checkpoints() {
 #[test]
 fn the_text_form_of_a_model_file_is_that_file() {
     let rows: String = (0..30).map(|k| format!("{},{},{}\n", k, k % 3, k % 7)).collect();
-    let table = read_csv("table", std::io::Cursor::new(format!("a,b,y\n{rows}"))).expect("a table");
-    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
+    let table = csv(format!("a,b,y\n{rows}"));
     for (model, likelihood) in [
         (ModelKind::Gp, LikelihoodKind::Gaussian),
         (ModelKind::Gp, LikelihoodKind::Ordinal),
@@ -67,19 +65,12 @@ fn the_text_form_of_a_model_file_is_that_file() {
             epochs: Some(1),
             ..FitOptions::default()
         };
-        let (table, columns, options) = (&table, &columns, &options);
-        let request =
-            FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
-        let fitted = fit_table(&request, &mut |_| {}).expect("a fit").model;
+        let fitted = fit(&table, &target("y"), &options).expect("a fit");
         let text = fuzzing::model::unpack(&fitted.to_bytes().expect("a file"));
         assert!(fuzzing::model::run(text.as_bytes()), "{model} {likelihood}");
         let packed = fuzzing::model::pack(&text).expect("a container");
         let read = TableModel::from_bytes("packed", &packed).unwrap_or_else(|error| panic!("{error}"));
-        let predict = |model: &TableModel| {
-            let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
-            (0..table.rows()).map(|row| predictions.row(row)).collect::<Vec<_>>()
-        };
-        assert_eq!(predict(&fitted), predict(&read), "{model} {likelihood}");
+        assert_eq!(predicted(&fitted, &table), predicted(&read, &table), "{model} {likelihood}");
         // A changed description gets a matching checksum, so it is read too.
         let other = text.replacen("\"training_rows\":30", "\"training_rows\":31", 1);
         let packed = fuzzing::model::pack(&other).expect("a container");

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use faer::Mat;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 use sparsegp::Error;
 use sparsegp::kernels::Dimension;
@@ -243,13 +242,6 @@ fn unseen_levels_are_refused_or_get_separate_codes() {
 }
 
 #[test]
-fn text_in_a_numeric_feature_is_refused_when_predicting_too() {
-    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
-    let error = schema.design(&csv("a\n1\nlow\n").unwrap(), UnseenLevels::New).unwrap_err();
-    assert_eq!(error.to_string(), "f.csv: row 2 (line 3), column 'a': found \"low\", expected a number");
-}
-
-#[test]
 fn a_target_to_predict_may_be_missing_in_some_rows() {
     let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
     let some = csv("a,y\n1,\n2,5\n").unwrap();
@@ -394,12 +386,6 @@ fn files_that_cannot_be_opened_are_refused() {
     assert!(error.to_string().ends_with("is a folder, expected a file"), "{error}");
 }
 
-/// A Parquet file of these columns.
-fn parquet(fields: &str, columns: &[Cells], rows: (usize, usize)) -> Vec<u8> {
-    let schema = parse_message_type(&format!("message m {{ {fields} }}")).unwrap();
-    sparsegp_testkit::parquet::write(Vec::new(), schema, columns, rows, Default::default()).unwrap()
-}
-
 /// The inputs and targets of a file read in blocks, one vector per row.
 fn streamed(path: &Path, schema: &Schema, block_rows: usize) -> Result<Vec<(Vec<f64>, f64)>, Error> {
     let mut rows = Vec::new();
@@ -428,7 +414,8 @@ fn a_stream_equals_the_whole_in_csv_and_parquet() {
         Cells::text((0..n).map(|i| Some(category(i)))),
         Cells::Float((0..n).map(|i| Some((i * 31 % 17) as f32 + 0.5)).collect()),
     ];
-    let parquet = parquet("optional int64 y; optional binary c (UTF8); optional float a;", &columns, (n, 13));
+    let fields = "optional int64 y; optional binary c (UTF8); optional float a;";
+    let parquet = sparsegp_testkit::parquet::file(fields, &columns, (n, 13));
     let (_csv, csv_path) = file("f.csv", &text);
     let (_parquet, parquet_path) = file("f.parquet", parquet);
     for path in [&csv_path, &parquet_path] {
@@ -533,19 +520,13 @@ proptest! {
     }
 
     #[test]
-    fn damaged_gzip_and_parquet_never_panic(at in 0usize..2000, flip in 1u8..=255, cut: bool) {
-        let column = Cells::Float((0..50).map(|i| Some(i as f32)).collect());
-        let texts: Vec<String> = (0..50).map(|i| format!("v{}", i % 4)).collect();
-        let text = Cells::text(texts.iter().map(|text| Some(text.as_str())));
-        let parquet = parquet("optional float a; optional binary t (UTF8);", &[column, text], (50, 50));
-        for mut bytes in [parquet, gzip("a,y\n1,2\n".repeat(9).as_bytes())] {
-            let at = at % bytes.len();
-            bytes[at] ^= flip;
-            if cut {
-                bytes.truncate(at);
-            }
-            let (_folder, path) = file("f", bytes);
-            let _ = read_table(&path);
+    fn damaged_gzip_never_panics(at in 0usize..2000, flip in 1u8..=255, cut: bool) {
+        let mut bytes = gzip("a,y\n1,2\n".repeat(9).as_bytes());
+        let at = at % bytes.len();
+        bytes[at] ^= flip;
+        if cut {
+            bytes.truncate(at);
         }
+        let _ = read_csv("f", Cursor::new(bytes));
     }
 }

@@ -1,5 +1,6 @@
 //! A kernel and a likelihood from outside: the test kits, fits from a start and from names, model files and a registry.
 
+use super::common::{self, numbers, predicted, target};
 use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -18,9 +19,8 @@ use sparsegp::quadrature::{Integrator, Resolution};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, QUpdate};
 use sparsegp::{ErrorKind, Registry, Result};
-use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv};
-use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp_tables::tables::Table;
+use sparsegp_tables::tabular::TableModel;
 use sparsegp_testkit::additive::Additive;
 use sparsegp_testkit::laplace::Laplace;
 use std::sync::Arc;
@@ -265,16 +265,13 @@ fn every_suitable_fit_accepts_them() {
 
 fn table() -> Table {
     let (x, y) = data(80);
-    let mut text = String::from("a,b,y\n");
-    for (i, y) in y.iter().enumerate() {
-        text.push_str(&format!("{},{},{}\n", x[(0, i)], x[(1, i)], 50.0 + 7.0 * y));
-    }
-    read_csv("table", std::io::Cursor::new(text)).expect("a table")
+    let column = |d: usize| x.row(d).iter().copied().collect();
+    numbers([("a", column(0)), ("b", column(1)), ("y", y.iter().map(|y| 50.0 + 7.0 * y).collect())])
 }
 
 #[test]
 fn they_survive_saving_and_loading_with_a_registry() {
-    let (table, columns) = (table(), SchemaOptions { target: "y".into(), ..SchemaOptions::default() });
+    let (table, columns) = (table(), target("y"));
     let options = FitOptions {
         likelihood: Some(laplace()),
         kernel: "additive_imq(power=3) + rbf(ard)[0]".into(),
@@ -283,15 +280,7 @@ fn they_survive_saving_and_loading_with_a_registry() {
         registry: registry(),
         ..FitOptions::default()
     };
-    let request = FitRequest {
-        table: &table,
-        columns: &columns,
-        options: &options,
-        test_fraction: 0.0,
-        start: None,
-        keep_posterior: false,
-    };
-    let model = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    let model = common::fit(&table, &columns, &options).expect("a fit");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model");
     model.save(&path).expect("a file");
@@ -300,17 +289,10 @@ fn they_survive_saving_and_loading_with_a_registry() {
     assert_eq!(read.options(), model.options());
     assert_eq!(read.options().likelihood, Some(laplace()));
     assert_eq!(read.hyperparameters(), model.hyperparameters());
-    let predict = |model: &TableModel| {
-        let predictions = model.predict(&table, UnseenLevels::Error).expect("predictions");
-        let numbers =
-            |row| (predictions.row(row), predictions.quantile(row, 0.1), predictions.log_density(row, 51.0));
-        (0..table.rows()).map(numbers).collect::<Vec<_>>()
-    };
-    assert_eq!(predict(&read), predict(&model));
+    assert_eq!(predicted(&read, &table), predicted(&model, &table));
     // A fit can continue from the model, which can be written again.
     let again = FitOptions { registry: Registry::default(), likelihood: None, ..options.clone() };
-    let request = FitRequest { options: &again, start: Some(&read), ..request };
-    let again = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    let again = common::fit_from(&table, &columns, &again, Some(&read)).expect("a fit");
     assert_eq!(again.latent().likelihood.name(), "laplace");
 
     let half = Registry::default().with_likelihood(|_| Box::new(Laplace::new(1.0))).expect("a name");

@@ -1,6 +1,7 @@
 //! Linear models: exact results in the conjugate case, sensible coefficients otherwise, agreement with sparse
 //! GPs, files.
 
+use super::common::{self, csv, numbers, read_back, target};
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, MatRef, Side};
 use sparsegp::gradient::Batch;
@@ -13,8 +14,7 @@ use sparsegp::objective::Objective;
 use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
-use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv, read_table};
+use sparsegp_tables::tables::{Table, read_table};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 use sparsegp_testkit::problems::Normals;
 use std::fmt::Write as _;
@@ -33,19 +33,15 @@ fn glm() -> FitOptions {
     FitOptions { model: ModelKind::Glm, ..FitOptions::default() }
 }
 
-fn fit_from(table: &Table, target: &str, options: &FitOptions, start: Option<&TableModel>) -> TableModel {
-    let columns = SchemaOptions { target: target.into(), ..SchemaOptions::default() };
-    let request =
-        FitRequest { table, columns: &columns, options, test_fraction: 0.0, start, keep_posterior: true };
+fn fit(table: &Table, name: &str, options: &FitOptions) -> TableModel {
+    common::fit(table, &target(name), options).expect("a fit")
+}
+
+/// A fit that takes the posterior of the start if it can.
+fn fit_from(table: &Table, options: &FitOptions, start: &TableModel) -> TableModel {
+    let (columns, start) = (&target("y"), Some(start));
+    let request = FitRequest { table, columns, options, test_fraction: 0.0, start, keep_posterior: true };
     fit_table(&request, &mut |_| {}).expect("a fit").model
-}
-
-fn fit(table: &Table, target: &str, options: &FitOptions) -> TableModel {
-    fit_from(table, target, options, None)
-}
-
-fn csv(text: String) -> Table {
-    read_csv("table", std::io::Cursor::new(text)).expect("a table")
 }
 
 fn example(name: &str) -> Table {
@@ -65,14 +61,9 @@ fn two_columns(n: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
     (vec![a, b], y)
 }
 
-fn text_of(columns: &[Vec<f64>], y: &[f64]) -> String {
-    let names: Vec<String> = (0..columns.len()).map(|j| format!("x{j}")).collect();
-    let mut text = format!("{},y\n", names.join(","));
-    for (i, y) in y.iter().enumerate() {
-        columns.iter().for_each(|column| write!(text, "{},", column[i]).expect("written"));
-        writeln!(text, "{y}").expect("written");
-    }
-    text
+fn table_of(columns: &[Vec<f64>], y: &[f64]) -> Table {
+    let inputs = columns.iter().enumerate().map(|(j, column)| (format!("x{j}"), column.clone()));
+    numbers(inputs.chain([("y".to_owned(), y.to_vec())]))
 }
 
 /// Mean and population standard deviation.
@@ -110,7 +101,7 @@ fn original_units(columns: &[Vec<f64>], intercept: bool, target_scale: f64) -> M
 #[test]
 fn conjugate_posterior_and_evidence_are_those_of_dense_algebra_in_original_units() {
     let (columns, y) = two_columns(40);
-    let table = csv(text_of(&columns, &y));
+    let table = table_of(&columns, &y);
     let (noise, prior_mean, prior_variance) = (0.3, 0.2, 0.7);
     let (shift, scale) = moments(&y);
     for mean in [MeanKind::Constant, MeanKind::Zero] {
@@ -201,7 +192,7 @@ fn newton(
     ((0..p).map(|j| means[(j, 0)]).collect(), (0..p).map(|j| covariance[(j, j)].sqrt()).collect())
 }
 
-fn numbers(table: &Table, names: &[&str]) -> Vec<Vec<f64>> {
+fn columns_of(table: &Table, names: &[&str]) -> Vec<Vec<f64>> {
     names.iter().map(|name| table.numbers(name).expect("numbers").into_owned()).collect()
 }
 
@@ -217,7 +208,7 @@ fn logistic_and_probit_coefficients_of_tumours_are_those_of_maximum_likelihood()
     let model = of(LikelihoodKind::BernoulliLogit);
     let logit = model.coefficients().expect("a linear model");
     let target = model.schema().target(&table).expect("a target").expect("known");
-    let columns = numbers(&table, &names);
+    let columns = columns_of(&table, &names);
     let (means, deviations) = newton(&columns, 100.0, &|i, f| {
         let p = 1.0 / (1.0 + (-f).exp());
         (target[i] - p, -p * (1.0 - p))
@@ -248,8 +239,8 @@ fn count_coefficients_of_visits_to_a_doctor_are_those_of_maximum_likelihood() {
     let model = of(LikelihoodKind::Poisson);
     let poisson = model.coefficients().expect("a linear model");
     let names = model.schema().input_names();
-    let columns = numbers(&table, &names.iter().map(String::as_str).collect::<Vec<_>>());
-    let y = &numbers(&table, &["visits"])[0];
+    let columns = columns_of(&table, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let y = &columns_of(&table, &["visits"])[0];
     let (means, deviations) = newton(&columns, 10.0, &|i, f| (y[i] - f.exp(), -f.exp()));
     for (j, c) in poisson.iter().enumerate() {
         // The prior of the intercept is centred at the best constant in the fit and at 0 here; the effect of
@@ -271,13 +262,13 @@ fn count_coefficients_of_visits_to_a_doctor_are_those_of_maximum_likelihood() {
 #[test]
 fn student_t_ignores_outliers_that_pull_least_squares_away() {
     let clean = example("co2_monthly.csv");
-    let columns = numbers(&clean, &["year", "co2"]);
+    let columns = columns_of(&clean, &["year", "co2"]);
     let (year, mut co2) = (columns[0].clone(), columns[1].clone());
     let slope = |table: &Table, likelihood| {
         let options = FitOptions { likelihood: Some(likelihood), ..glm() };
         named(&fit(table, "y", &options).coefficients().expect("a linear model"), "x0").mean
     };
-    let table = |co2: &[f64]| csv(text_of(std::slice::from_ref(&year), co2));
+    let table = |co2: &[f64]| table_of(std::slice::from_ref(&year), co2);
     let truth = slope(&table(&co2), LikelihoodKind::Gaussian);
     assert!((1.2..1.5).contains(&truth), "ppm a year: {truth}");
     (0..co2.len()).filter(|i| i % 20 == 0 && *i < 200).for_each(|i| co2[i] += 300.0);
@@ -388,49 +379,20 @@ fn wide(n: usize, d: usize) -> Table {
     let mut normals = Normals::new(17);
     let columns: Vec<Vec<f64>> = (0..d).map(|_| normals.vec(n)).collect();
     let y: Vec<f64> = (0..n).map(|i| 3.0 + columns[0][i] - columns[1][i] + 0.1 * normals.next()).collect();
-    csv(text_of(&columns, &y))
-}
-
-/// Fits a model, writes and reads it, and compares everything that the file has to preserve.
-fn assert_reads_back(table: &Table, options: &FitOptions) {
-    let model = fit(table, "y", options);
-    let read = TableModel::from_bytes("m", &model.to_bytes().expect("bytes")).expect("a model");
-    let predict = |model: &TableModel| {
-        let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
-        // Compares bits, so that NaN equals NaN.
-        let row = |row| {
-            let p = predictions.row(row);
-            let quantile = predictions.quantile(row, 0.1);
-            [p.mean, p.variance, p.latent_mean, p.latent_variance, quantile].map(f64::to_bits)
-        };
-        (0..table.rows()).map(row).collect::<Vec<_>>()
-    };
-    assert_eq!(predict(&model), predict(&read));
-    if !model.mean_only() {
-        let draws = |model: &TableModel| model.samples(table, UnseenLevels::Error, 2, 5).expect("draws");
-        assert_eq!(draws(&model), draws(&read));
-    }
-    assert_eq!(model.coefficients(), read.coefficients());
-    assert_eq!((model.options(), model.summary()), (read.options(), read.summary()));
-    assert_eq!(model.schema(), read.schema());
-    assert_eq!(read.model_kind(), ModelKind::Glm);
-    assert_eq!((model.q().mean(), options.steps.family), (read.q().mean(), read.q().family()));
-    let basis = |model: &TableModel| {
-        model.latent().layer().linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
-    };
-    assert_eq!(basis(&model), basis(&read));
+    table_of(&columns, &y)
 }
 
 #[test]
 fn square_loss_models_have_coefficients_without_deviations() {
     let (columns, y) = two_columns(30);
-    let table = csv(text_of(&columns, &y));
+    let table = table_of(&columns, &y);
     let square = FitOptions { objective: ObjectiveKind::DlmSquare, epochs: Some(5), ..glm() };
-    let coefficients = fit(&table, "y", &square).coefficients().expect("a linear model");
+    let model = fit(&table, "y", &square);
+    let coefficients = model.coefficients().expect("a linear model");
     assert!(
         coefficients.iter().all(|c| c.mean.is_finite() && (c.sd, c.lower, c.upper) == (None, None, None))
     );
-    assert_reads_back(&table, &square);
+    read_back(&model, &table);
 }
 
 #[test]
@@ -444,20 +406,11 @@ fn a_fit_continues_from_a_reduced_model_on_other_rows() {
         ..glm()
     };
     let start = fit(&some, "y", &options);
-    let further = fit_from(&all, "y", &options, Some(&start));
+    let further = fit_from(&all, &options, &start);
     let layer = further.latent().layer().linear().expect("linear");
     assert_eq!(layer.basis().map(|basis| basis.ncols()), Some(12), "the span of all rows");
     // The optimum is the same with the posterior of the start or a new one.
-    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-    let request = FitRequest {
-        table: &all,
-        columns: &columns,
-        options: &options,
-        test_fraction: 0.0,
-        start: Some(&start),
-        keep_posterior: false,
-    };
-    let fresh = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    let fresh = common::fit_from(&all, &target("y"), &options, Some(&start)).expect("a fit");
     close(further.summary().objective, fresh.summary().objective, 1e-6, "objective");
 }
 
@@ -478,23 +431,13 @@ fn categories_make_one_input_less_and_prediction_agrees() {
         let c = named(&coefficients, name);
         assert!((c.mean - want).abs() < 0.02 && c.lower < Some(c.mean) && c.upper > Some(c.mean), "{c:?}");
     }
-    let again = fit_from(&table, "y", &glm(), Some(&model));
+    let again = fit_from(&table, &glm(), &model);
     assert_eq!(again.schema(), model.schema(), "a start's columns are kept");
     let gp = fit(&table, "y", &FitOptions { inducing: Some(5), epochs: Some(2), ..FitOptions::default() });
     assert_eq!(gp.schema().dims(), 2, "a category is one input of a Gaussian process");
     assert!(gp.coefficients().is_none());
-    let single = csv("a,y\nx,1\nx,2\nx,3\n".into());
-    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-    let options = glm();
-    let request = FitRequest {
-        table: &single,
-        columns: &columns,
-        options: &options,
-        test_fraction: 0.0,
-        start: None,
-        keep_posterior: false,
-    };
-    let error = fit_table(&request, &mut |_| {}).err().expect("nothing to learn from");
+    let single = csv("a,y\nx,1\nx,2\nx,3\n");
+    let error = common::fit(&single, &target("y"), &glm()).err().expect("nothing to learn from");
     assert_eq!(error.exit_code(), 3);
     assert!(error.to_string().contains("the same category in all rows"), "{error}");
 }
@@ -502,14 +445,16 @@ fn categories_make_one_input_less_and_prediction_agrees() {
 #[test]
 fn diagonal_covariances_are_fitted_saved_and_continued() {
     let (columns, y) = two_columns(30);
-    let (narrow, wide) = (csv(text_of(&columns, &y)), wide(10, 15));
+    let (narrow, wide) = (table_of(&columns, &y), wide(10, 15));
     let diagonal = FitOptions {
         epochs: Some(5),
         steps: StepOptions { family: Family::Diagonal, ..glm().steps },
         ..glm()
     };
-    assert_reads_back(&narrow, &diagonal);
-    assert_reads_back(&wide, &diagonal);
+    for table in [&narrow, &wide] {
+        let read = read_back(&fit(table, "y", &diagonal), table);
+        assert_eq!((read.model_kind(), read.q().family()), (ModelKind::Glm, Family::Diagonal));
+    }
     // Each family can start from the posterior of the other family, and ends at the same optimum as without
     // that start.
     let counted = FitOptions {
@@ -519,16 +464,21 @@ fn diagonal_covariances_are_fitted_saved_and_continued() {
         ..glm()
     };
     let full = fit(&wide, "y", &counted);
+    // More columns than rows have a reduced basis.
+    let basis = |model: &TableModel| {
+        model.latent().layer().linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
+    };
+    assert!(basis(&full).is_some() && basis(&full) == basis(&read_back(&full, &wide)));
     let mean_field = FitOptions {
         steps: StepOptions { family: Family::Diagonal, ..counted.steps.clone() },
         ..counted.clone()
     };
     let own = fit(&wide, "y", &mean_field);
-    let from_full = fit_from(&wide, "y", &mean_field, Some(&full));
+    let from_full = fit_from(&wide, &mean_field, &full);
     assert_eq!(from_full.q().family(), Family::Diagonal);
     assert_eq!(own.q().dim(), 16, "coordinates are the coefficients");
     close(from_full.summary().objective, own.summary().objective, 1e-4, "objective");
-    let back = fit_from(&wide, "y", &counted, Some(&own));
+    let back = fit_from(&wide, &counted, &own);
     close(back.summary().objective, full.summary().objective, 1e-5, "objective");
     assert!(own.summary().objective > full.summary().objective, "fewer covariances fit worse");
 }

@@ -1,6 +1,7 @@
 //! Tables and files of tables: columns and targets, fits to them, model files, the fuzzing corpus.
 
 mod arrays;
+mod common;
 mod corpus;
 mod data;
 mod defaults;

@@ -1,41 +1,27 @@
 //! The model file: a written model reads back to the same predictions; other files are refused without a
 //! panic.
 
+use super::common::{csv, fit_from, read_back, target};
+use super::fuzzing::model::{container, contents};
 use proptest::prelude::*;
-use safetensors::SafeTensors;
-use sha2::{Digest, Sha256};
 use sparsegp::hyper::Constraints;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ObjectiveKind};
-use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Table;
-use sparsegp_tables::tables::read_csv;
-use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp_tables::tabular::TableModel;
 use std::sync::OnceLock;
 
 fn table() -> Table {
-    let mut text = String::from("x,colour,y\n");
-    for row in 0..80 {
-        let x = f64::from(row) / 10.0;
-        let colour = ["red", "green", "blue"][row as usize % 3];
-        text.push_str(&format!("{x},{colour},{}\n", 1e3 + 7.0 * x.sin() + f64::from(row % 3)));
-    }
-    read_csv("table", std::io::Cursor::new(text)).expect("a table")
+    let row = |row: usize| {
+        let (x, colour) = (row as f64 / 10.0, ["red", "green", "blue"][row % 3]);
+        format!("{x},{colour},{}\n", 1e3 + 7.0 * x.sin() + (row % 3) as f64)
+    };
+    csv("x,colour,y\n".to_owned() + &(0..80).map(row).collect::<String>())
 }
 
 fn fit(options: &FitOptions, start: Option<&TableModel>) -> TableModel {
-    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-    let table = table();
-    let request = FitRequest {
-        table: &table,
-        columns: &columns,
-        options,
-        test_fraction: 0.0,
-        start,
-        keep_posterior: false,
-    };
-    fit_table(&request, &mut |_| {}).expect("a fit").model
+    fit_from(&table(), &target("y"), options, start).expect("a fit")
 }
 
 fn options(objective: ObjectiveKind, kernel: &str) -> FitOptions {
@@ -66,7 +52,7 @@ fn refusal(bytes: &[u8]) -> String {
     }
 }
 
-/// The file with its container's metadata changed.
+/// The good file with its metadata changed, and the checksum of the original.
 fn with_metadata(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) -> Vec<u8> {
     let bytes = good();
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
@@ -79,33 +65,12 @@ fn with_metadata(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>
 
 #[test]
 fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
-    let table = table();
     for (objective, kernel) in [
         (ObjectiveKind::Vfe, "rbf(ard)"),
         (ObjectiveKind::Fitc, "matern52 + linear[0] * periodic[0]"),
         (ObjectiveKind::Elbo, "scale(rational_quadratic) + white"),
     ] {
-        let model = fit(&options(objective, kernel), None);
-        let bytes = model.to_bytes().expect("bytes");
-        let read = TableModel::from_bytes("m", &bytes).expect("a model");
-        let (a, b) = (
-            model.predict(&table, UnseenLevels::Error).expect("predictions"),
-            read.predict(&table, UnseenLevels::Error).expect("predictions"),
-        );
-        for row in 0..table.rows() {
-            assert_eq!(a.row(row), b.row(row), "{kernel}");
-            assert_eq!(a.quantile(row, 0.1).to_bits(), b.quantile(row, 0.1).to_bits());
-            assert_eq!(a.log_density(row, 1e3).to_bits(), b.log_density(row, 1e3).to_bits());
-        }
-        let draws = |model: &TableModel| model.samples(&table, UnseenLevels::Error, 2, 5).expect("draws");
-        assert_eq!(draws(&model), draws(&read));
-        assert_eq!(model.summary(), read.summary());
-        assert_eq!(model.options(), read.options());
-        assert_eq!(model.hyperparameters(), read.hyperparameters());
-        assert_eq!((model.q().mean(), model.q().cov().full()), (read.q().mean(), read.q().cov().full()));
-        assert_eq!(model.q().log_det(), read.q().log_det());
-        // Except for the order of the metadata, the file of the copy equals the original.
-        assert_eq!(read.to_bytes().expect("bytes").len(), bytes.len());
+        read_back(&fit(&options(objective, kernel), None), &table());
     }
 }
 
@@ -123,27 +88,6 @@ fn fixed_values_stay_fixed_and_a_fit_can_start_from_the_file() {
     assert_eq!(again.options().kernel, "rbf");
 }
 
-/// The checksum of a description with the arrays of the good file.
-fn checksum(description: &str) -> String {
-    let tensors = SafeTensors::deserialize(good()).expect("a container");
-    let mut names = tensors.names();
-    names.sort_unstable();
-    let mut hash = Sha256::new();
-    let mut add = |bytes: &[u8]| hash.update(bytes);
-    let length = |length: usize| (length as u64).to_le_bytes();
-    add(&length(description.len()));
-    add(description.as_bytes());
-    for name in names {
-        let tensor = tensors.tensor(name).expect("an array");
-        add(&length(name.len()));
-        add(name.as_bytes());
-        add(&length(tensor.shape().len()));
-        tensor.shape().iter().for_each(|&side| add(&length(side)));
-        add(tensor.data());
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[test]
 fn a_file_of_a_table_is_a_model_of_its_inputs() {
     let of_table = TableModel::from_bytes("m", good()).expect("a model");
@@ -159,20 +103,14 @@ fn a_file_of_a_table_is_a_model_of_its_inputs() {
 
 #[test]
 fn numbers_that_predict_none_are_refused() {
+    let (description, arrays) = contents(good());
     // Each number alone would be valid in a model.
     for (parameter, value) in [("/scaling/target/scale", 1e308), ("/mean/values/0", -1.5e308)] {
-        let crafted = with_metadata(|metadata| {
-            let text = metadata["model"].as_str().expect("text");
-            let mut description: serde_json::Value = serde_json::from_str(text).expect("JSON");
-            let at = |name: &str, description: &mut serde_json::Value, value: f64| {
-                *description.pointer_mut(name).unwrap_or_else(|| panic!("{name}: {text}")) = value.into();
-            };
-            at("/mean/values/0", &mut description, 7.0);
-            at(parameter, &mut description, value);
-            let text = description.to_string();
-            metadata.insert("sha256".into(), checksum(&text).into());
-            metadata.insert("model".into(), text.into());
-        });
+        let mut changed: serde_json::Value = serde_json::from_str(&description).expect("JSON");
+        for (name, value) in [("/mean/values/0", 7.0), (parameter, value)] {
+            *changed.pointer_mut(name).unwrap_or_else(|| panic!("{name}: {description}")) = value.into();
+        }
+        let crafted = container("1", &changed.to_string(), &arrays).expect("a container");
         assert!(refusal(&crafted).contains("its predictions are not finite numbers"), "{parameter}");
     }
 }

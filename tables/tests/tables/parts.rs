@@ -1,6 +1,7 @@
 //! Fits to tables in parts equal fits to the whole table, for any cut and every training mode; failures and
 //! resumed fits.
 
+use super::common::{csv, fit};
 use super::fits::data_for;
 use sparsegp::Result;
 use sparsegp::checkpoint::Checkpoint;
@@ -13,10 +14,9 @@ use sparsegp::objective::{Estimator, Targets};
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{Round, Sums};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table, read_csv};
+use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table};
 use sparsegp_tables::tabular::{
-    FileFitRequest, FitRequest, PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts,
-    fit_file, fit_table,
+    FileFitRequest, PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts, fit_file,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,12 +115,6 @@ fn fit_parts(columns: &SchemaOptions, options: &FitOptions, table: &Table, sizes
     model
 }
 
-fn fit_whole(columns: &SchemaOptions, options: &FitOptions, table: &Table) -> TableModel {
-    let request =
-        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
-    fit_table(&request, &mut |_| {}).expect("a fit").model
-}
-
 /// Returns the means and variances of all latent functions at all rows.
 fn predicted(model: &TableModel, table: &Table) -> Vec<f64> {
     let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
@@ -162,7 +156,7 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
             // rounding of the scaling.
             options.warm_start = 5;
         }
-        let whole = fit_whole(&columns, &options, &table);
+        let whole = fit(&table, &columns, &options).expect("a fit");
         for sizes in cuts(table.rows()) {
             let model = fit_parts(&columns, &options, &table, &sizes);
             let (got, want) = (model.summary(), whole.summary());
@@ -207,12 +201,12 @@ fn options_with_group(objective: ObjectiveKind) -> FitOptions {
 /// are two.
 #[test]
 fn one_grouping_in_parts_has_the_fit_of_the_table() {
-    let table = read_csv("firms.csv", std::io::Cursor::new(firms(90))).expect("a table");
+    let table = csv(firms(90));
     for (objective, group) in
         [(ObjectiveKind::Elbo, "x | firm"), (ObjectiveKind::Fitc, "firm"), (ObjectiveKind::Vfe, "x || firm")]
     {
         let (columns, options) = (columns_with_group(group), options_with_group(objective));
-        let whole = fit_whole(&columns, &options, &table);
+        let whole = fit(&table, &columns, &options).expect("a fit");
         for sizes in cuts(table.rows()) {
             let model = fit_parts(&columns, &options, &table, &sizes);
             assert_eq!(model.schema().groups(), whole.schema().groups());
@@ -244,7 +238,7 @@ fn one_grouping_on_disk_has_the_fit_of_the_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("firms.csv");
     std::fs::write(&path, &text).expect("a file");
-    let table = read_csv("firms.csv", std::io::Cursor::new(text)).expect("a table");
+    let table = csv(text);
     for (model, group) in [(ModelKind::Gp, "x | firm"), (ModelKind::Glm, "firm")] {
         let columns = SchemaOptions { drop_first: model == ModelKind::Glm, ..columns_with_group(group) };
         let inducing = (model == ModelKind::Gp).then_some(9);
@@ -261,7 +255,7 @@ fn one_grouping_on_disk_has_the_fit_of_the_table() {
         };
         let mut ignore = |_: &Event| {};
         let disk = fit_file(&request, &mut |_| {}, &mut Session::new(&mut ignore)).expect("a fit").model;
-        let whole = fit_whole(&columns, &options, &table);
+        let whole = fit(&table, &columns, &options).expect("a fit");
         let tolerance = if model == ModelKind::Gp { 1e-3 } else { 1e-6 };
         let close = |what: &str, got: f64, want: f64| {
             assert!((got - want).abs() <= tolerance * want.abs(), "{what} of {model}: {got} and {want}");
@@ -313,7 +307,7 @@ fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
         let tolerance = if hyper == Hyper::Alternating { 4e-5 } else { 1e-7 };
         assert_close(&predicted(&parts, &table), &want, tolerance, &format!("{kind} {objective} {hyper}"));
         if hyper == Hyper::Alternating {
-            let local = fit_whole(&columns, &options, &table);
+            let local = fit(&table, &columns, &options).expect("a fit");
             assert_close(&predicted(&local, &table), &want, tolerance, &format!("{kind} in memory"));
             let objectives = [&local, &whole, &parts].map(|model| model.summary().objective);
             // Gradients have errors of the size of those of q, and their only step is short.
@@ -337,7 +331,7 @@ fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_are_reprodu
         ..FitOptions::default()
     };
     let [one, two, seven] = cuts(table.rows());
-    let whole = predicted(&fit_whole(&columns, &options, &table), &table);
+    let whole = predicted(&fit(&table, &columns, &options).expect("a fit"), &table);
     assert_close(&predicted(&fit_parts(&columns, &options, &table, &one), &table), &whole, 1e-7, "one part");
     let estimators = [Estimator::Exact, Estimator::Price { samples: 3 }, Estimator::Energy { samples: 3 }];
     for estimator in estimators {

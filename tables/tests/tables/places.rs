@@ -1,9 +1,10 @@
 //! Places: chords against great circles, fits against hand-made coordinates, the date line, model files, missing cells, refusals.
 
+use super::common::{fit, numbers, read_back};
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
 use sparsegp_tables::schema::{EARTH_RADIUS, Feature, Places, SchemaOptions, Surface, UnseenLevels};
-use sparsegp_tables::tables::{Column, Grid, NamedColumn, Table};
-use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp_tables::tables::{Grid, Table};
+use sparsegp_tables::tabular::TableModel;
 
 /// Returns the longitude, latitude, month and temperature of places all over the sphere.
 fn rows(n: usize) -> Vec<[f64; 4]> {
@@ -22,11 +23,7 @@ fn rows(n: usize) -> Vec<[f64; 4]> {
 }
 
 fn table(names: &[&str], rows: &[Vec<f64>]) -> Table {
-    let column = |(at, name): (usize, &&str)| NamedColumn {
-        name: (*name).to_owned(),
-        column: Column::Number(rows.iter().map(|row| row[at]).collect()),
-    };
-    Table::new("table", names.iter().enumerate().map(column).collect()).expect("a table")
+    numbers(names.iter().enumerate().map(|(at, name)| (*name, rows.iter().map(|row| row[at]).collect())))
 }
 
 fn places_table(rows: &[[f64; 4]]) -> Table {
@@ -50,12 +47,6 @@ fn degrees() -> Places {
 fn columns(places: Option<Places>, exclude: &[&str]) -> SchemaOptions {
     let exclude = exclude.iter().map(|name| (*name).to_owned()).collect();
     SchemaOptions { target: "y".into(), numbers: true, places, exclude, ..SchemaOptions::default() }
-}
-
-fn fit(table: &Table, columns: &SchemaOptions, options: &FitOptions) -> sparsegp::Result<TableModel> {
-    let request =
-        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
-    fit_table(&request, &mut |_| {}).map(|fit| fit.model)
 }
 
 fn options(kernel: &str) -> FitOptions {
@@ -229,11 +220,7 @@ fn the_model_file_keeps_places() {
     let rows = rows(120);
     let table = places_table(&rows);
     let model = fit(&table, &columns(Some(degrees()), &[]), &options("matern32(ard)")).expect("a fit");
-    let bytes = model.to_bytes().expect("bytes");
-    let again = TableModel::from_bytes("m", &bytes).expect("a model");
-    assert_eq!(means(&again, &table), means(&model, &table));
-    assert_eq!(again.place_lengthscales(), model.place_lengthscales());
-    assert_eq!(again.schema(), model.schema());
+    read_back(&model, &table);
     // All coordinates have one scale.
     let scales: Vec<f64> = model.scaling().inputs[..3].iter().map(|affine| affine.scale).collect();
     assert!(scales.iter().all(|scale| *scale == scales[0] && *scale > 1000.0), "{scales:?}");

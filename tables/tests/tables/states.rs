@@ -1,6 +1,7 @@
 //! Every operation on a model has the same result in every state of the model: fitted, loaded, loaded again,
 //! resumed, updated, updated and loaded, and from the oldest files.
 
+use super::common::csv;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::checkpoint::{Checkpoint, Identity};
@@ -8,10 +9,11 @@ use sparsegp::data::{InputWarp, TargetWarp};
 use sparsegp::explain::Settings;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Predictions;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp_reports::{Evaluation, Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv};
+use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::{
     FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in, fit_table_in,
 };
@@ -49,7 +51,7 @@ fn rows(from: usize, count: usize) -> Table {
             f * f - noise
         );
     }
-    read_csv("rows.csv", std::io::Cursor::new(text)).expect("a table")
+    csv(text)
 }
 
 fn cases() -> Vec<Case> {
@@ -173,124 +175,103 @@ fn loaded(models: &TableOutputs, folder: &Path) -> TableOutputs {
     TableOutputs::load(&path).expect("a model")
 }
 
-/// Returns the results of all models.
-fn of_all(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<(Vec<f64>, String)>) -> Said {
-    let mut all = (Vec::new(), String::new());
-    for model in models.models() {
-        let (numbers, text) = say(model).map_err(|error| error.to_string())?;
-        all.0.extend(numbers);
-        all.1 += &text;
-    }
-    Ok(all)
+/// Returns the numbers of all models.
+fn numbers(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<Vec<f64>>) -> Said {
+    let all: sparsegp::Result<Vec<Vec<f64>>> = models.models().map(say).collect();
+    all.map(|all| (all.concat(), String::new())).map_err(|error| error.to_string())
 }
 
-fn predicted(models: &TableOutputs, table: &Table) -> Said {
-    of_all(models, |model| {
+/// Returns the texts of all models.
+fn texts(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<String>) -> Said {
+    let all: sparsegp::Result<Vec<String>> = models.models().map(say).collect();
+    all.map(|all| (Vec::new(), all.concat())).map_err(|error| error.to_string())
+}
+
+/// Returns numbers for every row of a table.
+fn of_rows(models: &TableOutputs, table: &Table, say: impl Fn(&Predictions<'_>, usize) -> Vec<f64>) -> Said {
+    numbers(models, |model| {
         let predictions = model.predict(table, UnseenLevels::Error)?;
-        let of_row = |row: usize| {
-            let moments = predictions.row(row);
-            let mut said = vec![moments.mean, moments.variance, moments.latent_mean, moments.latent_variance];
-            said.extend(predictions.probabilities(row));
-            said.extend(predictions.details(row));
-            said
-        };
-        Ok(((0..predictions.rows()).flat_map(of_row).collect(), String::new()))
+        Ok((0..predictions.rows()).flat_map(|row| say(&predictions, row)).collect())
     })
 }
 
-/// Returns a page without the time when it was made.
-fn untimed(page: &str) -> String {
-    page.split("Made by").next().unwrap_or_default().to_owned()
+fn predicted(models: &TableOutputs, table: &Table) -> Said {
+    of_rows(models, table, |predictions, row| {
+        let moments = predictions.row(row);
+        let mut said = vec![moments.mean, moments.variance, moments.latent_mean, moments.latent_variance];
+        said.extend(predictions.probabilities(row));
+        said.extend(predictions.details(row));
+        said
+    })
+}
+
+/// Returns the tables that explain predictions, or a page without the time when it was made.
+fn explained(models: &TableOutputs, table: &Table, page: bool) -> Said {
+    texts(models, |model| {
+        let mut kept = KeptRows::new(model);
+        kept.push_table(model, table, UnseenLevels::Error)?;
+        let inputs = model.schema().design(table, UnseenLevels::Error)?.row(0).iter().copied().collect();
+        let row = ExplainedRow { number: 1, inputs, exposure: 1.0 };
+        let settings = Settings { repeats: 1, background: 5, orders: 2, ..Settings::default() };
+        let all = [Explained::of((model, &kept, Some("rows")), &[row], 2, &settings)];
+        if !page {
+            return Ok(Explained::files(&all, false)?.map(|(_, text)| text).concat());
+        }
+        let page = explained_page("title", &all, "command").html();
+        Ok(page.split("Made by").next().unwrap_or_default().to_owned())
+    })
 }
 
 /// Returns the results of the operations on a model. Updates come last, because their numbers need not agree
 /// to the last bit.
 fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'static str, Said)> {
-    let (few, more, last) = (rows(300, 12), rows(200, 25), rows(240, 10));
-    let of_rows = |say: &dyn Fn(&sparsegp::model::Predictions<'_>, usize) -> Vec<f64>| {
-        of_all(models, |model| {
-            let predictions = model.predict(&few, UnseenLevels::Error)?;
-            Ok(((0..predictions.rows()).flat_map(|row| say(&predictions, row)).collect(), String::new()))
-        })
+    let (few, more, last) = (&rows(300, 12), &rows(200, 25), &rows(240, 10));
+    let unseen = UnseenLevels::Error;
+    let covariances = match models.are_mixed() {
+        true => models.covariances(few, unseen).map(|all| (all, String::new())).map_err(|e| e.to_string()),
+        false => numbers(models, |model| {
+            let (mean, covariance) = model.joint(few, unseen)?;
+            Ok(mean.into_iter().chain(covariance.col_iter().flat_map(|c| c.iter().copied())).collect())
+        }),
     };
-    let explained = |page: bool| {
-        of_all(models, |model| {
-            let mut kept = KeptRows::new(model);
-            kept.push_table(model, &few, UnseenLevels::Error)?;
-            let inputs = model.schema().design(&few, UnseenLevels::Error)?;
-            let row =
-                ExplainedRow { number: 1, inputs: inputs.row(0).iter().copied().collect(), exposure: 1.0 };
-            let settings = Settings { repeats: 1, background: 5, orders: 2, ..Settings::default() };
-            let all = [Explained::of((model, &kept, Some("rows")), &[row], 2, &settings)];
-            let text = if page {
-                untimed(&explained_page("title", &all, "command").html())
-            } else {
-                Explained::files(&all, false)?.map(|(_, text)| text).concat()
-            };
-            Ok((Vec::new(), text))
-        })
+    let evaluation = |model: &TableModel| {
+        let evaluation = Evaluation::of_table(model, None, few, unseen)?;
+        Ok(serde_json::to_string(&evaluation.report).expect("JSON"))
     };
-    let twice = updated(models, &more, 0.0).and_then(|once| updated(&once, &last, 0.3));
+    let inspection = |model: &TableModel| {
+        let told = (model.hyperparameters(), model.hyperparameter_notes(), model.coefficients());
+        Ok(format!("{told:?} {:?} {}", model.summary().updates, model.training_rows()))
+    };
+    let refitted = |model: &TableModel| {
+        let mut ignore = |_: &Event| {};
+        let mut session = Session::new(&mut ignore);
+        let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..case.options.clone() };
+        let again = refit(more, &case.columns(), &fixed, Some(model), &mut session)?;
+        predicted(&vec![again].into(), few).map(|said| said.0).map_err(sparsegp::Error::fit)
+    };
+    let once = updated(models, more, 0.0);
+    let of_updated = |new: &sparsegp::Result<TableOutputs>| match new {
+        Ok(new) => predicted(new, few),
+        Err(error) => Err(error.to_string()),
+    };
+    let quantiles = [0.05, 0.5, 0.9];
     vec![
-        ("predict", predicted(models, &few)),
-        ("quantiles", of_rows(&|p, row| [0.05, 0.5, 0.9].map(|q| p.quantile(row, q)).to_vec())),
-        ("draws", of_rows(&|p, row| vec![p.draw(row, &mut ChaCha8Rng::seed_from_u64(row as u64))])),
+        ("predict", predicted(models, few)),
+        ("quantiles", of_rows(models, few, |p, row| quantiles.map(|q| p.quantile(row, q)).to_vec())),
         (
-            "samples",
-            of_all(models, |model| {
-                Ok((model.samples(&few, UnseenLevels::Error, 2, 5)?.concat(), String::new()))
-            }),
+            "draws",
+            of_rows(models, few, |p, row| vec![p.draw(row, &mut ChaCha8Rng::seed_from_u64(row as u64))]),
         ),
-        (
-            "covariances",
-            match models.are_mixed() {
-                true => models
-                    .covariances(&few, UnseenLevels::Error)
-                    .map(|all| (all, String::new()))
-                    .map_err(|e| e.to_string()),
-                false => of_all(models, |model| {
-                    let (mean, covariance) = model.joint(&few, UnseenLevels::Error)?;
-                    Ok((
-                        mean.into_iter()
-                            .chain(covariance.col_iter().flat_map(|c| c.iter().copied()))
-                            .collect(),
-                        String::new(),
-                    ))
-                }),
-            },
-        ),
-        (
-            "evaluate",
-            of_all(models, |model| {
-                let evaluation = Evaluation::of_table(model, None, &few, UnseenLevels::Error)?;
-                Ok((Vec::new(), serde_json::to_string(&evaluation.report).expect("JSON")))
-            }),
-        ),
-        ("explain", explained(false)),
-        ("report", explained(true)),
-        (
-            "inspect",
-            of_all(models, |model| {
-                let told = (model.hyperparameters(), model.hyperparameter_notes(), model.coefficients());
-                Ok((Vec::new(), format!("{told:?} {:?} {}", model.summary().updates, model.training_rows())))
-            }),
-        ),
-        (
-            "refit",
-            of_all(models, |model| {
-                let mut ignore = |_: &Event| {};
-                let mut session = Session::new(&mut ignore);
-                let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..case.options.clone() };
-                let again = refit(&more, &case.columns(), &fixed, Some(model), &mut session)?;
-                predicted(&vec![again].into(), &few).map_err(sparsegp::Error::fit)
-            }),
-        ),
-        ("save", predicted(&loaded(models, folder), &few)),
-        (
-            "update",
-            updated(models, &more, 0.0).map_err(|e| e.to_string()).and_then(|new| predicted(&new, &few)),
-        ),
-        ("update again", twice.map_err(|e| e.to_string()).and_then(|new| predicted(&new, &few))),
+        ("samples", numbers(models, |model| Ok(model.samples(few, unseen, 2, 5)?.concat()))),
+        ("covariances", covariances),
+        ("evaluate", texts(models, evaluation)),
+        ("explain", explained(models, few, false)),
+        ("report", explained(models, few, true)),
+        ("inspect", texts(models, inspection)),
+        ("refit", numbers(models, refitted)),
+        ("save", predicted(&loaded(models, folder), few)),
+        ("update", of_updated(&once)),
+        ("update again", of_updated(&once.and_then(|once| updated(&once, last, 0.3)))),
     ]
 }
 
@@ -308,22 +289,17 @@ impl Count {
             let tolerance = if operation.starts_with("update") { 1e-10 } else { 0.0 };
             match (wanted, found) {
                 (Ok((numbers, text)), Ok((others, other))) => {
-                    assert!(
-                        numbers.len() + text.len() > 0 && numbers.len() == others.len(),
-                        "{what}: {operation}"
-                    );
+                    assert!(numbers.len() + text.len() > 0, "{what}: {operation}");
+                    assert!(numbers.len() == others.len() && text == other, "{what}: {operation}");
                     for (a, b) in numbers.iter().zip(others) {
-                        let close =
-                            a.to_bits() == b.to_bits() || (a - b).abs() <= tolerance * (1.0 + a.abs());
-                        assert!(close || (a.is_nan() && b.is_nan()), "{what}: {operation}: {a} and {b}");
+                        let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+                        let close = same || (a - b).abs() <= tolerance * (1.0 + a.abs());
+                        assert!(close, "{what}: {operation}: {a} and {b}");
                     }
-                    assert!(text == other, "{what}: {operation}");
                 }
                 (Err(refusal), Err(other)) => {
-                    assert!(
-                        refusal == other && !refusal.contains('\n'),
-                        "{what}: {operation}: {refusal}, {other}"
-                    );
+                    let same = refusal == other && !refusal.contains('\n');
+                    assert!(same, "{what}: {operation}: {refusal}, {other}");
                     self.refused += 1;
                 }
                 (wanted, found) => panic!("{what}: {operation}: {wanted:?} and {found:?}"),

@@ -1,6 +1,7 @@
 //! Degenerate data and extreme hyper-parameters: a fit ends with finite numbers or with an error,
 //! and known results are reproduced.
 
+use super::common::{fit, numbers, target};
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Constraints;
@@ -10,9 +11,9 @@ use sparsegp::likelihood::{Gaussian, LikelihoodKind};
 use sparsegp::model::LatentPrior;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
-use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_tables::tables::{Column, NamedColumn, Table};
-use sparsegp_tables::tabular::{FitRequest, TableFit, fit_table};
+use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tables::Table;
+use sparsegp_tables::tabular::{FitRequest, fit_table};
 use sparsegp_testkit::dense::dense_gp;
 
 const ROWS: usize = 24;
@@ -71,31 +72,15 @@ fn degenerate() -> Vec<Data> {
 }
 
 fn table(data: &Data) -> Table {
-    let target = NamedColumn { name: "y".into(), column: Column::Number(data.y.clone()) };
-    let inputs = data
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(d, values)| NamedColumn { name: format!("x{d}"), column: Column::Number(values.clone()) });
-    Table::new(data.name, inputs.chain([target]).collect()).expect("a table")
-}
-
-fn fit(table: &Table, options: &FitOptions) -> sparsegp::Result<TableFit> {
-    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-    let request = FitRequest {
-        table,
-        columns: &columns,
-        options,
-        test_fraction: 0.2,
-        start: None,
-        keep_posterior: false,
-    };
-    fit_table(&request, &mut |_| {})
+    let inputs = data.columns.iter().enumerate().map(|(d, values)| (format!("x{d}"), values.clone()));
+    numbers(inputs.chain([("y".to_owned(), data.y.clone())]))
 }
 
 /// Checks that a fit ends with finite numbers, or with a data or fit error. Returns true if there was a fit.
 fn survives(what: &str, table: &Table, options: &FitOptions) -> bool {
-    let fitted = match fit(table, options) {
+    let (columns, test_fraction) = (&target("y"), 0.2);
+    let request = FitRequest { table, columns, options, test_fraction, start: None, keep_posterior: false };
+    let fitted = match fit_table(&request, &mut |_| {}) {
         Ok(fitted) => fitted,
         Err(error) => {
             assert!([3, 4].contains(&error.exit_code()), "{what}: {error}");
@@ -154,29 +139,16 @@ const OBJECTIVES: [ObjectiveKind; 5] = [
 
 /// M = n exceeds the number of distinct points; every objective, standardised or not.
 #[test]
-fn degenerate_inputs_are_fitted_or_refused_by_sparse_models() {
+fn degenerate_inputs_are_fitted_or_refused() {
     for data in degenerate() {
         let table = table(&data);
-        for objective in OBJECTIVES {
-            for standardize in [true, false] {
-                let what = format!("{}, {objective}, standardize {standardize}", data.name);
-                let options =
-                    FitOptions { inducing: Some(ROWS), standardize, ..options(ModelKind::Gp, objective) };
-                let fitted = survives(&what, &table, &options);
-                assert!(fitted || !standardize, "{what}: standardised data of any size can be fitted");
-            }
-        }
-    }
-}
-
-#[test]
-fn degenerate_inputs_are_fitted_or_refused_by_linear_models() {
-    for data in degenerate() {
-        let table = table(&data);
-        for objective in &OBJECTIVES[..4] {
-            for standardize in [true, false] {
-                let what = format!("glm, {}, {objective}, standardize {standardize}", data.name);
-                let options = FitOptions { standardize, ..options(ModelKind::Glm, *objective) };
+        for (model, objectives) in [(ModelKind::Gp, &OBJECTIVES[..]), (ModelKind::Glm, &OBJECTIVES[..4])] {
+            for (objective, standardize) in
+                objectives.iter().flat_map(|objective| [(*objective, true), (*objective, false)])
+            {
+                let what = format!("{model}, {}, {objective}, standardize {standardize}", data.name);
+                let inducing = (model == ModelKind::Gp).then_some(ROWS);
+                let options = FitOptions { inducing, standardize, ..options(model, objective) };
                 let fitted = survives(&what, &table, &options);
                 assert!(fitted || !standardize, "{what}: standardised data of any size can be fitted");
             }
@@ -217,13 +189,6 @@ fn extreme_hyper_parameters_are_survived() {
 /// Classes, levels and counts with one row each.
 #[test]
 fn one_row_per_class() {
-    let rows = |y: &[f64]| {
-        let x = (0..y.len()).map(|i| odd(i + 2)).collect();
-        let columns = [("x", x), ("y", y.to_vec())];
-        let named =
-            columns.map(|(name, values)| NamedColumn { name: name.into(), column: Column::Number(values) });
-        Table::new("few rows", named.into()).expect("a table")
-    };
     let settings: [(LikelihoodKind, Vec<f64>); 8] = [
         (LikelihoodKind::BernoulliProbit, vec![0.0, 1.0]),
         (LikelihoodKind::BernoulliLogit, vec![0.0, 1.0]),
@@ -235,31 +200,17 @@ fn one_row_per_class() {
         (LikelihoodKind::BetaLogit, vec![1e-300, 1.0 - f64::EPSILON]),
     ];
     for (likelihood, y) in settings {
-        let table = rows(&y);
+        let table = numbers([("x", (0..y.len()).map(|i| odd(i + 2)).collect()), ("y", y)]);
         for model in [ModelKind::Gp, ModelKind::Glm] {
             for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
-                let what = format!("{likelihood} {model} {objective} of {} rows", y.len());
+                let what = format!("{likelihood} {model} {objective} of {} rows", table.rows());
                 let options = FitOptions { likelihood: Some(likelihood), ..options(model, objective) };
-                let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-                let request = FitRequest {
-                    table: &table,
-                    columns: &columns,
-                    options: &options,
-                    test_fraction: 0.0,
-                    start: None,
-                    keep_posterior: false,
-                };
-                match fit_table(&request, &mut |_| {}) {
-                    Ok(fitted) => {
-                        assert!(fitted.model.summary().objective.is_finite(), "{what}");
-                        let predictions =
-                            fitted.model.predict(&table, sparsegp_tables::schema::UnseenLevels::Error);
-                        let predictions = predictions.expect("predictions");
-                        let moments = (0..y.len()).map(|row| predictions.row(row));
-                        assert!(
-                            moments.clone().all(|row| !row.mean.is_nan() && !row.variance.is_nan()),
-                            "{what}"
-                        );
+                match fit(&table, &target("y"), &options) {
+                    Ok(model) => {
+                        assert!(model.summary().objective.is_finite(), "{what}");
+                        let predictions = model.predict(&table, UnseenLevels::Error).expect("predictions");
+                        let rows = (0..table.rows()).map(|row| predictions.row(row));
+                        rows.for_each(|row| assert!(!row.mean.is_nan() && !row.variance.is_nan(), "{what}"));
                     }
                     Err(error) => assert!([3, 4].contains(&error.exit_code()), "{what}: {error}"),
                 }
