@@ -1,14 +1,11 @@
-//! Grouped effects with sites that replace the likelihood: against the closed form, finite
-//! differences and a dense variational posterior.
+//! Grouped effects with sites that replace the likelihood: against the closed form and a dense
+//! variational posterior.
 
-use crate::grouped::{check_gradient, problem, solved, term};
-use faer::linalg::solvers::Solve;
+use crate::grouped::{VFE, linear_model, problem, solved, term};
 use faer::{Mat, Side};
-use proptest::prelude::*;
 use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::effects::Effects;
-use sparsegp::kernels::kernel::Scratch;
-use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
 use sparsegp::likelihood::{
     BernoulliLogit, BernoulliProbit, Gamma, Gaussian, NegativeBinomial, ObservationModel, OneFunction,
     PoissonExp, StudentT,
@@ -17,18 +14,17 @@ use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::GroupedBound;
 use sparsegp::quadrature::Integrator;
+use sparsegp_testkit::compare::{self, assert_all_close, assert_close};
+use sparsegp_testkit::dense::{gram, with_diagonal};
 use sparsegp_testkit::problems::{Normals, model};
-use sparsegp_testkit::reference::assert_close;
 
 /// Returns the ELBO of a function (or of fixed effects) and grouped effects.
-fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
-    GroupedBound { fitc: false, weights, losses: Some(Objective::elbo(beta)) }
+pub fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
+    GroupedBound { weights, losses: Some(Objective::elbo(beta)), ..VFE }
 }
 
-const CLOSED: GroupedBound = GroupedBound { fitc: false, weights: WeightPrior::Unit, losses: None };
-
 /// Returns a likelihood, and suitable targets made of standard normal numbers.
-fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
+pub fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
     let map = |f: &dyn Fn(f64) -> f64| y.iter().map(|y| f(*y)).collect::<Vec<f64>>();
     // Some rows have the other class, so that no line separates the classes.
     let classes = y.iter().enumerate().map(|(i, y)| f64::from((*y > 0.1) != (i % 4 == 0))).collect();
@@ -51,46 +47,16 @@ fn gaussian_noise_has_the_evidence_the_gradient_and_the_posterior_of_the_closed_
             x: problem.x.as_ref(),
             targets: Targets { weights: &problem.weights, ..Targets::of(&problem.y) },
         };
-        let layer = LinearLayer::independent(&[0.0; 3], &[1.0; 3]).expect("a layer").with_intercept();
-        let mut linear = LatentModel::new(layer.into(), Gaussian::new(0.4), true);
-        linear.effects = problem.model.effects.clone();
+        let linear = linear_model(&problem.model.effects, Gaussian::new(0.4).into());
         for (model, weights) in [(&problem.model, WeightPrior::Unit), (&linear, WeightPrior::Profiled)] {
-            let (want, want_gradient, closed) = solved(model, data, GroupedBound { weights, ..CLOSED });
+            let (want, want_gradient, closed) = solved(model, data, GroupedBound { weights, ..VFE });
             let (value, gradient, posterior) = solved(model, data, elbo(weights, 1.0));
             assert_close(value, want, 1e-11, "value");
-            for (got, want) in gradient.iter().zip(&want_gradient) {
-                assert_close(*got, *want, 1e-8, "gradient");
-            }
+            assert_all_close(&gradient, &want_gradient, 1e-8, "gradient");
             let [got, want] = [&posterior, &closed].map(|posterior| posterior.marginals(data.x));
-            for i in 0..data.len() {
-                assert_close(got.mean[i], want.mean[i], 1e-9, "mean");
-                assert_close(got.variance[i], want.variance[i], 1e-9, "variance");
-            }
+            assert_all_close(&got.mean, &want.mean, 1e-9, "mean");
+            assert_all_close(&got.variance, &want.variance, 1e-9, "variance");
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn gradients_of_the_bound(seed in 0u64..1000, a in 1usize..40, b in 1usize..9, which in 0usize..6, correlated: bool, fixed: bool) {
-        let problem = problem(seed, [a, b, 3], correlated);
-        let (likelihood, y) = observed(which, &problem.y);
-        let weights = if seed % 2 == 0 { &[][..] } else { &problem.weights };
-        let data = Dataset { x: problem.x.as_ref(), targets: Targets { weights, ..Targets::of(&y) } };
-        let beta = if seed % 3 == 0 { 0.5 } else { 1.0 };
-        let (model, prior) = if fixed {
-            let layer = LinearLayer::independent(&[0.0; 3], &[1.0; 3]).expect("a layer").with_intercept();
-            let mut linear = LatentModel::new(layer.into(), likelihood, true);
-            linear.effects = problem.model.effects.clone();
-            (linear, WeightPrior::Profiled)
-        } else {
-            (LatentModel { likelihood, ..problem.model.clone() }, WeightPrior::Unit)
-        };
-        let bound = elbo(prior, beta);
-        let (_, gradient, _) = solved(&model, data, bound);
-        check_gradient((&model, data, bound), &gradient, seed)?;
     }
 }
 
@@ -104,13 +70,12 @@ fn dense_posterior(
     v: &Mat<f64>,
 ) -> (f64, Vec<f64>, Vec<f64>) {
     let n = y.len();
-    let inverse = v.llt(Side::Lower).expect("positive definite").solve(Mat::<f64>::identity(n, n));
+    let inverse = compare::inverse(v.as_ref());
     let (mut precision, mut shift) = (vec![0.3; n], vec![0.0; n]);
     let mut integrator = Integrator::new(None);
     let mut found = (f64::NAN, Vec::new(), Vec::new());
     for _ in 0..400 {
-        let total = Mat::from_fn(n, n, |i, j| inverse[(i, j)] + if i == j { precision[i] } else { 0.0 });
-        let cov = total.llt(Side::Lower).expect("positive definite").solve(Mat::<f64>::identity(n, n));
+        let cov = compare::inverse(with_diagonal(inverse.clone(), |i| precision[i]).as_ref());
         let mean = &cov * Mat::from_fn(n, 1, |i, _| shift[i]);
         let mut value = 0.0;
         for i in 0..n {
@@ -157,10 +122,8 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
             prior.effects.start(0, &[deviation]);
             let model = prior.factorised().expect("K_uu factorises");
 
-            let mut k = Mat::zeros(n, n);
-            let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
             let layer = model.layer().inducing().expect("inducing inputs");
-            layer.features(x.as_ref().subcols(0, 1), k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+            let k = gram(layer.kernel(), x.as_ref().subcols(0, 1));
             let same = |i: usize, j: usize| if x[(i, 1)] == x[(j, 1)] { deviation * deviation } else { 0.0 };
             let v = Mat::from_fn(n, n, |i, j| k[(i, j)] + same(i, j));
             let one = likelihood.one().expect("one function");
@@ -171,10 +134,8 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
             let case = format!("{}, {levels} levels of sd {deviation}", likelihood.name());
             assert_close(value, want, 1e-6, &case);
             let marginals = posterior.marginals(x.as_ref());
-            for i in 0..n {
-                assert_close(marginals.mean[i], mean[i], 1e-5, &case);
-                assert_close(marginals.variance[i], variance[i], 1e-5, &case);
-            }
+            assert_all_close(&marginals.mean, &mean, 1e-5, &case);
+            assert_all_close(&marginals.variance, &variance, 1e-5, &case);
         }
     }
 }

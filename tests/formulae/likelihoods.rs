@@ -7,10 +7,12 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::likelihood::{
-    Gamma, LatentMarginal, LikelihoodKind, Marginal, Observation, OneFunction, StudentT,
+    BetaPrecise, Gamma, GammaShaped, GaussianHeteroskedastic, LatentMarginal, Likelihood, LikelihoodKind,
+    Marginal, NegativeBinomialDispersed, Observation, OneFunction, Softmax, StudentT,
+    StudentTHeteroskedastic, ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::{any_family, any_kind, every_kind, expectation, log_density, one};
+use sparsegp_testkit::families::*;
 
 fn unit() -> impl Strategy<Value = [f64; 4]> {
     prop::array::uniform4(0.001..0.999f64)
@@ -90,30 +92,6 @@ proptest! {
                 prop_assert!(close(got.variance, want.variance, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
             }
         }
-    }
-
-    #[test]
-    fn extreme_arguments_give_numbers(
-        kind in any_kind(), u in unit(), mu in -1e3..1e3f64, log_v in (1e-14f64.ln())..(1e4f64.ln()),
-    ) {
-        let (likelihood, at) = any_family(kind, u);
-        let marginal = LatentMarginal::new(mu, log_v.exp());
-        let mut integrator = Integrator::new(None);
-        let mut own = vec![0.0; likelihood.own_len()];
-        for predictive in [false, true] {
-            let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
-            prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{kind} {predictive} {local:?}");
-            // With a log link, expected losses beyond about e^709 are infinite, and so are their
-            // derivatives.
-            if local.value > -1e290 {
-                prop_assert!(local.mean.is_finite() && local.variance.is_finite(), "{kind} {predictive} {local:?}");
-                prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {predictive} own {own:?}");
-            }
-        }
-        let below = likelihood.predictive_cdf(at, marginal, &mut integrator);
-        prop_assert!((0.0..=1.0).contains(&below), "{kind} cdf {below}");
-        let (mean, variance) = likelihood.predictive_moments(at, marginal, &mut integrator);
-        prop_assert!(!mean.is_nan() && !variance.is_nan(), "{kind} moments {mean} {variance}");
     }
 }
 
@@ -248,4 +226,56 @@ fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
         families += 1;
     }
     assert!(families >= 3, "{families}");
+}
+
+#[test]
+fn families_of_several_functions_keep_the_contract() {
+    let cases: [(Box<dyn Likelihood>, &[f64], f64); 14] = [
+        (Box::new(Softmax::new(2)), &[0.0, 1.0], 1.0),
+        (Box::new(Softmax::new(3)), &[0.0, 1.0, 2.0], 1.0),
+        (Box::new(GaussianHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
+        (Box::new(StudentTHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
+        (Box::new(GammaShaped::new()), &[0.2, 1.1, 4.0], 1.0),
+        (Box::new(BetaPrecise::new()), &[0.1, 0.5, 0.93], 1.0),
+        (Box::new(NegativeBinomialDispersed::new()), &[0.0, 1.0, 3.0, 8.0], 1.0),
+        (Box::new(NegativeBinomialDispersed::new()), &[0.0, 4.0], 2.5),
+        (Box::new(ZeroAltered::inflated_poisson()), &[0.0, 1.0, 4.0], 1.0),
+        (Box::new(ZeroAltered::inflated_poisson()), &[0.0, 5.0], 2.5),
+        (Box::new(ZeroAltered::inflated_negative_binomial(0.7)), &[0.0, 2.0, 7.0], 1.6),
+        (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 1.0, 4.0], 1.0),
+        (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 5.0], 2.5),
+        (Box::new(ZeroAltered::hurdle_negative_binomial(0.7)), &[0.0, 1.0, 2.0, 7.0], 1.6),
+    ];
+    for (likelihood, targets, exposure) in cases {
+        let observations: Vec<Observation> =
+            targets.iter().map(|&y| Observation::exposed(y, exposure)).collect();
+        check_likelihood(&*likelihood, &observations)
+            .unwrap_or_else(|why| panic!("{}: {why}", likelihood.name()));
+    }
+}
+
+/// Coarse integrals of classes have their documented accuracy for narrow, wide and mixed marginals.
+#[test]
+fn coarse_integrals_are_close_to_exact_ones() {
+    let softmax = Softmax::new(4);
+    let mut worst = [0.0_f64; 3];
+    for mean in [[0.0, 0.0, 0.0, 0.0], [1.3, -0.4, 2.2, -3.0], [9.0, -6.0, 0.5, 8.0]] {
+        for spread in [1e-6_f64, 1e-4, 0.01, 0.1, 0.5, 1.0, 3.0, 30.0, 300.0] {
+            let variance = [spread, 0.3 * spread, 2.0 * spread, spread.min(0.2)];
+            let marginal = Marginal { mean: &mean, variance: &variance };
+            let [exact, coarse] = [false, true].map(|coarse| {
+                let mut tools = Integrator::new(None).coarsely(coarse);
+                joint_expectation(&softmax, false, Observation::of(1.0), marginal, &mut tools)
+            });
+            worst[0] = worst[0].max((exact.value - coarse.value).abs() / (1.0 + spread.sqrt()));
+            for c in 0..4 {
+                worst[1] = worst[1].max((exact.mean[c] - coarse.mean[c]).abs());
+                worst[2] = worst[2].max((exact.variance[c] - coarse.variance[c]).abs());
+            }
+        }
+    }
+    // The first and second derivatives multiply the errors of the nodes by 2π/(2 STEP) = 9 and by
+    // its square.
+    assert!(worst[0] < 2e-6 && worst[1] < 1e-5 && worst[2] < 1e-4, "{worst:?}");
+    assert!(worst[0] > 1e-12, "coarse integrals are not coarse: {worst:?}");
 }
