@@ -456,14 +456,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_a_note_and_leaves_the_older_one() {
-        let path = Path::new("no/such/folder/fit.checkpoint");
-        let mut checkpoint = Checkpoint::new(path, identity("0"), Some(Duration::ZERO));
-        checkpoint.save(vec![1]);
-        assert!(checkpoint.failure().is_some());
-    }
-
-    #[test]
     fn a_rescue_writes_the_latest_state_and_says_where() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("c");

@@ -204,30 +204,8 @@ mod tests {
     use crate::training::ModelBuilder;
 
     /// The contribution of a column to a sum over columns does not depend on the order. The change from a background row is the change of
-    /// the column's term, so the mean over all background rows is the term minus its mean.
-    #[test]
-    fn sampled_orders_give_the_terms_of_additive_functions_exactly() {
-        let x = Mat::from_fn(30, 3, |i, d| ((i * (2 * d + 3) * 7919) % 101) as f64 / 20.0);
-        let y: Vec<f64> = (0..30).map(|i| x[(i, 0)].sin() + 0.3 * x[(i, 1)] * x[(i, 1)]).collect();
-        let options = FitOptions {
-            kernel: "rbf[0] + rbf[1] + matern52[2]".into(),
-            epochs: Some(5),
-            ..FitOptions::default()
-        };
-        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
-        let explainer = Explainer::of_inputs(&model);
-        let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
-        let settings = Settings { orders: 60, ..Settings::default() };
-        let exact = explainer.by_terms(x.as_ref().subrows(4, 1), background).expect("a sum over columns");
-        let players = explainer.players(background, &settings);
-        let row = x.row(4).iter().copied().collect();
-        let sampled = explainer.shapley(row, 1.0, background, &players, &settings);
-        assert!((sampled.base - exact[0].base).abs() < 1e-9);
-        for (found, expected) in sampled.parts.iter().zip(&exact[0].parts) {
-            assert!((found.value - expected.value).abs() < 1e-8, "{found:?} {expected:?}");
-        }
-    }
-    /// The same with intercepts and slopes of a grouping, whose inputs follow those of the function.
+    /// the column's term, so the mean over all background rows is the term minus its mean. Here one column is alone in its term; the inputs
+    /// of a grouping follow those of the function.
     #[test]
     fn sampled_orders_give_the_terms_of_groups_exactly() {
         let level = |i: usize| (i * 7 % 5) as f64;

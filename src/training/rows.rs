@@ -251,32 +251,3 @@ impl<D: HeldRows> BatchSource for MemoryBatches<D> {
         )))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::SizeSchedule;
-    use faer::Mat;
-
-    fn targets(source: &mut dyn BatchSource) -> Result<Vec<f64>> {
-        let batch = source.next_batch()?.here().expect("rows in memory");
-        Ok(batch.targets.y.to_vec())
-    }
-
-    #[test]
-    fn seek_reaches_any_batch() {
-        let x = Mat::from_fn(23, 1, |i, _| i as f64);
-        let y: Vec<f64> = (0..23).map(f64::from).collect();
-        let growing = SizeSchedule::Power { exponent: 0.5 };
-        for plan in [BatchPlan::Epochs(5), BatchPlan::Sized(growing), BatchPlan::Independent(growing)] {
-            let mut source = MemoryBatches::new(Dataset::of(x.as_ref(), &y), plan, 3);
-            let mut next = || targets(&mut source);
-            let batches: Vec<_> = (0..14).map(|_| next().expect("a batch")).collect();
-            for t in [9, 0, 5, 13, 10] {
-                source.seek(t).expect("a place");
-                let again = targets(&mut source);
-                assert_eq!(again.as_ref(), Ok(&batches[t]), "{plan:?} {t}");
-            }
-        }
-    }
-}

@@ -312,12 +312,4 @@ mod tests {
         assert!(average.push(&[1.0], &[1.0]).is_err());
         assert_eq!(average.result(), Some((vec![1.0, 2.0], vec![1.0, 1.0])));
     }
-
-    #[test]
-    fn averages_are_chosen_by_their_words() {
-        for word in Average::WORDS {
-            assert_eq!(word.parse::<Average>().map(|rule| rule.to_string()), Ok(word.to_string()));
-        }
-        assert!("polyak".parse::<Average>().is_err());
-    }
 }

@@ -3,9 +3,73 @@
 use proptest::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{
-    BetaLogit, BetaProbit, Gamma, Gaussian, Likelihood, LikelihoodKind, NegativeBinomial, Observation,
-    OneFunction, Ordinal, StudentT,
+    BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind, Local, Marginal,
+    NegativeBinomial, Observation, OneFunction, Ordinal, Slopes, StudentT,
 };
+use sparsegp::quadrature::Integrator;
+
+pub fn expectation(
+    likelihood: &dyn OneFunction,
+    predictive: bool,
+    at: Observation,
+    latent: LatentMarginal,
+    own: &mut [f64],
+    integrator: &mut Integrator,
+) -> Local {
+    if predictive {
+        likelihood.expectation(
+            sparsegp::likelihood::Expectation::LogPredictive,
+            sparsegp::likelihood::Row::new(at, latent),
+            own,
+            integrator,
+        )
+    } else {
+        likelihood.expectation(
+            sparsegp::likelihood::Expectation::ExpectedLog,
+            sparsegp::likelihood::Row::new(at, latent),
+            own,
+            integrator,
+        )
+    }
+}
+
+/// An expectation with its slopes in means, variances and the likelihood's parameters.
+#[derive(Debug)]
+pub struct Expectation {
+    pub value: f64,
+    pub mean: Vec<f64>,
+    pub variance: Vec<f64>,
+    pub own: Vec<f64>,
+}
+
+/// Returns an expectation under a likelihood of any number of functions.
+pub fn joint_expectation(
+    likelihood: &dyn Likelihood,
+    predictive: bool,
+    at: Observation,
+    marginal: Marginal<'_>,
+    integrator: &mut Integrator,
+) -> Expectation {
+    let unset = || vec![f64::NAN; marginal.mean.len()];
+    let (mut mean, mut variance, mut own) = (unset(), unset(), vec![0.0; likelihood.own_len()]);
+    let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
+    let value = if predictive {
+        likelihood.expectation(
+            sparsegp::likelihood::Expectation::LogPredictive,
+            sparsegp::likelihood::Row::new(at, marginal),
+            slopes,
+            integrator,
+        )
+    } else {
+        likelihood.expectation(
+            sparsegp::likelihood::Expectation::ExpectedLog,
+            sparsegp::likelihood::Row::new(at, marginal),
+            slopes,
+            integrator,
+        )
+    };
+    Expectation { value, mean, variance, own }
+}
 
 /// Maps (0, 1) onto (0.1, 10), evenly in the logarithm.
 fn scale(u: f64) -> f64 {
@@ -62,12 +126,6 @@ pub fn any_kind() -> impl Strategy<Value = LikelihoodKind> {
 pub fn every_kind() -> impl Iterator<Item = LikelihoodKind> {
     let kinds = LikelihoodKind::WORDS.iter().map(|word| word.parse().expect("a known word"));
     kinds.filter(|kind: &LikelihoodKind| !kind.is_joint())
-}
-
-pub fn own_values(likelihood: &dyn OneFunction) -> Vec<f64> {
-    let mut values = Vec::new();
-    likelihood.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
-    values
 }
 
 pub fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> (f64, f64) {

@@ -4,8 +4,11 @@
 //! This crate may depend on `sparsegp` and `sparsegp-kernels`, but not on the crates above them.
 
 pub mod additive;
+pub mod compare;
 #[cfg(feature = "core")]
 pub mod dense;
+#[cfg(feature = "core")]
+pub mod differences;
 #[cfg(feature = "core")]
 pub mod families;
 #[cfg(feature = "core")]
@@ -21,3 +24,4 @@ pub mod program;
 pub mod reference;
 #[cfg(feature = "core")]
 pub mod shapes;
+pub mod statistics;

@@ -1,5 +1,6 @@
 //! Random problems for the numeric tests: data, models and posteriors by seed.
 
+use crate::compare::entries;
 use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,7 +9,7 @@ use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::LatentModel;
-use sparsegp::variational::Normal;
+use sparsegp::variational::{MatrixRef, Normal};
 
 /// A source of standard normals.
 pub struct Normals(ChaCha8Rng);
@@ -67,4 +68,12 @@ pub fn posterior(seed: u64, m: usize) -> Normal {
         scale * inner + if i == j { 0.3 } else { 0.0 }
     });
     Normal::new(normals.vec(m), cov).expect("q")
+}
+
+/// Returns the numbers of a full or a diagonal matrix.
+pub fn flat(a: MatrixRef<'_>) -> Vec<f64> {
+    match a {
+        MatrixRef::Full(all) => entries(all),
+        MatrixRef::Diagonal(diagonal) => diagonal.to_vec(),
+    }
 }

@@ -8,6 +8,8 @@ use sparsegp_kernels::{
 };
 use std::path::PathBuf;
 
+pub use crate::compare::{assert_all_close, assert_close};
+
 /// The relative tolerance for values. The reference numbers are accurate to the last digit; the
 /// product form of distances is less accurate.
 pub const VALUE_TOLERANCE: f64 = 1e-8;
@@ -100,11 +102,6 @@ pub fn paths(description: &Value, prefix: &str) -> Vec<String> {
     let mut names = Vec::new();
     build(description).for_each_parameter(&mut |parameter| names.push(format!("{prefix}{}", parameter.name)));
     names
-}
-
-/// Compares within `tolerance · (1 + |want|)`.
-pub fn assert_close(got: f64, want: f64, tolerance: f64, what: &str) {
-    assert!((got - want).abs() <= tolerance * (1.0 + want.abs()), "{what}: {got} instead of {want}");
 }
 
 /// Compares within `tolerance · (1 + |want|)`.

@@ -28,8 +28,7 @@ pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
         TargetKind::Count => (2.0 * f.exp()).round(),
         TargetKind::Positive => f.exp(),
         TargetKind::UnitInterval => 1.0 / (1.0 + (-f).exp()),
-        TargetKind::Ordinal => (f + 2.0).round(),
-        TargetKind::Class => (f + 1.0).round().clamp(0.0, 2.0),
+        TargetKind::Ordinal | TargetKind::Class => (f + 1.0).round().clamp(0.0, 2.0),
     };
     targets(x).into_iter().map(code).collect()
 }

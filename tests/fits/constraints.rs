@@ -1,18 +1,20 @@
 //! Priors, bounds, ties and fixed values in whole fits: against finite differences, equivalent
 //! models and the fitted values.
 
-use faer::Mat;
+use super::common::fit_columns as fit;
 use proptest::prelude::*;
 use sparsegp::collapsed::Dataset;
-use sparsegp::hyper::{Constraints, Descriptor, FreeVector, HyperObjective};
+use sparsegp::hyper::{Constraints, Descriptor, FreeVector};
 use sparsegp::kernels::{Prior, Transform};
 use sparsegp::latent::Jitter;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Score;
 use sparsegp::objective::Objective;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
+use sparsegp_testkit::differences::check_objective;
+use sparsegp_testkit::families::every_kind;
 use sparsegp_testkit::problems::{Normals, data, model};
+use sparsegp_testkit::shapes::targets_for;
 
 /// Reads constraints from lines such as `fix kernel.variance=2`.
 fn constraints(lines: &str) -> Constraints {
@@ -43,10 +45,6 @@ fn options(objective: ObjectiveKind, lines: &str) -> FitOptions {
     }
 }
 
-fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
-}
-
 fn value(fitted: &Fitted, name: &str) -> f64 {
     let named = fitted.model.named_values().into_iter().find(|(n, _)| n == name);
     named.unwrap_or_else(|| panic!("{name}")).1
@@ -62,14 +60,16 @@ proptest! {
     /// The free parameters of a solver, with every kind of prior and range on lengthscales and
     /// mean, and with tied variances.
     #[test]
-    fn the_penalised_objective(seed in 0u64..1000, prior in 0..PRIORS.len(), bounds in 0..BOUNDS.len(), mean in 0..4usize) {
+    fn the_penalised_objective(seed in 0u64..1000, prior in 0..PRIORS.len(), bounds in 0..BOUNDS.len(), mean in 0..5usize) {
         let (x, y) = data(seed, 2, 23);
         let mut lines = format!("prior *.lengthscales={}\ntie *.variance\n", PRIORS[prior]);
-        lines += &format!("prior mean.constant=normal(0.2,{})\n", 0.5 + seed as f64 / 500.0);
+        if mean < 4 {
+            lines += &format!("prior mean.constant=normal(0.2,{})\n", 0.5 + seed as f64 / 500.0);
+        }
         if !BOUNDS[bounds].is_empty() {
             lines += &format!("bounds *.lengthscales={}\n", BOUNDS[bounds]);
         }
-        lines += ["", "bounds mean.constant=,2", "bounds mean.constant=-4,", "bounds mean.constant=-2,3"][mean];
+        lines += ["", "bounds mean.constant=,2", "bounds mean.constant=-4,", "bounds mean.constant=-2,3", "fix mean.constant"][mean];
         let mut start = model(seed, "rbf(ard) + matern52", 2, 6, Jitter::Relative(1e-6)).to_prior();
         start.constrain(&constraints(&lines), false).expect("constraints");
         let start = start.factorised().expect("K_uu factorises");
@@ -77,21 +77,8 @@ proptest! {
         let set = Dataset::of(x.transpose(), &y);
         let mut objective = CollapsedObjective::new(start, set, Objective::elbo(1.0));
         let theta = objective.start();
-        prop_assert_eq!(theta.len() + 1, count, "two variances are one number");
-        let (mut gradient, mut ignored) = (vec![0.0; theta.len()], vec![0.0; theta.len()]);
-        objective.value_and_gradient(&theta, &mut gradient);
-        for i in 0..theta.len() {
-            let mut at = |step: f64| {
-                let mut moved = theta.clone();
-                moved[i] += step;
-                objective.value_and_gradient(&moved, &mut ignored)
-            };
-            let h = 1e-4;
-            // Richardson's extrapolation of two central differences.
-            let central = |at: &mut dyn FnMut(f64) -> f64, h: f64| (at(h) - at(-h)) / (2.0 * h);
-            let want = (4.0 * central(&mut at, h) - central(&mut at, 2.0 * h)) / 3.0;
-            prop_assert!((gradient[i] - want).abs() < 1e-5 * (1.0 + want.abs()), "{i}: {} {want}", gradient[i]);
-        }
+        prop_assert_eq!(theta.len() + 1 + usize::from(mean == 4), count, "two variances are one number");
+        check_objective(&mut objective, &theta, seed)?;
     }
 
     /// Every free number maps into the range, and a value that rounding moves to an end of the
@@ -140,23 +127,6 @@ fn tied_lengthscales_are_those_of_the_kernel_that_shares_one() {
             let gap = tied.summary.objective - shared.summary.objective;
             assert!(gap.abs() < tolerance, "{objective}: {gap}");
         }
-    }
-}
-
-#[test]
-fn parameters_of_different_kernels_can_be_tied() {
-    let (x, y) = data(2, 2, 120);
-    let kernel = "rbf + matern32";
-    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
-        let free = FitOptions { kernel: kernel.into(), ..options(objective, "") };
-        let lines = "tie kernel.rbf.lengthscales,kernel.matern32.lengthscales";
-        let tied = FitOptions { kernel: kernel.into(), ..options(objective, lines) };
-        let (free, tied) = (fit(&x, &y, &free).expect("fit"), fit(&x, &y, &tied).expect("fit"));
-        let pair =
-            |f: &Fitted| (value(f, "kernel.rbf.lengthscales"), value(f, "kernel.matern32.lengthscales"));
-        assert_eq!(pair(&tied).0, pair(&tied).1);
-        assert_ne!(pair(&free).0, pair(&free).1);
-        assert_ne!(value(&tied, "kernel.rbf.variance"), value(&tied, "kernel.matern32.variance"));
     }
 }
 
@@ -253,36 +223,19 @@ fn a_prior_moves_a_fit_that_continues_from_another() {
     }
 }
 
-/// Returns targets that a likelihood admits.
-fn targets(kind: LikelihoodKind, y: &[f64]) -> Vec<f64> {
-    let code = |y: &f64| match kind.target_kind() {
-        TargetKind::Binary => f64::from(u8::from(*y > 0.0)),
-        TargetKind::Count => (y.abs() * 3.0).floor(),
-        TargetKind::Positive => y.abs() + 0.1,
-        TargetKind::UnitInterval => 1.0 / (1.0 + (-y).exp()),
-        TargetKind::Ordinal | TargetKind::Class => (y + 1.5).floor().clamp(0.0, 2.0),
-        TargetKind::Real => *y,
-    };
-    y.iter().map(code).collect()
-}
-
 #[test]
 fn parameters_of_every_likelihood_take_constraints() {
-    let (x, y) = data(6, 2, 60);
-    for word in LikelihoodKind::WORDS {
-        let kind: LikelihoodKind = word.parse().expect(word);
-        if kind.is_joint() {
-            continue;
-        }
-        let y = targets(kind, &y);
+    let (x, _) = data(6, 2, 60);
+    for kind in every_kind() {
+        let y = targets_for(kind, &x);
         for model in [ModelKind::Gp, ModelKind::Glm] {
             let base = FitOptions {
                 model,
                 likelihood: Some(kind),
                 epochs: Some(3),
+                inducing: (model == ModelKind::Gp).then_some(15),
                 ..options(ObjectiveKind::Elbo, "")
             };
-            let base = if model == ModelKind::Glm { FitOptions { inducing: None, ..base } } else { base };
             let run = |options: &FitOptions| {
                 let data =
                     TrainingData { train: Dataset::of(x.transpose(), &y), validation: None, levels: 3 };

@@ -1,5 +1,6 @@
 //! Default fits to periodic signals, simulators without noise, counts that look like numbers and very few rows.
 
+use super::common::reread;
 use faer::Mat;
 use sparsegp::hyper::Constraints;
 use sparsegp::likelihood::TargetKind;
@@ -141,7 +142,7 @@ fn the_mean_of_few_rows_is_uncertain() {
     let x = Mat::from_fn(3, 1, |i, _| [0.1, 0.5, 0.6][i]);
     let y = [1.0, 3.0, 1.2];
     let model = fit(&x, &y, FitOptions::default());
-    let read = Model::from_bytes("model", &model.to_bytes().expect("bytes")).expect("the model");
+    let read = reread(&model);
     let repeated = Mat::from_fn(6, 1, |i, _| x[(i / 2, 0)]);
     let twice = fit(&repeated, &[1.0, 1.0, 3.0, 3.0, 1.2, 1.2], FitOptions::default());
     let weighted = ModelBuilder::new().weights(&[2.0; 3]).fit(x.as_ref(), &y).expect("fit");

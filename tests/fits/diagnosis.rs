@@ -1,6 +1,7 @@
 //! Warnings and errors of fits: each is caused by data or options made for it, and ordinary data
 //! cause none.
 
+use super::common::fit_columns as fit;
 use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +12,7 @@ use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Warning;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp::training::{Fitted, TrainingData, fit_arrays};
+use sparsegp::training::{TrainingData, fit_arrays};
 use sparsegp::variational::Schedule;
 use sparsegp::{Error, ErrorKind};
 use sparsegp_testkit::problems::{Normals, data};
@@ -23,10 +24,6 @@ fn options(objective: ObjectiveKind) -> FitOptions {
         steps: StepOptions { batch_size: 50, ..StepOptions::default() },
         ..FitOptions::default()
     }
-}
-
-fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
 }
 
 fn warnings(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> Vec<Warning> {
@@ -81,74 +78,57 @@ fn counts_that_vary_more_than_poisson_counts_are_told_from_those_that_do_not() {
 }
 
 #[test]
-fn irrelevant_inputs_are_named() {
-    let (x, y) = data(1, 3, 200);
-    let lengthscales = [("kernel.lengthscales.1", 1e4), ("kernel.lengthscales.2", 1.5)];
-    let options = FitOptions { constraints: fixed(&lengthscales), ..options(ObjectiveKind::Vfe) };
-    let found = warnings(&x, &y, &options);
-    let Some(Warning::Irrelevant { inputs }) = found.first() else { panic!("{found:?}") };
-    assert_eq!(inputs.iter().map(|input| input.index).collect::<Vec<_>>(), [1]);
-}
-
-#[test]
-fn long_lengthscales_of_a_straight_line_are_not_irrelevant() {
-    let (x, _) = data(2, 1, 200);
-    let mut normals = Normals::new(2);
-    let y: Vec<f64> = (0..200).map(|j| 2.0 * x[(0, j)] + 0.1 * normals.next()).collect();
-    let lengthscales = [("kernel.lengthscales", 100.0)];
-    let base =
-        FitOptions { constraints: fixed(&lengthscales), inducing: Some(5), ..options(ObjectiveKind::Vfe) };
-    let found = warnings(&x, &y, &base);
-    assert!(!found.iter().any(|warning| matches!(warning, Warning::Irrelevant { .. })), "{found:?}");
-}
-
-#[test]
-fn memorised_rows_are_reported_with_the_input_that_causes_it() {
-    let (x, y) = data(3, 2, 60);
-    let short = [
-        ("kernel.lengthscales.0", 3.0),
-        ("kernel.lengthscales.1", 1e-3),
-        ("likelihood.noise_variance", 1e-3),
+fn warnings_name_what_fixed_values_cause() {
+    type Case<'a> = ((Mat<f64>, Vec<f64>), &'a [(&'a str, f64)], usize, Jitter, fn(&Warning) -> bool);
+    let ill_conditioned: fn(&Warning) -> bool = |warning| {
+        matches!(warning, Warning::IllConditioned { condition, raised_to, close_pairs, inducing: 40 }
+            if *close_pairs > 0 && (*condition > 1e10 || raised_to.is_some()))
+    };
+    let close = [("kernel.lengthscales", 3.0)];
+    let cases: [Case<'_>; 5] = [
+        (
+            data(1, 3, 200),
+            &[("kernel.lengthscales.1", 1e4), ("kernel.lengthscales.2", 1.5)],
+            20,
+            Jitter::DEFAULT,
+            |w| matches!(w, Warning::Irrelevant { inputs } if inputs.len() == 1 && inputs[0].index == 1),
+        ),
+        (
+            data(3, 2, 60),
+            &[
+                ("kernel.lengthscales.0", 3.0),
+                ("kernel.lengthscales.1", 1e-3),
+                ("likelihood.noise_variance", 1e-3),
+            ],
+            60,
+            Jitter::DEFAULT,
+            |w| matches!(w, Warning::Memorised { input, correlation } if input.index == 1 && *correlation < 0.2),
+        ),
+        (
+            data(4, 1, 300),
+            &[("kernel.lengthscales", 200.0), ("kernel.variance", 1e4)],
+            60,
+            Jitter::DEFAULT,
+            |w| {
+                matches!(w, Warning::NearDuplicates { duplicates, inducing: 60, closest }
+                    if *duplicates > 6 && *closest < 1e-3)
+            },
+        ),
+        (data(5, 1, 200), &close, 40, Jitter::Relative(1e-13), ill_conditioned),
+        (data(5, 1, 200), &close, 40, Jitter::Absolute(0.0), ill_conditioned),
     ];
-    let options =
-        FitOptions { constraints: fixed(&short), inducing: Some(60), ..options(ObjectiveKind::Vfe) };
-    let found = warnings(&x, &y, &options);
-    let memorised = found.iter().find_map(|warning| match warning {
-        Warning::Memorised { input, correlation } => Some((input.index, *correlation)),
-        _ => None,
-    });
-    assert!(memorised.is_some_and(|(input, correlation)| input == 1 && correlation < 0.2), "{found:?}");
-}
-
-#[test]
-fn repeated_inducing_inputs_are_counted() {
-    let (x, y) = data(4, 1, 300);
-    let lengthscales = [("kernel.lengthscales", 200.0), ("kernel.variance", 1e4)];
-    let base =
-        FitOptions { constraints: fixed(&lengthscales), inducing: Some(60), ..options(ObjectiveKind::Vfe) };
-    let found = warnings(&x, &y, &base);
-    let duplicates = found.iter().find_map(|warning| match warning {
-        Warning::NearDuplicates { duplicates, inducing, closest } => Some((*duplicates, *inducing, *closest)),
-        _ => None,
-    });
-    let Some((duplicates, inducing, closest)) = duplicates else { panic!("{found:?}") };
-    assert!(duplicates > 6 && inducing == 60 && closest < 1e-3);
-}
-
-#[test]
-fn a_bad_condition_number_is_reported_with_its_cause() {
-    let (x, y) = data(5, 1, 200);
-    let base = options(ObjectiveKind::Vfe);
-    let base = FitOptions { constraints: fixed(&[("kernel.lengthscales", 3.0)]), inducing: Some(40), ..base };
-    for jitter in [Jitter::Relative(1e-13), Jitter::Absolute(0.0)] {
-        let found = warnings(&x, &y, &FitOptions { jitter, ..base.clone() });
-        let Some(Warning::IllConditioned { condition, raised_to, close_pairs, inducing }) =
-            found.iter().find(|warning| matches!(warning, Warning::IllConditioned { .. }))
-        else {
-            panic!("{jitter:?}: {found:?}")
-        };
-        assert!(*inducing == 40 && *close_pairs > 0 && (*condition > 1e10 || raised_to.is_some()));
+    for ((x, y), values, inducing, jitter, expected) in cases {
+        let base = FitOptions { inducing: Some(inducing), jitter, ..options(ObjectiveKind::Vfe) };
+        let found = warnings(&x, &y, &FitOptions { constraints: fixed(values), ..base });
+        assert!(found.iter().any(expected), "{values:?}: {found:?}");
     }
+    // Long lengthscales of a straight line do not make its input irrelevant.
+    let ((x, _), mut normals) = (data(2, 1, 200), Normals::new(2));
+    let y: Vec<f64> = (0..200).map(|j| 2.0 * x[(0, j)] + 0.1 * normals.next()).collect();
+    let constraints = fixed(&[("kernel.lengthscales", 100.0)]);
+    let options = FitOptions { constraints, inducing: Some(5), ..options(ObjectiveKind::Vfe) };
+    let found = warnings(&x, &y, &options);
+    assert!(!found.iter().any(|warning| matches!(warning, Warning::Irrelevant { .. })), "{found:?}");
 }
 
 #[test]
@@ -221,7 +201,7 @@ fn a_fit_that_cannot_start_reports_the_cause() {
     let (x, y) = data(8, 2, 40);
     let vfe = options(ObjectiveKind::Vfe);
     let large: Vec<f64> = y.iter().map(|y| y * 1e200).collect();
-    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
         failure(&x, &large, &options(objective), &["the target reaches", "e200"]);
     }
     let wide = Mat::from_fn(2, 40, |i, j| if i == 1 { x[(i, j)] * 1e200 } else { x[(i, j)] });

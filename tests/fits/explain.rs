@@ -1,12 +1,12 @@
 //! Explanations against slow loops: permutation over all pairs of rows, partial dependence by
 //! direct predictions, Shapley values over all subsets.
 
+use super::common::fit;
 use faer::{Mat, MatRef};
 use sparsegp::explain::{Explainer, InputColumn, InputKind, Relevance, Rows, Scale, Settings};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp::training::ModelBuilder;
 
 /// Returns deterministic inputs that look random, one row per datum.
 fn inputs(rows: usize, dims: usize) -> Mat<f64> {
@@ -19,10 +19,10 @@ fn target(x: &Mat<f64>) -> Vec<f64> {
     (0..x.nrows()).map(|i| 3.0 + 2.0 * x[(i, 0)].sin() + 0.3 * x[(i, 1)] * x[(i, 2)] + noise(i)).collect()
 }
 
-fn fit(x: &Mat<f64>, y: &[f64], kernel: &str) -> Model {
+fn with_kernel(x: &Mat<f64>, y: &[f64], kernel: &str) -> Model {
     let options =
         FitOptions { kernel: kernel.into(), inducing: Some(20), epochs: Some(15), ..FitOptions::default() };
-    ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("a fit")
+    fit(&options, x.as_ref(), y)
 }
 
 fn means(model: &Model, x: MatRef<'_, f64>) -> Vec<f64> {
@@ -42,7 +42,7 @@ fn close(found: f64, expected: f64) {
 fn permuting_with_all_other_rows_gives_the_mean_over_all_pairs() {
     let x = inputs(25, 4);
     let y = target(&x);
-    let model = fit(&x, &y, "rbf(ard)");
+    let model = with_kernel(&x, &y, "rbf(ard)");
     let settings = Settings { repeats: 24, ..Settings::default() };
     let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
     let found = Explainer::of_inputs(&model).relevance(rows, &settings);
@@ -74,24 +74,15 @@ fn increase(relevance: &Relevance) -> f64 {
 }
 
 #[test]
-fn a_constant_column_has_no_sensitivity() {
+fn sensitivity_follows_lengthscales_and_is_0_for_a_constant_column() {
     let x = inputs(40, 3);
-    let model = fit(&x, &target(&x), "rbf(ard) + white");
-    let rows = Mat::from_fn(40, 3, |i, d| if d == 1 { 2.0 } else { x[(i, d)] });
-    let found = Explainer::of_inputs(&model)
-        .relevance(Rows { x: rows.as_ref(), exposure: &[], targets: &[] }, &Settings::default());
-    assert_eq!(found.last().map(|last| (last.column, last.sensitivity)), Some((1, Some(0.0))));
-    assert!(found[..2].iter().all(|relevance| relevance.sensitivity > Some(0.0)));
-}
-
-#[test]
-fn sensitivity_follows_lengthscales() {
-    let x = inputs(40, 3);
-    let model = fit(&x, &target(&x), "rbf(ard) + white");
-    let found = Explainer::of_inputs(&model)
-        .relevance(Rows { x: x.as_ref(), exposure: &[], targets: &[] }, &Settings::default());
+    let model = with_kernel(&x, &target(&x), "rbf(ard) + white");
+    let relevance = |x: &Mat<f64>| {
+        let rows = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
+        Explainer::of_inputs(&model).relevance(rows, &Settings::default())
+    };
     let value = |name: &str| model.hyperparameters().iter().find(|(known, _)| known == name).expect(name).1;
-    for Relevance { column, sensitivity, permutation } in found {
+    for Relevance { column, sensitivity, permutation } in relevance(&x) {
         assert_eq!(permutation, None, "there are no targets");
         let (variance, lengthscale) =
             (value("kernel.rbf.variance"), value(&format!("kernel.rbf.lengthscales.{column}")));
@@ -101,13 +92,16 @@ fn sensitivity_follows_lengthscales() {
             (2.0 * variance * (1.0 - (-0.5 / lengthscale.powi(2)).exp())).sqrt(),
         );
     }
+    let found = relevance(&Mat::from_fn(40, 3, |i, d| if d == 1 { 2.0 } else { x[(i, d)] }));
+    assert_eq!(found.last().map(|last| (last.column, last.sensitivity)), Some((1, Some(0.0))));
+    assert!(found[..2].iter().all(|relevance| relevance.sensitivity > Some(0.0)));
 }
 
 #[test]
 fn partial_dependence_is_the_mean_of_direct_predictions() {
     let x = inputs(30, 3);
     let y = target(&x);
-    let model = fit(&x, &y, "matern52(ard)");
+    let model = with_kernel(&x, &y, "matern52(ard)");
     let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
     let found = Explainer::of_inputs(&model).dependence(1, rows, &Settings::default());
     assert_eq!((found.rows, found.settings.len(), found.curves.len()), (30, 25, 1));
@@ -139,7 +133,7 @@ fn dependence_follows_the_most_probable_of_many_classes() {
         epochs: Some(3),
         ..FitOptions::default()
     };
-    let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+    let model = fit(&options, x.as_ref(), &y);
     let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
     let settings = Settings { classes: 3, background: 20, ..Settings::default() };
     let explainer = Explainer::of_inputs(&model);
@@ -195,7 +189,7 @@ fn shapley(model: &Model, row: &[f64], background: &Mat<f64>) -> Vec<f64> {
 fn sampled_orders_estimate_shapley_values_and_add_up_exactly() {
     let x = inputs(20, 3);
     let y = target(&x);
-    let model = fit(&x, &y, "rbf(ard)");
+    let model = with_kernel(&x, &y, "rbf(ard)");
     let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
     let explainer = Explainer::of_inputs(&model);
     for orders in [1, 7, 2000] {
@@ -224,9 +218,12 @@ fn terms_of_additive_models_are_exact() {
     let x = inputs(40, 3);
     let y = target(&x);
     let linear = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
-    let linear = ModelBuilder::new().options(linear).fit(x.as_ref(), &y).expect("a fit");
-    let models =
-        [fit(&x, &y, "rbf[0] + matern32[1] + constant + rbf[2]"), fit(&x, &y, "additive(order=1)"), linear];
+    let linear = fit(&linear, x.as_ref(), &y);
+    let models = [
+        with_kernel(&x, &y, "rbf[0] + matern32[1] + constant + rbf[2]"),
+        with_kernel(&x, &y, "additive(order=1)"),
+        linear,
+    ];
     for model in &models {
         let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
         let found = Explainer::of_inputs(model).contributions(
@@ -250,7 +247,7 @@ fn terms_of_additive_models_are_exact() {
         close(found.base, mean(&means(model, x.as_ref())));
     }
     // Terms with the same columns are joined, and a term of two columns has both names.
-    let model = fit(&x, &y, "rbf[0] + linear[0] + rbf[1:3]");
+    let model = with_kernel(&x, &y, "rbf[0] + linear[0] + rbf[1:3]");
     let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
     let found = Explainer::of_inputs(&model).contributions(x.as_ref(), &[], background, &Settings::default());
     let names: Vec<&str> = found[0].parts.iter().map(|part| part.name.as_str()).collect();
@@ -261,7 +258,7 @@ fn terms_of_additive_models_are_exact() {
 fn inputs_of_one_column_move_together() {
     let x = inputs(30, 3);
     let y = target(&x);
-    let model = fit(&x, &y, "rbf(ard)");
+    let model = with_kernel(&x, &y, "rbf(ard)");
     let columns = vec![
         InputColumn::number("first", 0),
         InputColumn {
@@ -295,7 +292,7 @@ fn wide_tables_are_screened_and_their_other_columns_change_together() {
     // With a common lengthscale columns cannot be distinguished by lengthscales, but by
     // derivatives.
     for kernel in ["rbf", "rbf(ard)"] {
-        let model = fit(&x, &y, kernel);
+        let model = with_kernel(&x, &y, kernel);
         let explainer = Explainer::of_inputs(&model);
         let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
         let settings = Settings { columns: 12, orders: 10, ..Settings::default() };

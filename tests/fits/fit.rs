@@ -1,22 +1,16 @@
 //! Whole fits on small data: mini-batches against the collapsed bound, options, difficult data,
 //! diagnosis.
 
-use faer::Mat;
-use sparsegp::ErrorKind;
+use super::common::fit_columns as fit;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::BatchPlan;
-use sparsegp::hyper::{Constraints, Event};
+use sparsegp::hyper::Event;
 use sparsegp::latent::Jitter;
 use sparsegp::objective::Objective;
-use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind, StepOptions};
-use sparsegp::training::{Fitted, Inference, InferenceOptions, Start, TrainingData, fit_arrays};
+use sparsegp::options::{FitOptions, Growth, Hyper, MeanKind, ObjectiveKind, StepOptions};
+use sparsegp::training::{Inference, InferenceOptions, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
 use sparsegp_testkit::problems::{Normals, data};
-
-fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    let data = TrainingData::of(Dataset::of(x.transpose(), y));
-    fit_arrays(data, options, None, &mut |_| {})
-}
 
 fn options(objective: ObjectiveKind) -> FitOptions {
     FitOptions {
@@ -66,32 +60,35 @@ fn fits_recover_the_noise_and_report_their_work() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_fit() {
+fn the_seed_decides_and_not_the_number_of_threads() {
     let (x, y) = data(3, 2, 300);
-    let options = FitOptions { epochs: Some(5), ..options(ObjectiveKind::Elbo) };
-    let run = |threads: usize, seed: u64| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
-        let options = FitOptions { seed, ..options.clone() };
-        pool.install(|| fit(&x, &y, &options).expect("fit").model.natural())
-    };
-    let first = run(1, 0);
-    assert_eq!(run(2, 0), first);
-    assert_ne!(run(1, 1), first);
+    let quick = |objective| FitOptions { epochs: Some(5), ..options(objective) };
+    let growth = Some(Growth { inducing_tolerance: Some(0.05), max_inducing: Some(100) });
+    let cases = [
+        quick(ObjectiveKind::Elbo),
+        FitOptions { growth, inducing: None, epochs: Some(15), ..options(ObjectiveKind::Elbo) },
+        FitOptions { restarts: 4, ..quick(ObjectiveKind::Vfe) },
+        FitOptions { restarts: 4, ..quick(ObjectiveKind::Elbo) },
+    ];
+    for options in cases {
+        let run = |threads: usize, seed: u64| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
+            let options = FitOptions { seed, ..options.clone() };
+            let fitted = pool.install(|| fit(&x, &y, &options).expect("fit"));
+            (fitted.model.natural(), fitted.search.restarts)
+        };
+        let first = run(1, 0);
+        assert!(run(3, 0) == first, "{options:?}");
+        // The best of several starts may be that of the data, which all seeds share.
+        assert!(options.restarts > 1 || run(1, 1).0 != first.0, "{options:?}");
+    }
 }
 
 #[test]
-fn fixed_parameters_stay_and_fixed_hyper_parameters_train_q_alone() {
+fn fixed_hyper_parameters_train_q_alone() {
     let (x, y) = data(4, 2, 200);
-    let fix = [("likelihood.noise_variance", 0.5), ("kernel.variance", 2.0)];
-    let constraints = Constraints::fixing(fix).expect("names");
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
-        let given = FitOptions { constraints: constraints.clone(), epochs: Some(5), ..options(objective) };
-        let fitted = fit(&x, &y, &given).expect("fit");
-        for (name, value) in &fix {
-            let found = fitted.model.named_values().into_iter().find(|(n, _)| n == *name);
-            assert_eq!(found.map(|(_, v)| v), Some(*value), "{objective} {name}");
-        }
-        let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..given };
+        let fixed = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(5), ..options(objective) };
         let fixed = fit(&x, &y, &fixed).expect("fit");
         let start = FitOptions {
             epochs: Some(1),
@@ -99,7 +96,7 @@ fn fixed_parameters_stay_and_fixed_hyper_parameters_train_q_alone() {
             learning_rate: 1e-12,
             ..options(ObjectiveKind::Elbo)
         };
-        let start = fit(&x, &y, &FitOptions { constraints: constraints.clone(), ..start }).expect("fit");
+        let start = fit(&x, &y, &start).expect("fit");
         let moved =
             fixed.model.natural().iter().zip(start.model.natural()).any(|(a, b)| (a - b).abs() > 1e-9);
         assert!(!moved, "{objective}: hyper-parameters moved although fixed");
@@ -157,83 +154,6 @@ fn noise_that_explains_everything_is_reported() {
         "{:?}",
         fitted.summary
     );
-}
-
-#[test]
-fn hostile_but_legal_data_are_fitted() {
-    let mut normals = Normals::new(10);
-    let y = normals.vec(40);
-    let hostile = [
-        ("all rows but one equal", Mat::from_fn(2, 40, |i, j| if j == 0 { i as f64 } else { 1.0 })),
-        ("a constant input", Mat::from_fn(2, 40, |i, j| if i == 0 { 3.0 } else { j as f64 })),
-        ("inputs on two points", Mat::from_fn(1, 40, |_, j| (j % 2) as f64)),
-        ("tiny spread", Mat::from_fn(1, 40, |_, j| 1e-9 * j as f64)),
-        ("huge spread", Mat::from_fn(1, 40, |_, j| 1e9 * j as f64)),
-    ];
-    for (what, x) in &hostile {
-        for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
-            let options = FitOptions { epochs: Some(10), ..options(objective) };
-            let fitted = fit(x, &y, &options).unwrap_or_else(|e| panic!("{what}, {objective}: {e}"));
-            let marginals = fitted.posterior.marginals(x.transpose());
-            let finite = marginals.mean.iter().chain(&marginals.variance).all(|v| v.is_finite());
-            assert!(finite && fitted.summary.objective.is_finite(), "{what}, {objective}");
-        }
-    }
-}
-
-#[test]
-fn invalid_options_are_refused_before_any_work() {
-    let (x, y) = data(11, 2, 30);
-    let base = FitOptions::default;
-    let vfe = || FitOptions { objective: ObjectiveKind::Vfe, ..base() };
-    let refused = [
-        FitOptions { beta: 0.0, ..base() },
-        FitOptions { beta: f64::NAN, ..base() },
-        FitOptions { inducing: Some(0), ..base() },
-        FitOptions { steps: StepOptions { batch_size: 0, ..base().steps }, ..base() },
-        FitOptions { epochs: Some(0), ..base() },
-        FitOptions { learning_rate: -1.0, ..base() },
-        FitOptions { max_seconds: Some(0.0), ..base() },
-        FitOptions { tolerance: Some(-1.0), ..base() },
-        FitOptions { hyper: Some(Hyper::Collapsed), objective: ObjectiveKind::DlmLog, ..base() },
-        FitOptions { hyper: Some(Hyper::Joint), ..vfe() },
-        FitOptions { objective: ObjectiveKind::Fitc, beta: 0.5, ..base() },
-        FitOptions { kernel: "rbf[7]".into(), ..base() },
-        FitOptions { kernel: "nonsense(".into(), ..base() },
-        FitOptions { constraints: Constraints::fixing([("no.such", 1.0)]).expect("a name"), ..base() },
-        FitOptions {
-            constraints: Constraints::fixing([("likelihood.noise_variance", -1.0)]).expect("a name"),
-            ..base()
-        },
-    ];
-    for options in refused {
-        let error = fit(&x, &y, &options).err().unwrap_or_else(|| panic!("accepted {options:?}"));
-        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
-        assert!(!error.to_string().contains('\n'), "one line: {error}");
-    }
-    let error = fit(&x, &y[..29], &base()).err().expect("shapes that differ are refused");
-    assert_eq!(error.kind(), ErrorKind::Data);
-    let (wide, _) = data(11, 3, 30);
-    let train = Dataset::of(x.transpose(), &y);
-    let validation = Some(Dataset::of(wide.transpose(), &y));
-    let mixed = TrainingData { train, validation, levels: 0 };
-    let error = fit_arrays(mixed, &base(), None, &mut |_| {}).err().expect("columns that differ are refused");
-    assert_eq!(error.kind(), ErrorKind::Data);
-    let start = fit(&wide, &y, &FitOptions { epochs: Some(1), ..vfe() }).expect("fit").model;
-    let start = Start { model: start, q: None };
-    let plain = TrainingData::of(train);
-    let error = fit_arrays(plain, &base(), Some(&start), &mut |_| {}).err().expect("another model's columns");
-    assert_eq!(error.kind(), ErrorKind::Data);
-}
-
-#[test]
-fn numbers_beyond_reason_end_in_an_error_not_a_panic() {
-    let (x, y) = data(12, 2, 30);
-    let y: Vec<f64> = y.iter().map(|y| y * 1e200).collect();
-    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
-        let error = fit(&x, &y, &options(objective)).err();
-        assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Fit), "{objective}");
-    }
 }
 
 #[test]

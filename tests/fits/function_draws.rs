@@ -1,5 +1,6 @@
 //! Draws of functions and gradients of predictions: moments over draws against the posterior, derivatives against finite differences.
 
+use super::common::fit;
 use faer::{Mat, MatRef, mat};
 use sparsegp::model::{Model, Slopes};
 use sparsegp::options::FitOptions;
@@ -18,7 +19,7 @@ fn fitted(options: FitOptions, map: impl Fn(f64) -> f64) -> Model {
     let x = inputs();
     let y: Vec<f64> = target(&x).into_iter().map(map).collect();
     let options = FitOptions { inducing: Some(12), ..options };
-    ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit")
+    fit(&options, x.as_ref(), &y)
 }
 
 fn fixed(kernel: &str) -> FitOptions {
@@ -90,7 +91,7 @@ fn draws_are_normal_with_the_variance_of_the_posterior_at_rows_of_little_noise()
             ..Default::default()
         };
         let options = FitOptions { inducing: Some(inducing), neighbours, constraints, ..fixed(kernel) };
-        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+        let model = fit(&options, x.as_ref(), &y);
         let draws = model.function_draws(COUNT, 1, 0).expect("draws").values(rows.as_ref()).expect("values");
         let predictions = model.predict(rows.as_ref(), &[]).expect("predictions");
         for row in 0..rows.nrows() {
@@ -101,24 +102,6 @@ fn draws_are_normal_with_the_variance_of_the_posterior_at_rows_of_little_noise()
             assert!((mean - wanted.latent_mean).abs() < 0.05 * sd, "mean of {name}");
             assert!((ratio - 1.0).abs() < 0.05 && (kurtosis - 3.0).abs() < 0.5, "{name}");
         }
-    }
-}
-
-#[test]
-fn draws_of_models_with_neighbours_have_their_means_and_variances() {
-    const COUNT: usize = 500;
-    let options = FitOptions { neighbours: Some(8), ..fixed("matern32(ard)") };
-    let model = fitted(options, |y| y);
-    assert!(model.neighbours().is_some());
-    let draws = model.function_draws(COUNT, 1, 0).expect("draws").values(rows().as_ref()).expect("values");
-    let (mean, covariance) = moments(&draws);
-    let predictions = model.predict(rows().as_ref(), &[]).expect("predictions");
-    for i in 0..4 {
-        let at = predictions.row(i);
-        let sd = at.latent_variance.sqrt();
-        assert!((mean[i] - at.latent_mean).abs() < 5.0 * sd / (COUNT as f64).sqrt(), "mean of row {i}");
-        let ratio = covariance[(i, i)] / at.latent_variance;
-        assert!((ratio - 1.0).abs() < 6.0 * (2.0 / COUNT as f64).sqrt(), "variance of row {i}: {ratio}");
     }
 }
 
@@ -188,7 +171,7 @@ fn gradients_of_predictions_are_those_of_finite_differences() {
     check_slopes(&fitted(near, |y| y), &[], "neighbours");
     let alone = FitOptions { neighbours: Some(8), inducing: Some(0), ..fixed("matern52(ard)") };
     let x = inputs();
-    let alone = ModelBuilder::new().options(alone).fit(x.as_ref(), &target(&x)).expect("a fit");
+    let alone = fit(&alone, x.as_ref(), &target(&x));
     check_slopes(&alone, &[], "neighbours alone");
     let warped = FitOptions { warp_target: "log".parse().expect("a warp"), ..fixed("rbf(ard)") };
     check_slopes(&fitted(warped, |y| y), &[], "warped");
@@ -201,7 +184,7 @@ fn gradients_of_predictions_are_those_of_finite_differences() {
         open: sparsegp::options::Open::NOTHING,
         ..FitOptions::default()
     };
-    let linear = ModelBuilder::new().options(linear).fit(x.as_ref(), &target(&x)).expect("a fit");
+    let linear = fit(&linear, x.as_ref(), &target(&x));
     check_slopes(&linear, &[], "linear");
 }
 
@@ -218,23 +201,18 @@ fn models_without_gradients_or_functions_are_refused() {
 
 #[test]
 fn targets_are_drawn_together() {
-    let near = mat![[14.0, -3.0], [14.001, -3.0]];
+    // Two rows are drawn by their exact covariance; 600 rows are too many for that, so functions are drawn.
+    let correlation = |kernel: &str, rows: usize, count: usize| {
+        let near = mat![[14.0, -3.0], [14.001, -3.0]];
+        let x = Mat::from_fn(rows, 2, |i, d| if i < 2 { near[(i, d)] } else { i as f64 });
+        let draws = fitted(fixed(kernel), |y| y).target_draws(x.as_ref(), &[], count, 2).expect("draws");
+        let pairs: Vec<Vec<f64>> = draws.iter().map(|draw| draw[..2].to_vec()).collect();
+        let (_, covariance) = moments(&pairs);
+        covariance[(0, 1)] / (covariance[(0, 0)] * covariance[(1, 1)]).sqrt()
+    };
+    assert!(correlation("rbf(ard)", 600, 100) > 0.0);
     for kernel in ["rbf(ard)", "wendland"] {
-        // Two rows are drawn by their exact covariance; 600 rows are too many for that, so
-        // functions are drawn.
-        let far = Mat::from_fn(600, 2, |i, d| if i < 2 { near[(i, d)] } else { i as f64 });
-        let draws = if kernel == "rbf(ard)" {
-            fitted(fixed(kernel), |y| y).target_draws(far.as_ref(), &[], 100, 2).expect("draws")
-        } else {
-            Vec::new()
-        };
-        assert!(
-            draws.is_empty()
-                || moments(&draws.iter().map(|draw| draw[..2].to_vec()).collect::<Vec<_>>()).1[(0, 1)] > 0.0
-        );
-        let draws = fitted(fixed(kernel), |y| y).target_draws(near.as_ref(), &[], 300, 2).expect("draws");
-        let (_, covariance) = moments(&draws);
-        let correlation = covariance[(0, 1)] / (covariance[(0, 0)] * covariance[(1, 1)]).sqrt();
-        assert!(correlation > 0.7, "{kernel}: {correlation}");
+        let found = correlation(kernel, 2, 300);
+        assert!(found > 0.7, "{kernel}: {found}");
     }
 }

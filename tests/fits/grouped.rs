@@ -1,20 +1,12 @@
-//! Fits with grouped effects: recovery with and without Gaussian noise, singular fits, model files, new levels, refusals.
+//! Fits with grouped effects: recovery with and without Gaussian noise, singular fits, model files, new levels.
 
-use faer::{Mat, MatRef};
-use sparsegp::ErrorKind;
-use sparsegp::collapsed::Dataset;
-use sparsegp::effects::{EffectTerm, POPULATION};
-use sparsegp::hyper::{Event, Session};
+use super::common::*;
+use faer::Mat;
+use sparsegp::effects::EffectTerm;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
-use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
-use sparsegp::training::{ModelBuilder, Start, TrainingData, fit_arrays, update};
 use sparsegp_testkit::problems::Normals;
-
-fn linear(effects: Vec<EffectTerm>) -> FitOptions {
-    FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
-}
 
 /// Returns one input with the codes of two crossed groupings, and targets with effects of these
 /// standard deviations.
@@ -33,10 +25,6 @@ fn crossed(seed: u64, n: usize, (first, second): (f64, f64)) -> (Mat<f64>, Vec<f
     (x.clone(), y.collect())
 }
 
-fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options.clone()).fit(x, y).expect("a fit")
-}
-
 #[test]
 fn a_function_with_crossed_groupings_is_recovered() {
     let (x, y) = crossed(5, 1500, (0.8, 0.4));
@@ -52,27 +40,14 @@ fn a_function_with_crossed_groupings_is_recovered() {
         let noise = model.residual_deviation().expect("noise");
         assert!((noise - 0.3).abs() < 0.02, "{objective}: {noise}");
 
-        // A known level has less variance than a new one, and the population has no variance of
-        // effects.
-        let at = |a: f64, b: f64| Mat::from_fn(1, 3, |_, j| [0.4, a, b][j]);
-        let [known, new, population] = [at(3.0, 4.0), at(77.0, 4.0), at(POPULATION, 4.0)]
-            .map(|x| model.predict(x.as_ref(), &[]).expect("predictions").row(0));
-        assert_eq!(new.latent_mean, population.latent_mean);
-        let added = new.latent_variance - population.latent_variance;
-        assert!((added / sds[0].powi(2) - 1.0).abs() < 1e-9, "{objective}: {added}");
-        assert!(known.latent_variance < population.latent_variance + 1e-9);
+        check_levels(&model, |a| Mat::from_fn(1, 3, |_, j| [0.4, a, 4.0][j]), &objective.to_string());
     }
 }
 
 #[test]
 fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
     let (x, y) = crossed(6, 300, (0.8, 0.4));
-    let slope = EffectTerm {
-        slopes: vec!["x".into()],
-        values: vec![2],
-        correlated: true,
-        ..EffectTerm::intercepts("a", 30, 0)
-    };
+    let slope = slopes("a", 30, 0, &[2]);
     let wide = Mat::from_fn(300, 4, |i, j| if j == 3 { x[(i, 0)] } else { x[(i, j)] });
     for model in [ModelKind::Gp, ModelKind::Glm] {
         let effects = vec![slope.clone(), EffectTerm::intercepts("b", 20, 1)];
@@ -81,46 +56,11 @@ fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
         let options =
             if model == ModelKind::Glm { FitOptions { inducing: None, ..options } } else { options };
         let fitted = fit(&options, wide.as_ref(), &y);
-        let bytes = fitted.to_bytes().expect("bytes");
-        let again = Model::from_bytes("model", &bytes).expect("a model");
-        let (a, b) = (
-            fitted.predict(wide.as_ref(), &[]).expect("rows"),
-            again.predict(wide.as_ref(), &[]).expect("rows"),
-        );
-        assert!((0..300).all(|row| a.row(row) == b.row(row)), "{model}");
-        assert_eq!(fitted.level_effects(), again.level_effects());
-        assert_eq!(fitted.variance_components(), again.variance_components());
+        assert_kept(&fitted, wide.as_ref());
         assert_eq!(fitted.level_effects().len(), 30 * 2 + 20);
         let draws = |model: &Model| model.samples(wide.as_ref(), 2, 0).expect("joint draws");
-        assert_eq!(draws(&fitted), draws(&again));
+        assert_eq!(draws(&fitted), draws(&reread(&fitted)));
     }
-}
-
-/// Returns counts, classes, amounts or numbers with heavy tails for rows whose latent values are
-/// `eta`, the targets of [`crossed`].
-fn observed(kind: LikelihoodKind, eta: &[f64]) -> Vec<f64> {
-    let mut normals = Normals::new(31);
-    let mut draw = |eta: f64| {
-        let (noise, other) = (normals.next(), normals.next());
-        match kind {
-            LikelihoodKind::BernoulliProbit => f64::from(eta + noise > 0.0),
-            LikelihoodKind::Poisson => {
-                // Drawn by inversion of a uniform number.
-                let uniform = (0.5 * (1.0 + (0.8 * noise).tanh())).clamp(1e-9, 1.0 - 1e-9);
-                let (rate, mut count, mut sum) = (eta.exp(), 0.0, 0.0);
-                let mut term = (-rate).exp();
-                while sum + term < uniform && count < 1e3 {
-                    sum += term;
-                    count += 1.0;
-                    term *= rate / count;
-                }
-                count
-            }
-            LikelihoodKind::Gamma => eta.exp() * (noise * noise + other * other) / 2.0,
-            _ => eta + 0.2 * noise / (0.3 + other * other),
-        }
-    };
-    eta.iter().map(|eta| draw(*eta)).collect()
 }
 
 #[test]
@@ -134,7 +74,7 @@ fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
         LikelihoodKind::StudentT,
     ];
     for (kind, model) in kinds.into_iter().flat_map(|kind| [(kind, ModelKind::Gp), (kind, ModelKind::Glm)]) {
-        let y = observed(kind, &eta);
+        let y = drawn(kind, &eta, 31);
         let inducing = (model == ModelKind::Gp).then_some(15);
         let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
         let options =
@@ -150,20 +90,9 @@ fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
         assert_eq!(shares, if defined { 2 } else { 0 }, "{kind}");
         assert!(fitted.grouped_log_likelihood().is_some_and(f64::is_finite));
 
-        let again = Model::from_bytes("model", &fitted.to_bytes().expect("bytes")).expect("a model");
-        let [own, other] =
-            [&fitted, &again].map(|model| model.predict(x.as_ref(), &[]).expect("predictions"));
-        assert!((0..y.len()).all(|row| own.row(row) == other.row(row)), "{kind}, {model}");
-        assert_eq!(fitted.level_effects(), again.level_effects());
-
-        // A new level has the latent variance of the population plus the variance of levels.
-        let at = |a: f64| Mat::from_fn(1, 3, |_, j| [0.4, a, 4.0][j]);
-        let [known, new, population] = [at(3.0), at(77.0), at(POPULATION)]
-            .map(|x| fitted.predict(x.as_ref(), &[]).expect("predictions").row(0));
-        let added = (new.latent_variance - population.latent_variance).sqrt();
-        assert!((added / sds[0] - 1.0).abs() < 1e-6, "{kind}, {model}: {added} {sds:?}");
-        assert_eq!(new.latent_mean, population.latent_mean);
-        assert!(known.latent_variance < new.latent_variance);
+        let what = format!("{kind}, {model}");
+        assert_kept(&fitted, x.as_ref());
+        check_levels(&fitted, |a| Mat::from_fn(1, 3, |_, j| [0.4, a, 4.0][j]), &what);
     }
 }
 
@@ -221,92 +150,4 @@ fn a_single_level_and_one_level_per_row_are_fitted() {
             assert!((0..200).all(|row| predictions.row(row).variance > 0.0), "{model}, {levels} levels");
         }
     }
-}
-
-#[test]
-fn every_method_of_training_explains_what_the_closed_form_explains() {
-    let (x, y) = crossed(5, 400, (0.8, 0.4));
-    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
-    let base = FitOptions { effects, inducing: Some(12), epochs: Some(60), ..FitOptions::default() };
-    let error = |options: &FitOptions| {
-        let model = fit(options, x.as_ref(), &y);
-        let (predictions, means) =
-            (model.predict(x.as_ref(), &[]).expect("predictions"), model.level_effects());
-        assert_eq!(means.len() % 50, 0);
-        predictions.report(&y).rmse.expect("an error of numbers")
-    };
-    let closed = error(&base);
-    assert!(closed < 0.31, "{closed}");
-    for options in [
-        FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..base.clone() },
-        FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() },
-        FitOptions { objective: ObjectiveKind::DlmSquare, ..base.clone() },
-        FitOptions { estimator: Estimator::Price { samples: 3 }, ..base.clone() },
-        FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() },
-    ] {
-        let found = error(&options);
-        assert!(
-            found < 1.1 * closed,
-            "{} {}: {found} instead of {closed}",
-            options.objective,
-            options.estimator
-        );
-    }
-}
-
-#[test]
-fn updates_by_new_rows_equal_a_fit_to_all_rows() {
-    let (x, y) = crossed(8, 300, (0.8, 0.4));
-    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
-    let hyper = Some(Hyper::Fixed);
-    let base = FitOptions { effects, inducing: Some(10), hyper, standardize: false, ..FitOptions::default() };
-    for (neighbours, inducing) in [(None, 10), (Some(4), 5)] {
-        let options = FitOptions { neighbours, inducing: Some(inducing), ..base.clone() };
-        // The hyper-parameters and inducing inputs of the first rows stay.
-        let first = fit(&options, x.subrows(0, 200), &y[..200]);
-        let rows = Dataset::of(x.subrows(200, 100), &y[200..]);
-        let mut listener = |_: &Event| {};
-        let updated = update(&first, rows, 0.0, &mut Session::new(&mut listener)).expect("an update");
-        let start = Start::from_model(&first, &options, None, false);
-        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
-        let all = fit_arrays(data, &options, Some(&start), &mut listener).expect("a fit");
-        let want = all.posterior.marginals(x.as_ref());
-        let got = updated.posterior().marginals(x.as_ref());
-        // Rows given neighbours depend on the order of the rows.
-        let tolerance = if neighbours.is_some() { 0.05 } else { 1e-7 };
-        for i in 0..300 {
-            assert!(
-                (got.mean[i] - want.mean[i]).abs() < tolerance,
-                "mean {i}: {} {}",
-                got.mean[i],
-                want.mean[i]
-            );
-            assert!((got.variance[i] - want.variance[i]).abs() < tolerance, "variance {i}");
-        }
-    }
-}
-
-#[test]
-fn options_that_cannot_be_combined_are_refused_in_one_line() {
-    let (x, y) = crossed(9, 100, (0.5, 0.2));
-    let base = FitOptions {
-        effects: vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)],
-        ..FitOptions::default()
-    };
-    let glm = FitOptions { model: ModelKind::Glm, ..base.clone() };
-    let refused = [
-        (FitOptions { hyper: Some(Hyper::Dual), ..base.clone() }, "hyper"),
-        (FitOptions { prior_variance: 2.0, ..glm.clone() }, "prior_variance"),
-        (FitOptions { reml: true, likelihood: Some(LikelihoodKind::StudentT), ..glm.clone() }, "reml"),
-        (FitOptions { reml: true, beta: 0.5, ..glm.clone() }, "reml"),
-        (FitOptions { reml: true, effects: Vec::new(), ..glm }, "reml"),
-    ];
-    for (options, name) in refused {
-        let error = ModelBuilder::new().options(options).fit(x.as_ref(), &y).err().expect(name);
-        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
-        assert!(error.options().contains(&name.to_owned()), "{name}: {error}");
-    }
-    let bad = Mat::from_fn(100, 3, |i, j| if (i, j) == (4, 1) { 30.0 } else { x[(i, j)] });
-    let error = ModelBuilder::new().options(base).fit(bad.as_ref(), &y).err().expect("no such level");
-    assert!(error.kind() == ErrorKind::Data && error.to_string().contains("row 4"), "{error}");
 }

@@ -1,13 +1,14 @@
 //! Intervals of variance components against closed forms for balanced layouts and against profiles
 //! of the dense marginal likelihood.
 
+use super::common::*;
+use argmin::core::{CostFunction, Executor};
+use argmin::solver::neldermead::NelderMead;
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 use sparsegp::effects::EffectTerm;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, Hyper, ModelKind};
-use sparsegp::training::ModelBuilder;
+use sparsegp::options::{FitOptions, Hyper};
 use sparsegp_testkit::problems::Normals;
 
 /// The deviate at both ends of a 95 % interval.
@@ -16,14 +17,6 @@ const DEVIATE: f64 = 1.959_963_984_540_054;
 /// The tolerance of deviates. Searches end within 0.005 of the deviate, and fits at a slope of
 /// about 1e-6.
 const TOLERANCE: f64 = 0.01;
-
-fn linear(effects: Vec<EffectTerm>) -> FitOptions {
-    FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
-}
-
-fn fit(options: &FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options.clone()).fit(x.as_ref(), y).expect("a fit")
-}
 
 /// Returns the minimum of a unimodal function between two points, by golden-section search.
 fn least(f: &dyn Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
@@ -103,7 +96,7 @@ fn intervals_of_a_balanced_layout_are_those_of_its_closed_form() {
     for (reml, deviation) in [(false, 0.7), (true, 0.7), (false, 0.3), (true, 3.0)] {
         let layout = OneWay::new(12, 6, deviation, reml);
         let options = FitOptions { reml, ..linear(vec![EffectTerm::intercepts("g", 12, 0)]) };
-        let model = fit(&options, &layout.x, &layout.y);
+        let model = fit(&options, layout.x.as_ref(), &layout.y);
         let component = model.variance_components().remove(0);
         let what = format!("reml {reml}, sd {deviation}: {component:?}");
         let check = |deviate: f64| assert!((deviate - DEVIATE).abs() < TOLERANCE, "{what}: {deviate}");
@@ -134,7 +127,7 @@ fn intervals_of_a_balanced_layout_are_those_of_its_closed_form() {
 #[test]
 fn an_effect_without_evidence_has_an_interval_from_zero() {
     let layout = OneWay::new(12, 6, 0.0, false);
-    let model = fit(&linear(vec![EffectTerm::intercepts("g", 12, 0)]), &layout.x, &layout.y);
+    let model = fit(&linear(vec![EffectTerm::intercepts("g", 12, 0)]), layout.x.as_ref(), &layout.y);
     let component = model.variance_components().remove(0);
     let [lower, upper] = component.interval.expect("an interval");
     assert!(lower == 0.0 && component.sd < 0.05, "{component:?}");
@@ -148,9 +141,16 @@ fn an_effect_without_evidence_has_an_interval_from_zero() {
 /// Returns the minimum of a function near a point and its place, by simplices (Nelder & Mead 1965)
 /// that are restarted until they gain nothing.
 fn least_near(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
+    let n = start.len();
     let mut best = (f(start), start.to_vec());
     loop {
-        let found = simplex(f, &best.1);
+        let corner = |k: usize| (0..n).map(|i| best.1[i] + if i == k { 0.2 } else { 0.0 }).collect();
+        let solver = NelderMead::new((0..=n).map(corner).collect::<Vec<Vec<f64>>>());
+        let solver = solver.with_sd_tolerance(1e-11).expect("a tolerance");
+        let most = 400 * n as u64;
+        let run = Executor::new(Cost(f), solver).configure(|state| state.max_iters(most)).run();
+        let state = run.expect("a minimum").state;
+        let found = (state.best_cost, state.best_param.expect("a place"));
         let done = best.0 - found.0 < 1e-8;
         best = if found.0 < best.0 { found } else { best };
         if done {
@@ -159,43 +159,16 @@ fn least_near(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
     }
 }
 
-fn simplex(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
-    let n = start.len();
-    let corner =
-        |k: usize| -> Vec<f64> { (0..n).map(|i| start[i] + if i == k { 0.2 } else { 0.0 }).collect() };
-    let mut corners: Vec<(f64, Vec<f64>)> = (0..=n).map(corner).map(|corner| (f(&corner), corner)).collect();
-    for _ in 0..400 * n {
-        corners.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if corners[n].0 - corners[0].0 < 1e-10 {
-            break;
-        }
-        let centre: Vec<f64> =
-            (0..n).map(|i| corners[..n].iter().map(|c| c.1[i]).sum::<f64>() / n as f64).collect();
-        let towards = |share: f64| {
-            let point: Vec<f64> = (0..n).map(|i| centre[i] + share * (corners[n].1[i] - centre[i])).collect();
-            (f(&point), point)
-        };
-        let reflected = towards(-1.0);
-        let next = if reflected.0 < corners[0].0 {
-            let further = towards(-2.0);
-            if further.0 < reflected.0 { further } else { reflected }
-        } else if reflected.0 < corners[n - 1].0 {
-            reflected
-        } else {
-            towards(if reflected.0 < corners[n].0 { -0.5 } else { 0.5 })
-        };
-        if next.0 < corners[n].0 {
-            corners[n] = next;
-        } else {
-            let first = corners[0].1.clone();
-            for corner in &mut corners[1..] {
-                let point: Vec<f64> = corner.1.iter().zip(&first).map(|(x, b)| 0.5 * (x + b)).collect();
-                *corner = (f(&point), point);
-            }
-        }
+/// A function as argmin minimises it.
+struct Cost<'a>(&'a dyn Fn(&[f64]) -> f64);
+
+impl CostFunction for Cost<'_> {
+    type Param = Vec<f64>;
+    type Output = f64;
+
+    fn cost(&self, at: &Vec<f64>) -> Result<f64, argmin::core::Error> {
+        Ok((self.0)(at))
     }
-    corners.sort_by(|a, b| a.0.total_cmp(&b.0));
-    corners.remove(0)
 }
 
 /// Returns minus the log likelihood of a linear mixed model by dense algebra: an intercept and a
@@ -239,13 +212,8 @@ fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelih
             2.0 + t + a[g] + (0.5 * a[g] + 0.6 * s[g]) * t + 0.8 * b[h] + 0.5 * normals.next()
         })
         .collect();
-    let slopes = EffectTerm {
-        slopes: vec!["x".into()],
-        values: vec![2],
-        correlated: true,
-        ..EffectTerm::intercepts("a", 12, 0)
-    };
-    let model = fit(&linear(vec![slopes, EffectTerm::intercepts("b", 8, 1)]), &x, &y);
+    let slopes = slopes("a", 12, 0, &[2]);
+    let model = fit(&linear(vec![slopes, EffectTerm::intercepts("b", 8, 1)]), x.as_ref(), &y);
     let components = model.variance_components();
     let value = |at: &[f64]| dense(&x, &y, at);
     let estimate = [
@@ -280,7 +248,7 @@ fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelih
 
 #[test]
 fn functions_and_other_likelihoods_have_intervals_that_a_model_file_keeps() {
-    let (n, mut normals) = (400, Normals::new(21));
+    let (n, mut normals) = (400, Normals::new(22));
     let (a, b) = (normals.vec(20), normals.vec(15));
     let inputs = normals.vec(n);
     let x = Mat::from_fn(n, 3, |i, j| match j {
@@ -292,18 +260,11 @@ fn functions_and_other_likelihoods_have_intervals_that_a_model_file_keeps() {
         .map(|i| (2.0 * x[(i, 0)]).sin() + 0.8 * a[x[(i, 1)] as usize] + 0.5 * b[x[(i, 2)] as usize])
         .collect();
     for kind in [LikelihoodKind::Gaussian, LikelihoodKind::BernoulliLogit, LikelihoodKind::Gamma] {
-        let y: Vec<f64> = eta
-            .iter()
-            .map(|eta| match kind {
-                LikelihoodKind::BernoulliLogit => f64::from(eta + 1.5 * normals.next() > 0.0),
-                LikelihoodKind::Gamma => eta.exp() * 0.5 * (normals.next().powi(2) + normals.next().powi(2)),
-                _ => eta + 0.4 * normals.next(),
-            })
-            .collect();
+        let y = drawn(kind, &eta, 21);
         let effects = vec![EffectTerm::intercepts("a", 20, 0), EffectTerm::intercepts("b", 15, 1)];
         let options =
             FitOptions { effects, inducing: Some(12), likelihood: Some(kind), ..FitOptions::default() };
-        let model = fit(&options, &x, &y);
+        let model = fit(&options, x.as_ref(), &y);
         let components = model.variance_components();
         for (component, truth) in components.iter().zip([0.8, 0.5]) {
             let [lower, upper] = component.interval.expect("an interval");
@@ -323,16 +284,14 @@ fn functions_and_other_likelihoods_have_intervals_that_a_model_file_keeps() {
             assert!(lower < share.share && share.share < upper && upper < 1.0, "{kind}: {share:?}");
         }
         assert_eq!(model.residual_interval().is_some(), kind == LikelihoodKind::Gaussian);
-        let again = Model::from_bytes("model", &model.to_bytes().expect("bytes")).expect("a model");
-        assert_eq!(again.variance_components(), components);
-        assert_eq!(again.intraclass_correlations(), shares);
+        assert_kept(&model, x.as_ref());
 
         for options in [
             FitOptions { beta: 0.5, ..options.clone() },
             FitOptions { hyper: Some(Hyper::Fixed), ..options.clone() },
             FitOptions { epochs: Some(1), ..options.clone() },
         ] {
-            let model = fit(&options, &x, &y);
+            let model = fit(&options, x.as_ref(), &y);
             assert!(model.variance_components().iter().all(|component| component.interval.is_none()));
             assert!(model.intraclass_correlations().iter().all(|own| own.interval.is_none()));
         }

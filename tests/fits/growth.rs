@@ -1,10 +1,9 @@
 //! Inducing inputs that are added until there are enough: bounds against dense algebra, the greedy
 //! choice, the end of growth.
 
-use faer::linalg::solvers::Solve;
-use faer::{Mat, MatRef, Side};
+use super::common::fit_columns;
+use faer::Mat;
 use sparsegp::collapsed::{Dataset, dense_upper_bound};
-use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, more_inducing};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, LatentPrior};
@@ -12,6 +11,7 @@ use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, fit_arrays};
 use sparsegp::variational::Family;
+use sparsegp_testkit::dense::{conditional_variances, dense_gp, gram};
 use sparsegp_testkit::problems::{Normals, data, model};
 
 fn layer(model: &LatentModel) -> &InducingLayer {
@@ -32,16 +32,8 @@ fn model_at(kernel: &str, x: &Mat<f64>, m: usize) -> LatentModel {
 
 /// Returns `log N(y; o, K + σ²I)` by a dense factorisation.
 fn exact_evidence(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> f64 {
-    let (n, layer, noise) = (y.len(), layer(model), model.noise_variance().expect("Gaussian"));
-    let mut k = Mat::zeros(n, n);
-    layer.kernel().eval(Inputs::Gram(x.transpose()), k.as_mut(), &mut Scratch::new());
-    (0..n).for_each(|i| k[(i, i)] += noise);
-    let factor = k.llt(Side::Lower).expect("positive definite");
-    let c = Mat::from_fn(n, 1, |i, _| y[i] - layer.mean().values[0]);
-    let solved = factor.solve(&c);
-    let log_det: f64 = (0..n).map(|i| 2.0 * factor.L()[(i, i)].ln()).sum();
-    let quadratic: f64 = (0..n).map(|i| c[(i, 0)] * solved[(i, 0)]).sum();
-    -0.5 * (n as f64 * (2.0 * std::f64::consts::PI).ln() + log_det + quadratic)
+    let (layer, noise) = (layer(model), model.noise_variance().expect("Gaussian"));
+    dense_gp(layer.kernel(), layer.mean().values[0], noise, (x, y), &Mat::zeros(x.nrows(), 0)).0
 }
 
 /// Returns the lower bound, Titsias' upper bound, and the upper bound from all of K.
@@ -97,21 +89,6 @@ fn the_bound_on_the_quadratic_form_is_as_close_as_asked() {
     assert!(tight >= exact_evidence(&model, &x, &y));
 }
 
-/// Returns the prior variances of the data given the inducing inputs `z` of a layer with its
-/// jitter, by a dense solve.
-fn conditional_variances(x: &Mat<f64>, z: MatRef<'_, f64>, layer: &InducingLayer) -> Vec<f64> {
-    let (kernel, mut scratch) = (layer.kernel(), Scratch::new());
-    let (m, n) = (z.nrows(), x.ncols());
-    let (mut kzz, mut kzx, mut diagonal) = (Mat::zeros(m, m), Mat::zeros(m, n), vec![0.0; n]);
-    kernel.eval(Inputs::Gram(z), kzz.as_mut(), &mut scratch);
-    kernel.eval(Inputs::Cross { left: z, right: x.transpose() }, kzx.as_mut(), &mut scratch);
-    kernel.diag(x.transpose(), &mut diagonal, &mut scratch);
-    let jitter = layer.relative_jitter() * kzz[(0, 0)];
-    (0..layer.z().nrows()).for_each(|i| kzz[(i, i)] += jitter);
-    let solved = kzz.llt(Side::Lower).expect("positive definite").solve(&kzx);
-    (0..n).map(|j| diagonal[j] - kzx.col(j).transpose() * solved.col(j)).collect()
-}
-
 #[test]
 fn additional_inducing_inputs_are_the_pivots_of_the_residual_covariance() {
     // There are more rows than in one block, and the inducing inputs are not rows of the data.
@@ -120,9 +97,11 @@ fn additional_inducing_inputs_are_the_pivots_of_the_residual_covariance() {
     let layer = layer(&model);
     let more = more_inducing(x.transpose(), layer, 8, 5).expect("more");
     assert_eq!(more.nrows(), 8);
+    let jitter = layer.relative_jitter() * gram(layer.kernel(), layer.z())[(0, 0)];
     for i in 0..8 {
         let z = Mat::from_fn(9 + i, 2, |k, d| if k < 9 { layer.z()[(k, d)] } else { more[(k - 9, d)] });
-        let variances = conditional_variances(&x, z.as_ref(), layer);
+        let jitter = |i: usize| if i < 9 { jitter } else { 0.0 };
+        let variances = conditional_variances(layer.kernel(), x.transpose(), z.as_ref(), jitter);
         let largest = variances.iter().copied().fold(0.0, f64::max);
         let at = (0..700).find(|&j| (0..2).all(|d| x[(d, j)] == more[(i, d)])).expect("a row of the data");
         assert!((variances[at] - largest).abs() < 1e-9, "step {i}: {} {largest}", variances[at]);
@@ -154,8 +133,7 @@ fn options(objective: ObjectiveKind, tolerance: f64, most: usize) -> FitOptions 
 }
 
 fn grown(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> (Fitted, InducingCurve) {
-    let data = TrainingData::of(Dataset::of(x.transpose(), y));
-    let fitted = fit_arrays(data, options, None, &mut |_| {}).expect("a fit");
+    let fitted = fit_columns(x, y, options).expect("a fit");
     let curve = fitted.search.inducing.clone().expect("a curve");
     (fitted, curve)
 }
@@ -269,8 +247,7 @@ fn fixed_inducing_inputs_are_nested_rows_and_fixed_hyper_parameters_stay() {
     };
     let (fitted, curve) = grown(&x, &y, &fixed);
     let start = FitOptions { growth: None, inducing: Some(32), ..fixed.clone() };
-    let data = TrainingData::of(Dataset::of(x.transpose(), &y));
-    let small = fit_arrays(data, &start, None, &mut |_| {}).expect("a fit");
+    let small = fit_columns(&x, &y, &start).expect("a fit");
     assert_eq!(fitted.model.named_values(), small.model.named_values());
     let (all, first) = (prior(&fitted.model).z(), prior(&small.model).z());
     assert_eq!(all.subrows(0, 32), first);
@@ -282,38 +259,6 @@ fn fixed_inducing_inputs_are_nested_rows_and_fixed_hyper_parameters_stay() {
 }
 
 #[test]
-fn growth_depends_on_the_seed_and_not_on_threads() {
-    let (x, y) = rough(10, 300);
-    let run = |threads: usize, seed: u64| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
-        let options = FitOptions { seed, ..options(ObjectiveKind::Elbo, 0.05, 100) };
-        pool.install(|| grown(&x, &y, &options).0.model.natural())
-    };
-    let first = run(1, 0);
-    assert_eq!(run(3, 0), first);
-    assert_ne!(run(1, 1), first);
-}
-
-#[test]
-fn invalid_growth_is_refused() {
-    let (x, y) = data(11, 1, 20);
-    let good = options(ObjectiveKind::Vfe, 0.1, 10);
-    let cases = [
-        (FitOptions { inducing: Some(5), ..good.clone() }, "inducing"),
-        (options(ObjectiveKind::Vfe, 0.0, 10), "inducing_tolerance"),
-        (options(ObjectiveKind::Vfe, f64::NAN, 10), "inducing_tolerance"),
-        (options(ObjectiveKind::Vfe, 0.1, 0), "max_inducing"),
-        (FitOptions { restarts: 2, ..good.clone() }, "restarts"),
-        (FitOptions { model: sparsegp::options::ModelKind::Glm, ..good }, "inducing"),
-    ];
-    for (options, word) in cases {
-        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
-        let error = fit_arrays(data, &options, None, &mut |_| {}).map(|_| ()).expect_err(word);
-        assert!(error.exit_code() == 2 && error.to_string().contains(word), "{error}");
-    }
-}
-
-#[test]
 fn growth_ends_below_fits_of_few_inducing_inputs() {
     let place = |j: usize, step: f64| 4.0 * (j as f64 * step).fract() - 2.0;
     let x = Mat::from_fn(2, 200, |d, j| place(j, [0.618_033_988_7, 0.414_213_562_4][d]));
@@ -322,10 +267,7 @@ fn growth_ends_below_fits_of_few_inducing_inputs() {
     let y: Vec<f64> = (0..200).map(value).collect();
     let growing = || options(ObjectiveKind::Vfe, 0.02, 100);
     let number = |m| FitOptions { growth: None, inducing: Some(m), epochs: Some(60), ..growing() };
-    let fit = |options: &FitOptions| {
-        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
-        fit_arrays(data, options, None, &mut |_| {}).expect("a fit").summary.objective
-    };
+    let fit = |options: &FitOptions| fit_columns(&x, &y, options).expect("a fit").summary.objective;
     let (few, usual) = (fit(&number(32)), fit(&number(50)));
     assert!(few > usual + 0.2 && usual < 0.2, "{few} {usual}");
     let (fitted, curve) = grown(&x, &y, &growing());

@@ -1,77 +1,18 @@
 //! Initial inducing inputs: their number, distinct, reproducible and well placed for each method.
 
-use faer::linalg::solvers::Solve;
-use faer::{Mat, MatMut, MatRef, Side};
+use faer::{Mat, MatRef};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::ErrorKind;
-use sparsegp::kernels::{Gradient, Inputs, Kernel, Parameter, Scratch};
+use sparsegp::kernels::Stationary;
 use sparsegp::latent::init::{InducingInit, choose_inducing};
+use sparsegp_testkit::dense::conditional_variances;
 
-/// The squared exponential kernel with one lengthscale and unit variance, without gradients.
-#[derive(Clone, Debug)]
-struct Squared {
-    lengthscale: f64,
+/// Returns the squared exponential kernel with one lengthscale and unit variance.
+fn kernel(lengthscale: f64) -> Stationary {
+    Stationary::rbf(1.0, &[lengthscale])
 }
-
-impl Squared {
-    fn value(&self, a: MatRef<'_, f64>, i: usize, b: MatRef<'_, f64>, j: usize) -> f64 {
-        let squares: f64 = (0..a.ncols()).map(|d| (a[(i, d)] - b[(j, d)]).powi(2)).sum();
-        (-0.5 * squares / self.lengthscale.powi(2)).exp()
-    }
-}
-
-impl Kernel for Squared {
-    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, _: &mut Scratch) {
-        let (left, right) = inputs.sides();
-        for j in 0..right.nrows() {
-            for i in 0..left.nrows() {
-                out[(i, j)] = self.value(left, i, right, j);
-            }
-        }
-    }
-
-    fn adjoint(
-        &self,
-        _: Inputs<'_>,
-        _: MatRef<'_, f64>,
-        _: MatRef<'_, f64>,
-        _: Gradient<'_>,
-        _: &mut Scratch,
-    ) {
-        panic!("choosing inducing inputs needs no gradient");
-    }
-
-    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
-        assert_eq!(x.nrows(), out.len());
-        out.fill(1.0);
-    }
-
-    fn diag_adjoint(&self, _: MatRef<'_, f64>, _: &[f64], _: Gradient<'_>, _: &mut Scratch) {
-        panic!("choosing inducing inputs needs no gradient");
-    }
-
-    fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
-
-    fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
-
-    fn parameter_names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn initialise(&mut self, _: &[f64], _: f64) {}
-
-    fn expression(&self) -> String {
-        "squared".into()
-    }
-
-    fn min_dims(&self) -> usize {
-        1
-    }
-}
-
-const KERNEL: Squared = Squared { lengthscale: 1.0 };
 
 /// Returns a `D × N` matrix with independent entries uniform on [-1, 1).
 fn uniform(dims: usize, n: usize, seed: u64) -> Mat<f64> {
@@ -80,7 +21,7 @@ fn uniform(dims: usize, n: usize, seed: u64) -> Mat<f64> {
 }
 
 fn choose(x: &Mat<f64>, m: usize, init: InducingInit, seed: u64) -> Mat<f64> {
-    choose_inducing(x.transpose(), m, init, &KERNEL, seed).unwrap()
+    choose_inducing(x.transpose(), m, init, &kernel(1.0), seed).unwrap()
 }
 
 fn row(z: &Mat<f64>, i: usize) -> Vec<f64> {
@@ -105,15 +46,6 @@ fn loss(x: &Mat<f64>, z: &Mat<f64>) -> f64 {
     (0..x.ncols()).map(|j| nearest(x.col_as_slice(j))).sum()
 }
 
-/// Returns the variances of the data points given the values at the rows of `z`, by a dense solve.
-fn conditional_variances(x: &Mat<f64>, z: MatRef<'_, f64>) -> Vec<f64> {
-    let xt = x.transpose();
-    let kzz = Mat::from_fn(z.nrows(), z.nrows(), |i, j| KERNEL.value(z, i, z, j));
-    let kzx = Mat::from_fn(z.nrows(), x.ncols(), |i, j| KERNEL.value(z, i, xt, j));
-    let solved = kzz.llt(Side::Lower).unwrap().solve(&kzx);
-    (0..x.ncols()).map(|j| 1.0 - (kzx.col(j).transpose() * solved.col(j))).collect()
-}
-
 #[test]
 fn names_parse_and_serialise_alike() {
     for init in InducingInit::ALL {
@@ -132,18 +64,16 @@ fn invalid_arguments_are_errors() {
     let mut holed = x.clone();
     holed[(1, 3)] = f64::NAN;
     for init in InducingInit::ALL {
-        let kind = |x: MatRef<'_, f64>, m| choose_inducing(x, m, init, &KERNEL, 0).unwrap_err().kind();
+        let kind = |x: MatRef<'_, f64>, m| choose_inducing(x, m, init, &kernel(1.0), 0).unwrap_err().kind();
         assert_eq!(kind(x.transpose(), 0), ErrorKind::Usage);
         assert_eq!(kind(Mat::zeros(0, 2).as_ref(), 3), ErrorKind::Data);
         assert_eq!(kind(Mat::zeros(5, 0).as_ref(), 3), ErrorKind::Data);
-        let error = choose_inducing(holed.transpose(), 3, init, &KERNEL, 0).unwrap_err();
+        let error = choose_inducing(holed.transpose(), 3, init, &kernel(1.0), 0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Data);
         assert!(error.to_string().contains("input 2 of data row 4"), "{error}");
     }
     // A kernel whose value is NaN is reported before values are compared.
-    let error =
-        choose_inducing(x.transpose(), 3, InducingInit::Greedy, &Squared { lengthscale: f64::NAN }, 0)
-            .unwrap_err();
+    let error = choose_inducing(x.transpose(), 3, InducingInit::Greedy, &kernel(f64::NAN), 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fit);
 }
 
@@ -242,12 +172,15 @@ fn greedy_takes_the_largest_conditional_variance_every_time() {
     let z = choose(&x, 25, InducingInit::Greedy, 12);
     assert_eq!(z.nrows(), 25);
     for i in 1..25 {
-        let variances = conditional_variances(&x, z.subrows(0, i));
+        let variances = conditional_variances(&kernel(1.0), x.transpose(), z.subrows(0, i), |_| 0.0);
         let largest = variances.iter().copied().fold(0.0, f64::max);
         let at = (0..1300).find(|&j| x.col_as_slice(j) == row(&z, i)).expect("a row of the data");
         assert!((variances[at] - largest).abs() < 1e-9, "step {i}: {} {largest}", variances[at]);
     }
-    let left = |init| conditional_variances(&x, choose(&x, 25, init, 12).as_ref()).iter().sum::<f64>();
+    let left = |init| {
+        let z = choose(&x, 25, init, 12);
+        conditional_variances(&kernel(1.0), x.transpose(), z.as_ref(), |_| 0.0).iter().sum::<f64>()
+    };
     assert!(left(InducingInit::Greedy) < left(InducingInit::Random));
 }
 
@@ -257,7 +190,7 @@ fn greedy_stops_when_no_variance_is_left() {
     let x = uniform(1, 500, 13);
     let z = choose(&x, 100, InducingInit::Greedy, 14);
     assert!((6..25).contains(&z.nrows()), "{}", z.nrows());
-    let short = choose_inducing(x.transpose(), 100, InducingInit::Greedy, &Squared { lengthscale: 1e-3 }, 14);
+    let short = choose_inducing(x.transpose(), 100, InducingInit::Greedy, &kernel(1e-3), 14);
     assert_eq!(short.unwrap().nrows(), 100);
 }
 
@@ -295,7 +228,7 @@ proptest! {
         distinct.dedup();
         for init in InducingInit::ALL {
             // The lengthscale is short, so that the greedy choice does not stop early.
-            let z = choose_inducing(x.transpose(), m, init, &Squared { lengthscale: 0.3 }, seed).unwrap();
+            let z = choose_inducing(x.transpose(), m, init, &kernel(0.3), seed).unwrap();
             prop_assert_eq!(z.nrows(), m.min(distinct.len()), "{}", init);
             let rows = sorted(&z);
             for pair in rows.windows(2) {

@@ -1,10 +1,10 @@
-//! Fits of arrays from the options to predictions, their warnings, interruptions and model files.
+//! Fits of arrays from the options to predictions, their warnings and model files.
 
 mod builder;
+mod common;
 mod constraints;
 mod defaults;
 mod diagnosis;
-mod dlm;
 mod explain;
 mod fit;
 mod function_draws;
@@ -12,10 +12,8 @@ mod grouped;
 mod grouped_intervals;
 mod growth;
 mod inducing_init;
-mod interruption;
-mod neighbour_groups;
-mod neighbour_sites;
 mod neighbours;
+mod refusals;
 mod restarts;
 mod several;
 mod slopes;

@@ -1,6 +1,7 @@
 //! Fits of likelihoods with several functions, to targets drawn from the family: every objective,
 //! rule and training mode of hyper-parameters, threads, model files.
 
+use super::common::{self, reread};
 use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -9,7 +10,7 @@ use sparsegp::likelihood::{LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::Model;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
-use sparsegp::training::{Fitted, ModelBuilder, TrainingData, fit_arrays};
+use sparsegp::training::{Fitted, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, QUpdate};
 use sparsegp_testkit::problems::data;
 
@@ -134,7 +135,7 @@ fn the_probability_of_zero_is_that_of_the_density() {
     });
     for kind in kinds {
         let (x, y) = problem(kind, 60);
-        let model = ModelBuilder::new().options(quick(kind)).fit(x.transpose(), &y).expect("a fit");
+        let model = common::fit(&quick(kind), x.transpose(), &y);
         let exposure: Vec<f64> = (0..60).map(|row| 0.1 + f64::from(row) / 10.0).collect();
         let predictions = model.predict(x.transpose(), &exposure).expect("predictions");
         let inflated = kind.to_string().starts_with("zero-inflated");
@@ -172,7 +173,7 @@ fn predictions_survive_a_model_file_and_do_not_depend_on_threads() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             pool.install(|| {
                 let options = FitOptions { hyper: Some(Hyper::Alternating), ..quick(kind) };
-                ModelBuilder::new().options(options).fit(x.transpose(), &y).expect("a fit")
+                common::fit(&options, x.transpose(), &y)
             })
         };
         let model = build(1);
@@ -186,9 +187,7 @@ fn predictions_survive_a_model_file_and_do_not_depend_on_threads() {
             };
             (0..predictions.rows()).map(of_row).collect::<Vec<_>>()
         };
-        let bytes = model.to_bytes().expect("bytes");
-        let read = Model::from_bytes("m", &bytes).expect("a model");
-        assert_eq!(numbers(&read), numbers(&model), "{kind}");
+        assert_eq!(numbers(&reread(&model)), numbers(&model), "{kind}");
         assert_eq!(numbers(&build(2)), numbers(&model), "{kind}");
     }
 }

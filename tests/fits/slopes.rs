@@ -1,11 +1,12 @@
 //! Random slopes: the origin and the unit of their column change nothing, fits reach the maximum of dense likelihoods, likelihoods count
 //! weights as rows, and separated classes have finite coefficients.
 
+use super::common::*;
 use faer::Mat;
 use sparsegp::effects::EffectTerm;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::options::FitOptions;
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::problems::Normals;
 
@@ -30,23 +31,6 @@ const FLAT: &str = "\
     0.09 1.6022, 10 0.95 3.3708, 10 1.97 3.6263, 10 3.51 6.3999, 11 3.5 4.1083, 11 1.07 1.9583, 11 1.12 2.2602, 11 0.26 \
     1.284";
 
-fn slopes(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectTerm {
-    EffectTerm {
-        slopes: values.iter().map(|value| format!("s{value}")).collect(),
-        values: values.to_vec(),
-        correlated: true,
-        ..EffectTerm::intercepts(name, levels, code)
-    }
-}
-
-fn linear(effects: Vec<EffectTerm>) -> FitOptions {
-    FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
-}
-
-fn fit(options: &FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options.clone()).fit(x.as_ref(), y).expect("a fit")
-}
-
 fn log_likelihood(model: &Model) -> f64 {
     model.grouped_log_likelihood().expect("a log likelihood")
 }
@@ -61,7 +45,7 @@ fn ages_and_years_have_the_likelihood_of_dense_algebra() {
     for (shift, unit) in [(0.0, 1.0), (40.0, 1.0), (-2000.0, 365.25)] {
         let x =
             Mat::from_fn(24, 3, |i, j| if j == 1 { (i / 4) as f64 } else { (shift + (i % 4) as f64) * unit });
-        let model = fit(&linear(vec![slopes("who", 6, 0, &[1])]), &x, &AGES);
+        let model = fit(&linear(vec![slopes("who", 6, 0, &[1])]), x.as_ref(), &AGES);
         close(log_likelihood(&model), -34.419_612_241, 1e-6, "log likelihood");
         assert!(model.variance_components().iter().all(|component| component.interval.is_some()));
     }
@@ -78,7 +62,7 @@ fn fits_with_slopes_do_not_end_at_a_boundary_below_the_maximum() {
         let y: Vec<f64> = rows.iter().map(|row| row[2]).collect();
         let options = linear(vec![slopes("g", levels, 0, &[1])]);
         for restarts in [1, 3] {
-            let found = log_likelihood(&fit(&FitOptions { restarts, ..options.clone() }, &x, &y));
+            let found = log_likelihood(&fit(&FitOptions { restarts, ..options.clone() }, x.as_ref(), &y));
             assert!(found > want - 1e-3, "{found} instead of {want}");
         }
     }
@@ -103,21 +87,6 @@ fn crossed(n: usize) -> (Mat<f64>, Vec<f64>) {
         0.5 * s + 0.8 * a[g] + (0.3 * a[g] + 0.5 * b[g]) * s + 0.4 * c[g] * t + 0.5 * d[h]
     });
     (x.clone(), eta.collect())
-}
-
-/// Returns targets of this kind with these latent values.
-fn observed(kind: LikelihoodKind, eta: &[f64]) -> Vec<f64> {
-    let mut normals = Normals::new(23);
-    let mut draw = |eta: f64| {
-        let noise = normals.next();
-        match kind {
-            LikelihoodKind::BernoulliProbit => f64::from(eta + noise > 0.0),
-            LikelihoodKind::Poisson => (eta.exp() + noise * (0.5 * eta).exp()).round().max(0.0),
-            LikelihoodKind::Gamma => (eta + 0.5 * noise).exp(),
-            _ => eta + 0.4 * noise,
-        }
-    };
-    eta.iter().map(|eta| draw(*eta)).collect()
 }
 
 #[test]
@@ -147,8 +116,8 @@ fn origins_and_units_of_slopes_change_no_likelihood_and_no_prediction() {
             0 | 1 => units[j] * (shifts[j] + x[(i, j)]),
             _ => x[(i, j)],
         });
-        let y = observed(options.likelihood_kind(), &eta);
-        let [own, other] = [&x, &moved].map(|x| fit(&options, x, &y));
+        let y = drawn(options.likelihood_kind(), &eta, 23);
+        let [own, other] = [&x, &moved].map(|x| fit(&options, x.as_ref(), &y));
         // The restricted likelihood has the units of the fixed effects.
         let unit = if options.reml { units[0].ln() + units[1].ln() } else { 0.0 };
         close(log_likelihood(&other), log_likelihood(&own) - unit, 1e-8, what);
@@ -183,9 +152,11 @@ fn independent_slopes_far_from_zero_are_at_least_as_likely_as_each_alone() {
             (0..40).map(|i| a[i % 8] + 0.4 * b[i % 8] * (age[i] - 50.0) + 0.3 * normals.next()).collect();
         let both = EffectTerm { correlated: false, ..slopes("g", 8, 0, &[1]) };
         let alone = EffectTerm { intercept: false, ..both.clone() };
-        let [both, alone] = [both, alone].map(|term| log_likelihood(&fit(&linear(vec![term]), &x, &y)));
+        let [both, alone] =
+            [both, alone].map(|term| log_likelihood(&fit(&linear(vec![term]), x.as_ref(), &y)));
         let narrow = x.subcols(0, 2).to_owned();
-        let intercepts = log_likelihood(&fit(&linear(vec![EffectTerm::intercepts("g", 8, 0)]), &narrow, &y));
+        let intercepts =
+            log_likelihood(&fit(&linear(vec![EffectTerm::intercepts("g", 8, 0)]), narrow.as_ref(), &y));
         assert!(both > alone.max(intercepts) - 1e-3, "{seed}: {both} {alone} {intercepts}");
     }
 }
@@ -193,7 +164,7 @@ fn independent_slopes_far_from_zero_are_at_least_as_likely_as_each_alone() {
 #[test]
 fn weights_count_as_repeated_rows_in_the_log_likelihood() {
     let (x, eta) = crossed(70);
-    let y: Vec<f64> = observed(LikelihoodKind::Gaussian, &eta).iter().map(|y| 100.0 + 30.0 * y).collect();
+    let y: Vec<f64> = drawn(LikelihoodKind::Gaussian, &eta, 23).iter().map(|y| 100.0 + 30.0 * y).collect();
     let x = Mat::from_fn(70, 2, |i, j| x[(i, 2 * j)]);
     let twice = Mat::from_fn(140, 2, |i, j| x[(i % 70, j)]);
     let doubled: Vec<f64> = y.iter().chain(&y).copied().collect();
@@ -209,7 +180,7 @@ fn weights_count_as_repeated_rows_in_the_log_likelihood() {
         };
         let weighted = ModelBuilder::new().options(options.clone()).weights(&[2.0; 70]);
         let weighted = weighted.fit(x.as_ref(), &y).expect("a fit");
-        let repeated = fit(&options, &twice, &doubled);
+        let repeated = fit(&options, twice.as_ref(), &doubled);
         close(log_likelihood(&weighted), log_likelihood(&repeated), 1e-7, "log likelihood");
     }
 }
@@ -218,12 +189,13 @@ fn weights_count_as_repeated_rows_in_the_log_likelihood() {
 fn the_evidence_has_the_units_of_the_target_with_and_without_groups() {
     // The log density of n targets falls by n log u if the target's unit is u times smaller.
     let (x, eta) = crossed(60);
-    let y = observed(LikelihoodKind::Gaussian, &eta);
+    let y = drawn(LikelihoodKind::Gaussian, &eta, 23);
     let larger: Vec<f64> = y.iter().map(|y| 1000.0 * y).collect();
     let x = Mat::from_fn(60, 2, |i, j| x[(i, 2 * j)]);
     for effects in [Vec::new(), vec![EffectTerm::intercepts("a", 10, 0)]] {
         let options = FitOptions { inducing: Some(10), effects, ..FitOptions::default() };
-        let [own, other] = [&y, &larger].map(|y| fit(&options, &x, y).log_evidence().0.expect("a bound"));
+        let [own, other] =
+            [&y, &larger].map(|y| fit(&options, x.as_ref(), y).log_evidence().0.expect("a bound"));
         close(other, own - 60.0 * 1000f64.ln(), 1e-6, "log evidence");
     }
 }
@@ -248,7 +220,7 @@ fn a_level_with_one_class_has_finite_coefficients_and_predictions() {
             .collect();
         let options =
             FitOptions { likelihood: Some(kind), ..linear(vec![EffectTerm::intercepts("g", 12, 0)]) };
-        let model = fit(&options, &x, &y);
+        let model = fit(&options, x.as_ref(), &y);
         let predictions = model.predict(x.as_ref(), &[]).expect("predictions");
         for row in 0..n {
             let found = predictions.row(row);

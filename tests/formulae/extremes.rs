@@ -5,11 +5,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use sparsegp::likelihood::{
-    Expectation, LatentMarginal, LikelihoodKind, Observation, OneFunction, Row, TargetKind,
-};
+use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation, OneFunction};
 use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::{family, log_density};
+use sparsegp_testkit::families::{expectation, family, log_density};
 
 /// A target, a marginal and a likelihood far from standardised values.
 #[derive(Clone, Copy, Debug)]
@@ -22,18 +21,25 @@ struct Case {
     v: f64,
 }
 
-/// Returns a strategy for cases: means of all sizes up to 1e6, variances from 1e-12 to 1e6,
-/// exposures from 1e-6 to 1e6; the ends are frequent.
-fn any_case() -> impl Strategy<Value = Case> {
+/// Returns strategies for means of all sizes up to 1e6, variances from 1e-12 to 1e6, and logarithms of exposures from 1e-6 to 1e6;
+/// the ends are frequent.
+pub fn sizes() -> (impl Strategy<Value = f64>, impl Strategy<Value = f64>, impl Strategy<Value = f64>) {
     let size = prop_oneof![4 => -6.0..6.0f64, 1 => Just(6.0), 1 => Just(-300.0)];
     let mean =
         (size, any::<bool>()).prop_map(|(size, up)| if up { 10f64.powf(size) } else { -(10f64.powf(size)) });
     let variance =
         prop_oneof![6 => -12.0..6.0f64, 1 => Just(-12.0), 1 => Just(6.0)].prop_map(|size| 10f64.powf(size));
-    let exposure = prop_oneof![4 => -6.0..6.0f64, 1 => Just(-6.0), 1 => Just(6.0)];
-    let place = prop_oneof![6 => 0.0..1.0f64, 1 => Just(0.0), 1 => Just(1.0)];
-    let own = prop::array::uniform3(0.001..0.999f64);
-    (own, place, exposure, mean, variance).prop_map(|(own, place, log_exposure, mu, v)| Case {
+    (mean, variance, prop_oneof![4 => -6.0..6.0f64, 1 => Just(-6.0), 1 => Just(6.0)])
+}
+
+/// Returns a strategy for positions of targets in their domain, with frequent ends.
+pub fn places() -> impl Strategy<Value = f64> {
+    prop_oneof![6 => 0.0..1.0f64, 1 => Just(0.0), 1 => Just(1.0)]
+}
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let ((mean, variance, exposure), own) = (sizes(), prop::array::uniform3(0.001..0.999f64));
+    (own, places(), exposure, mean, variance).prop_map(|(own, place, log_exposure, mu, v)| Case {
         own,
         place,
         log_exposure,
@@ -42,27 +48,30 @@ fn any_case() -> impl Strategy<Value = Case> {
     })
 }
 
-impl Case {
-    /// Returns a target from one end of the domain to the other: up to ±1e8, 1e±150, 1e-300 from
-    /// the edges, counts up to 2^30. Log probabilities of larger counts are differences of numbers
-    /// like y log y, and lose digits accordingly.
-    fn target(&self, kind: LikelihoodKind) -> f64 {
-        let from_middle = 2.0 * (self.place - 0.5);
-        match kind.target_kind() {
-            TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
-            TargetKind::Positive => 10f64.powf(150.0 * from_middle),
-            TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
-            TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
-            TargetKind::Count => (2f64.powf(30.0 * self.place) - 1.0).floor(),
-            TargetKind::Binary => self.place.round(),
-            TargetKind::Ordinal | TargetKind::Class => (4.0 * self.place).floor().min(3.0),
-        }
+/// Returns a target from one end of the domain to the other: up to ±1e8, 1e±150, 1e-300 from
+/// the edges, counts up to 2^30. Log probabilities of larger counts are differences of numbers
+/// like y log y, and lose digits accordingly.
+pub fn extreme_target(kind: TargetKind, place: f64, levels: usize) -> f64 {
+    let from_middle = 2.0 * (place - 0.5);
+    match kind {
+        TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
+        TargetKind::Positive => 10f64.powf(150.0 * from_middle),
+        TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
+        TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
+        TargetKind::Count => (2f64.powf(30.0 * place) - 1.0).floor(),
+        TargetKind::Binary => place.round(),
+        TargetKind::Ordinal | TargetKind::Class => (levels as f64 * place).floor().min(levels as f64 - 1.0),
     }
+}
 
+impl Case {
     fn build(&self, kind: LikelihoodKind) -> (Box<dyn OneFunction>, Observation<'_>) {
         let counts = kind.target_kind() == TargetKind::Count;
         let exposure = if counts { 10f64.powf(self.log_exposure) } else { 1.0 };
-        (family(kind, self.own), Observation::exposed(self.target(kind), exposure))
+        (
+            family(kind, self.own),
+            Observation::exposed(extreme_target(kind.target_kind(), self.place, 4), exposure),
+        )
     }
 }
 
@@ -85,15 +94,18 @@ fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
     let mut locals = Vec::new();
-    for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
+    for predictive in [false, true] {
         let mut own = vec![0.0; likelihood.own_len()];
-        let local = likelihood.expectation(of, Row::new(at, marginal), &mut own, &mut integrator);
+        let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
         // The derivatives of such a large loss are even larger.
-        if of == Expectation::ExpectedLog && overflows(kind, at, marginal) || local.value < -1e290 {
+        if !predictive && overflows(kind, at, marginal) || local.value < -1e290 {
             prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{local:?}");
         } else {
             let all = [local.value, local.mean, local.variance];
-            prop_assert!(all.iter().chain(&own).all(|x| x.is_finite()), "{of} {at:?} {local:?} {own:?}");
+            prop_assert!(
+                all.iter().chain(&own).all(|x| x.is_finite()),
+                "{predictive} {at:?} {local:?} {own:?}"
+            );
         }
         locals.push(local);
     }
@@ -133,9 +145,9 @@ fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// Returns true if y is a value that the family can take, or an infinity at the end of its range.
-fn admissible(kind: LikelihoodKind, y: f64) -> bool {
-    match kind.target_kind() {
+/// Returns true if y is a value that targets can take, or an infinity at the end of its range.
+pub fn admissible(kind: TargetKind, y: f64) -> bool {
+    match kind {
         TargetKind::Real => !y.is_nan(),
         TargetKind::Positive => y >= 0.0,
         TargetKind::UnitInterval => (0.0..=1.0).contains(&y),
@@ -151,15 +163,21 @@ fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
-    let mut cdf = |y: f64| likelihood.predictive_cdf(Row::new(at.with(y), marginal), &mut integrator);
+    let mut cdf = |y: f64| {
+        likelihood.predictive_cdf(sparsegp::likelihood::Row::new(at.with(y), marginal), &mut integrator)
+    };
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
     let below = around.map(&mut cdf);
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{at:?} {below:?}");
     let mut before = f64::NEG_INFINITY;
     for p in [1e-6, 0.05, 0.5, 0.95, 1.0 - 1e-6] {
-        let y = likelihood.predictive_quantile(p, Row::new(at, marginal), &mut Integrator::new(None));
-        prop_assert!(admissible(kind, y), "{at:?}: quantile {y} of {p}");
+        let y = likelihood.predictive_quantile(
+            p,
+            sparsegp::likelihood::Row::new(at, marginal),
+            &mut Integrator::new(None),
+        );
+        prop_assert!(admissible(kind.target_kind(), y), "{at:?}: quantile {y} of {p}");
         prop_assert!(
             y >= before || y >= before - 1e-9 * before.abs(),
             "{at:?}: quantile {y} of {p} below {before}"
@@ -181,8 +199,10 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     let (likelihood, at) = case.build(kind);
     let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
     for v in [0.0, case.v] {
-        let row = Row::new(at, LatentMarginal::new(case.mu, v));
-        let (mean, variance) = likelihood.predictive_moments(row, &mut Integrator::new(None));
+        let (mean, variance) = likelihood.predictive_moments(
+            sparsegp::likelihood::Row::new(at, LatentMarginal::new(case.mu, v)),
+            &mut Integrator::new(None),
+        );
         prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} v {v}: mean {mean}, variance {variance}");
         let ends = [(TargetKind::UnitInterval, 1.0), (TargetKind::Binary, 1.0), (TargetKind::Ordinal, 3.0)];
         let end = ends.iter().find(|(of, _)| *of == kind.target_kind()).map_or(f64::INFINITY, |end| end.1);
@@ -192,7 +212,7 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     for z in [-2.0, 0.0, 2.0] {
         let f = case.mu + case.v.sqrt() * z;
         let y = likelihood.sample(at, f, &mut random);
-        prop_assert!(admissible(kind, y), "{at:?}: {y} drawn at f = {f}");
+        prop_assert!(admissible(kind.target_kind(), y), "{at:?}: {y} drawn at f = {f}");
         let (mean, variance) = likelihood.conditional_moments(at, f);
         prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} f {f}: mean {mean}, variance {variance}");
     }
@@ -260,14 +280,19 @@ fn slow_expectation(likelihood: &dyn OneFunction, at: Observation, latent: Laten
 fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
-    let expectation =
-        |of| likelihood.expectation(of, Row::new(at, marginal), &mut [], &mut Integrator::new(None)).value;
     if case.v < 1e-11 * (1.0 + case.mu * case.mu) {
         return Ok(());
     }
     // Closed forms need no check, and most of their value comes from f beyond the range of the sum.
     if !matches!(kind, LikelihoodKind::Poisson | LikelihoodKind::Gamma | LikelihoodKind::Exponential) {
-        let got = expectation(Expectation::ExpectedLog);
+        let got = likelihood
+            .expectation(
+                sparsegp::likelihood::Expectation::ExpectedLog,
+                sparsegp::likelihood::Row::new(at, marginal),
+                &mut [],
+                &mut Integrator::new(None),
+            )
+            .value;
         let (want, size) = slow_expectation(&*likelihood, at, marginal);
         prop_assert!((got - want).abs() <= 1e-7 * (1.0 + size), "{at:?}: expected {got}, slowly {want}");
     }
@@ -275,7 +300,14 @@ fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestC
         return Ok(());
     }
     let want = slow_log_predictive(&*likelihood, at, marginal);
-    let got = expectation(Expectation::LogPredictive);
+    let got = likelihood
+        .expectation(
+            sparsegp::likelihood::Expectation::LogPredictive,
+            sparsegp::likelihood::Row::new(at, marginal),
+            &mut [],
+            &mut Integrator::new(None),
+        )
+        .value;
     prop_assert!((got - want).abs() <= 1e-7 * (1.0 + want.abs()), "{at:?}: {got}, slowly {want}");
     Ok(())
 }

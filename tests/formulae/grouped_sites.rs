@@ -1,31 +1,27 @@
-//! Grouped effects with sites that replace the likelihood: against the closed form, finite
-//! differences and a dense variational posterior.
+//! Grouped effects with sites that replace the likelihood: against the closed form and a dense
+//! variational posterior.
 
-use crate::grouped::{check_gradient, problem, solved, term};
-use faer::linalg::solvers::Solve;
+use crate::grouped::{VFE, linear_model, problem, solved, term};
 use faer::{Mat, Side};
-use proptest::prelude::*;
 use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::effects::Effects;
-use sparsegp::kernels::kernel::Scratch;
-use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
 use sparsegp::likelihood::{
-    BernoulliLogit, BernoulliProbit, Expectation, Gamma, Gaussian, LatentMarginal, NegativeBinomial,
-    Observation, ObservationModel, OneFunction, PoissonExp, Row, StudentT,
+    BernoulliLogit, BernoulliProbit, Gamma, Gaussian, NegativeBinomial, ObservationModel, OneFunction,
+    PoissonExp, StudentT,
 };
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::GroupedBound;
 use sparsegp::quadrature::Integrator;
+use sparsegp_testkit::compare::{self, assert_all_close, assert_close};
+use sparsegp_testkit::dense::{gram, with_diagonal};
 use sparsegp_testkit::problems::{Normals, model};
-use sparsegp_testkit::reference::assert_close;
 
 /// Returns the ELBO of a function (or of fixed effects) and grouped effects.
 pub fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
-    GroupedBound { fitc: false, weights, losses: Some(Objective::elbo(beta)) }
+    GroupedBound { weights, losses: Some(Objective::elbo(beta)), ..VFE }
 }
-
-const CLOSED: GroupedBound = GroupedBound { fitc: false, weights: WeightPrior::Unit, losses: None };
 
 /// Returns a likelihood, and suitable targets made of standard normal numbers.
 pub fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
@@ -51,46 +47,16 @@ fn gaussian_noise_has_the_evidence_the_gradient_and_the_posterior_of_the_closed_
             x: problem.x.as_ref(),
             targets: Targets { weights: &problem.weights, ..Targets::of(&problem.y) },
         };
-        let layer = LinearLayer::independent(&[0.0; 3], &[1.0; 3]).expect("a layer").with_intercept();
-        let mut linear = LatentModel::new(layer.into(), Gaussian::new(0.4), true);
-        linear.effects = problem.model.effects.clone();
+        let linear = linear_model(&problem.model.effects, Gaussian::new(0.4).into());
         for (model, weights) in [(&problem.model, WeightPrior::Unit), (&linear, WeightPrior::Profiled)] {
-            let (want, want_gradient, closed) = solved(model, data, GroupedBound { weights, ..CLOSED });
+            let (want, want_gradient, closed) = solved(model, data, GroupedBound { weights, ..VFE });
             let (value, gradient, posterior) = solved(model, data, elbo(weights, 1.0));
             assert_close(value, want, 1e-11, "value");
-            for (got, want) in gradient.iter().zip(&want_gradient) {
-                assert_close(*got, *want, 1e-8, "gradient");
-            }
+            assert_all_close(&gradient, &want_gradient, 1e-8, "gradient");
             let [got, want] = [&posterior, &closed].map(|posterior| posterior.marginals(data.x));
-            for i in 0..data.len() {
-                assert_close(got.mean[i], want.mean[i], 1e-9, "mean");
-                assert_close(got.variance[i], want.variance[i], 1e-9, "variance");
-            }
+            assert_all_close(&got.mean, &want.mean, 1e-9, "mean");
+            assert_all_close(&got.variance, &want.variance, 1e-9, "variance");
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn gradients_of_the_bound(seed in 0u64..1000, a in 1usize..40, b in 1usize..9, which in 0usize..6, correlated: bool, fixed: bool) {
-        let problem = problem(seed, [a, b, 3], correlated);
-        let (likelihood, y) = observed(which, &problem.y);
-        let weights = if seed % 2 == 0 { &[][..] } else { &problem.weights };
-        let data = Dataset { x: problem.x.as_ref(), targets: Targets { weights, ..Targets::of(&y) } };
-        let beta = if seed % 3 == 0 { 0.5 } else { 1.0 };
-        let (model, prior) = if fixed {
-            let layer = LinearLayer::independent(&[0.0; 3], &[1.0; 3]).expect("a layer").with_intercept();
-            let mut linear = LatentModel::new(layer.into(), likelihood, true);
-            linear.effects = problem.model.effects.clone();
-            (linear, WeightPrior::Profiled)
-        } else {
-            (LatentModel { likelihood, ..problem.model.clone() }, WeightPrior::Unit)
-        };
-        let bound = elbo(prior, beta);
-        let (_, gradient, _) = solved(&model, data, bound);
-        check_gradient((&model, data, bound), &gradient, seed)?;
     }
 }
 
@@ -104,19 +70,23 @@ fn dense_posterior(
     v: &Mat<f64>,
 ) -> (f64, Vec<f64>, Vec<f64>) {
     let n = y.len();
-    let inverse = v.llt(Side::Lower).expect("positive definite").solve(Mat::<f64>::identity(n, n));
+    let inverse = compare::inverse(v.as_ref());
     let (mut precision, mut shift) = (vec![0.3; n], vec![0.0; n]);
     let mut integrator = Integrator::new(None);
     let mut found = (f64::NAN, Vec::new(), Vec::new());
     for _ in 0..400 {
-        let total = Mat::from_fn(n, n, |i, j| inverse[(i, j)] + if i == j { precision[i] } else { 0.0 });
-        let cov = total.llt(Side::Lower).expect("positive definite").solve(Mat::<f64>::identity(n, n));
+        let cov = compare::inverse(with_diagonal(inverse.clone(), |i| precision[i]).as_ref());
         let mean = &cov * Mat::from_fn(n, 1, |i, _| shift[i]);
         let mut value = 0.0;
         for i in 0..n {
-            let latent = LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
-            let row = Row::new(Observation::of(y[i]), latent);
-            let local = likelihood.expectation(Expectation::ExpectedLog, row, &mut [], &mut integrator);
+            let at = sparsegp::likelihood::Observation::of(y[i]);
+            let latent = sparsegp::likelihood::LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
+            let local = likelihood.expectation(
+                sparsegp::likelihood::Expectation::ExpectedLog,
+                sparsegp::likelihood::Row::new(at, latent),
+                &mut [],
+                &mut integrator,
+            );
             value -= local.value;
             let d = -2.0 * local.variance;
             precision[i] = 0.6 * precision[i] + 0.4 * d;
@@ -157,10 +127,8 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
             prior.effects.start(0, &[deviation]);
             let model = prior.factorised().expect("K_uu factorises");
 
-            let mut k = Mat::zeros(n, n);
-            let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
             let layer = model.layer().inducing().expect("inducing inputs");
-            layer.features(x.as_ref().subcols(0, 1), k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+            let k = gram(layer.kernel(), x.as_ref().subcols(0, 1));
             let same = |i: usize, j: usize| if x[(i, 1)] == x[(j, 1)] { deviation * deviation } else { 0.0 };
             let v = Mat::from_fn(n, n, |i, j| k[(i, j)] + same(i, j));
             let one = likelihood.one().expect("one function");
@@ -171,10 +139,8 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
             let case = format!("{}, {levels} levels of sd {deviation}", likelihood.name());
             assert_close(value, want, 1e-6, &case);
             let marginals = posterior.marginals(x.as_ref());
-            for i in 0..n {
-                assert_close(marginals.mean[i], mean[i], 1e-5, &case);
-                assert_close(marginals.variance[i], variance[i], 1e-5, &case);
-            }
+            assert_all_close(&marginals.mean, &mean, 1e-5, &case);
+            assert_all_close(&marginals.variance, &variance, 1e-5, &case);
         }
     }
 }
@@ -194,7 +160,7 @@ fn a_bound_is_below_the_likelihood_by_adaptive_quadrature_and_near_it() {
     let mut model = LatentModel::new(layer.into(), BernoulliLogit, true);
     model.effects = Effects::new(1, vec![term("g", levels, 0, &[])]);
     let (value, _, posterior) = solved(&model, Dataset::of(x.as_ref(), &y), elbo(WeightPrior::Profiled, 1.0));
-    let effect = |row: usize| posterior.effects(0).expect("effects").level(0, row / per_level).0[0];
+    let effect = |row: usize| posterior.effects().expect("effects").level(0, row / per_level).0[0];
     let intercept = posterior.marginals(x.as_ref()).mean[0] - effect(0);
     let mut exact = 0.0;
     for level in 0..levels {

@@ -337,13 +337,8 @@ impl Target {
 
     /// Returns C*, with `C* C*ᵀ = H⁻¹`.
     fn optimum(&self) -> Mat<f64> {
-        let d = self.mode.len();
-        let (mut cov, _) = inverse(&self.hessian, &mut Factorizer::new(d));
-        if self.symmetric {
-            return rebuild(&cov, f64::sqrt);
-        }
-        Factorizer::new(d).cholesky(cov.as_mut()).expect("positive definite");
-        cov
+        let (cov, _) = inverse(&self.hessian, &mut Factorizer::new(self.mode.len()));
+        factor(&cov, self.symmetric)
     }
 
     /// Returns the projection of a gradient in C onto the lower triangular or the symmetric
@@ -406,6 +401,16 @@ fn rebuild(a: &Mat<f64>, change: impl Fn(f64) -> f64) -> Mat<f64> {
     let (values, vectors) = symmetric_eigen(a.as_ref()).expect("finite");
     let scaled = Mat::from_fn(a.nrows(), a.ncols(), |i, j| vectors[(i, j)] * change(values[j]));
     scaled * vectors.transpose()
+}
+
+/// Returns the factor C of S, lower triangular or symmetric.
+fn factor(cov: &Mat<f64>, symmetric: bool) -> Mat<f64> {
+    if symmetric {
+        return rebuild(cov, f64::sqrt);
+    }
+    let mut c = cov.clone();
+    Factorizer::new(c.nrows()).cholesky(c.as_mut()).expect("positive definite");
+    c
 }
 
 /// Returns the squared distances of one run from the optimum at the given numbers of steps.

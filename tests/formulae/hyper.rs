@@ -1,6 +1,8 @@
 //! The solvers on functions with a known minimum and with regions that cannot be evaluated, and the
 //! stopping rules.
 
+mod interruption;
+
 use sparsegp::checkpoint::{decode, encode};
 use sparsegp::hyper::*;
 
@@ -18,10 +20,22 @@ fn limits(epochs: usize) -> Limits {
     }
 }
 
-/// Rosenbrock's function in the plane, not finite where `x₀ > wall`.
+/// Rosenbrock's function, not finite where `x₀ > wall`.
+#[derive(Clone, Debug, PartialEq)]
 struct Rosenbrock {
     wall: f64,
+    /// The size of a term that depends on the number of evaluations.
+    drift: f64,
+    /// The first coordinate with the best validation score, if there are scores.
+    best_scored: Option<f64>,
     evaluations: Vec<Vec<f64>>,
+    kept: Vec<f64>,
+}
+
+impl Rosenbrock {
+    fn beyond(wall: f64) -> Rosenbrock {
+        Rosenbrock { wall, drift: 0.0, best_scored: None, evaluations: Vec::new(), kept: Vec::new() }
+    }
 }
 
 impl HyperObjective for Rosenbrock {
@@ -30,19 +44,44 @@ impl HyperObjective for Rosenbrock {
         if x[0] > self.wall {
             return f64::NAN;
         }
-        let (a, b) = (1.0 - x[0], x[1] - x[0] * x[0]);
-        gradient[0] = -2.0 * a - 400.0 * x[0] * b;
-        gradient[1] = 200.0 * b;
-        a * a + 100.0 * b * b
+        gradient.fill(0.0);
+        let mut value = self.drift * (self.evaluations.len() as f64).sin();
+        for j in 1..x.len() {
+            let (a, b) = (1.0 - x[j - 1], x[j] - x[j - 1] * x[j - 1]);
+            gradient[j - 1] += -2.0 * a - 400.0 * x[j - 1] * b;
+            gradient[j] += 200.0 * b;
+            value += a * a + 100.0 * b * b;
+        }
+        value
     }
+
+    fn validate(&mut self, x: &[f64]) -> Option<f64> {
+        self.best_scored.map(|best| (x[0] - best).abs())
+    }
+
+    fn keep(&mut self, x: &[f64]) {
+        self.kept = x.to_vec();
+    }
+
+    fn state(&mut self) -> Vec<u8> {
+        encode(&(&self.evaluations, &self.kept))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        decode(state).map(|(evaluations, kept)| (self.evaluations, self.kept) = (evaluations, kept)).is_some()
+    }
+}
+
+fn lbfgs(objective: &mut Rosenbrock, start: [f64; 2], options: LbfgsOptions) -> Outcome {
+    let mut ignore = |_: &Event| {};
+    let mut monitor = Monitor::new(limits(500), &mut ignore);
+    minimize_lbfgs(objective, start.to_vec(), 1.0, options, &mut monitor)
 }
 
 #[test]
 fn lbfgs_finds_the_minimum_and_never_evaluates_a_point_twice_in_a_row() {
-    let mut objective = Rosenbrock { wall: f64::INFINITY, evaluations: Vec::new() };
-    let mut ignore = |_: &Event| {};
-    let mut monitor = Monitor::new(limits(500), &mut ignore);
-    let outcome = minimize_lbfgs(&mut objective, vec![-1.2, 1.0], 1.0, LbfgsOptions::default(), &mut monitor);
+    let mut objective = Rosenbrock::beyond(f64::INFINITY);
+    let outcome = lbfgs(&mut objective, [-1.2, 1.0], LbfgsOptions::default());
     assert!(outcome.theta.iter().all(|x| (x - 1.0).abs() < 1e-4), "{outcome:?}");
     assert_eq!(outcome.evaluations, objective.evaluations.len());
     assert!(objective.evaluations.windows(2).all(|w| w[0] != w[1]));
@@ -51,21 +90,14 @@ fn lbfgs_finds_the_minimum_and_never_evaluates_a_point_twice_in_a_row() {
 #[test]
 fn lbfgs_survives_points_that_cannot_be_evaluated() {
     // The first steepest-descent step from here leads far beyond the wall.
-    let mut objective = Rosenbrock { wall: 1.02, evaluations: Vec::new() };
-    let mut ignore = |_: &Event| {};
-    let mut monitor = Monitor::new(limits(500), &mut ignore);
+    let mut objective = Rosenbrock::beyond(1.02);
     let options = LbfgsOptions { first_step: 5.0, ..LbfgsOptions::default() };
-    let outcome = minimize_lbfgs(&mut objective, vec![-1.2, 1.0], 1.0, options, &mut monitor);
+    let outcome = lbfgs(&mut objective, [-1.2, 1.0], options);
     assert!(outcome.rollbacks > 0, "the wall was met: {outcome:?}");
     assert!(outcome.value < 1e-4, "{outcome:?}");
-}
-
-#[test]
-fn lbfgs_reports_a_start_that_cannot_be_evaluated() {
-    let mut objective = Rosenbrock { wall: -5.0, evaluations: Vec::new() };
-    let mut ignore = |_: &Event| {};
-    let mut monitor = Monitor::new(limits(10), &mut ignore);
-    let outcome = minimize_lbfgs(&mut objective, vec![0.0, 0.0], 1.0, LbfgsOptions::default(), &mut monitor);
+    // A start beyond the wall is reported.
+    let mut objective = Rosenbrock::beyond(-5.0);
+    let outcome = lbfgs(&mut objective, [0.0; 2], LbfgsOptions::default());
     assert!(outcome.value.is_nan() && outcome.reason == StopReason::NoProgress);
     assert_eq!(outcome.theta, vec![0.0, 0.0]);
 }
@@ -110,44 +142,41 @@ impl StochasticObjective for Bowl {
     }
 }
 
+impl Bowl {
+    fn new(wall: f64) -> Bowl {
+        Bowl { wall, step: 0, kept: Vec::new(), scores: Vec::new() }
+    }
+
+    /// Minimises by Adam for at most 60 epochs; returns the outcome and the number of epochs.
+    fn adam(&mut self, rate: f64, decay_share: f64) -> (Outcome, usize) {
+        let mut ignore = |_: &Event| {};
+        let mut monitor = Monitor::new(limits(60), &mut ignore);
+        let options = AdamOptions { rate, decay_share };
+        (minimize_adam(self, vec![0.0], 1.0, options, &mut monitor), monitor.records().len())
+    }
+}
+
 #[test]
 fn adam_walks_to_the_minimum() {
-    let mut bowl = Bowl { wall: f64::INFINITY, step: 0, kept: Vec::new(), scores: Vec::new() };
-    let mut epochs = 0;
-    let mut count = |_: &Event| epochs += 1;
-    let mut monitor = Monitor::new(limits(60), &mut count);
-    let options = AdamOptions { rate: 0.1, decay_share: 0.5 };
-    let outcome = minimize_adam(&mut bowl, vec![0.0], 1.0, options, &mut monitor);
+    let (outcome, epochs) = Bowl::new(f64::INFINITY).adam(0.1, 0.5);
     assert!((outcome.theta[0] - 3.0).abs() < 0.02, "{outcome:?}");
     assert_eq!((outcome.reason, outcome.iterations, epochs), (StopReason::MaxEpochs, 600, 60));
 }
 
 #[test]
 fn adam_steps_back_from_points_that_cannot_be_evaluated() {
-    let mut bowl = Bowl { wall: 2.0, step: 0, kept: Vec::new(), scores: Vec::new() };
-    let mut ignore = |_: &Event| {};
-    let mut monitor = Monitor::new(limits(60), &mut ignore);
-    let options = AdamOptions { rate: 0.3, decay_share: 0.0 };
-    let outcome = minimize_adam(&mut bowl, vec![0.0], 1.0, options, &mut monitor);
+    let (outcome, _) = Bowl::new(2.0).adam(0.3, 0.0);
     assert!(outcome.rollbacks > 0 && outcome.theta[0] > 1.0, "{outcome:?}");
-    let hopeless = Bowl { wall: -1.0, step: 0, kept: Vec::new(), scores: Vec::new() };
-    let mut bowl = hopeless;
-    let mut monitor = Monitor::new(limits(60), &mut ignore);
-    let outcome = minimize_adam(&mut bowl, vec![0.0], 1.0, options, &mut monitor);
-    assert_eq!(outcome.reason, StopReason::NoProgress);
+    assert_eq!(Bowl::new(-1.0).adam(0.3, 0.0).0.reason, StopReason::NoProgress);
 }
 
 #[test]
 fn validation_decides_what_is_kept_and_when_to_stop() {
     // The best score comes in the third epoch; patience is five epochs.
     let scores = vec![9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 1.0, 2.0, 3.0];
-    let mut bowl = Bowl { wall: f64::INFINITY, step: 0, kept: Vec::new(), scores };
-    let mut ignore = |_: &Event| {};
-    let mut monitor = Monitor::new(limits(60), &mut ignore);
-    let options = AdamOptions { rate: 0.1, decay_share: 0.0 };
-    let outcome = minimize_adam(&mut bowl, vec![0.0], 1.0, options, &mut monitor);
-    assert_eq!(outcome.reason, StopReason::EarlyStop);
-    assert_eq!(monitor.records().len(), 8);
+    let mut bowl = Bowl { scores, ..Bowl::new(f64::INFINITY) };
+    let (outcome, epochs) = bowl.adam(0.1, 0.0);
+    assert_eq!((outcome.reason, epochs), (StopReason::EarlyStop, 8));
     assert!(bowl.kept[0] < outcome.theta[0], "the third epoch's point, not the last one's");
 }
 

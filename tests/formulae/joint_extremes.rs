@@ -2,16 +2,17 @@
 //! exposures from 1e-6 to 1e6 and targets at the ends of their domain: finite values unless the
 //! exact ones overflow, Jensen's inequality, valid distributions, draws in the domain.
 
+use super::extremes::{admissible, extreme_target, places, sizes};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::likelihood::{
-    BetaPrecise, Expectation, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal,
-    NegativeBinomialDispersed, Observation, Row, Slopes, Softmax, StudentTHeteroskedastic, TargetKind,
-    ZeroAltered,
+    BetaPrecise, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal, NegativeBinomialDispersed,
+    Observation, Softmax, StudentTHeteroskedastic, TargetKind, ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
+use sparsegp_testkit::families::{Expectation, joint_expectation};
 
 /// Marginals of up to four functions, the position of the target in its domain from 0 to 1, and an
 /// exposure.
@@ -24,30 +25,14 @@ struct Case {
 }
 
 fn any_case() -> impl Strategy<Value = Case> {
-    let size = prop_oneof![4 => -6.0..6.0f64, 1 => Just(6.0), 1 => Just(-300.0)];
-    let mean =
-        (size, any::<bool>()).prop_map(|(size, up)| if up { 10f64.powf(size) } else { -(10f64.powf(size)) });
-    let variance =
-        prop_oneof![6 => -12.0..6.0f64, 1 => Just(-12.0), 1 => Just(6.0)].prop_map(|size| 10f64.powf(size));
-    let exposure = prop_oneof![4 => -6.0..6.0f64, 1 => Just(-6.0), 1 => Just(6.0)];
-    let place = prop_oneof![6 => 0.0..1.0f64, 1 => Just(0.0), 1 => Just(1.0)];
-    (prop::array::uniform4(mean), prop::array::uniform4(variance), place, exposure)
+    let (mean, variance, exposure) = sizes();
+    (prop::array::uniform4(mean), prop::array::uniform4(variance), places(), exposure)
         .prop_map(|(mean, variance, place, log_exposure)| Case { mean, variance, place, log_exposure })
 }
 
 impl Case {
     fn observation(&self, likelihood: &dyn Likelihood) -> Observation<'_> {
-        let from_middle = 2.0 * (self.place - 0.5);
-        let y = match likelihood.target_kind() {
-            TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
-            TargetKind::Positive => 10f64.powf(150.0 * from_middle),
-            TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
-            TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
-            TargetKind::Class => {
-                (self.place * likelihood.levels() as f64).min(likelihood.levels() as f64 - 1.0).floor()
-            }
-            _ => (2f64.powf(30.0 * self.place) - 1.0).floor(),
-        };
+        let y = extreme_target(likelihood.target_kind(), self.place, likelihood.levels());
         let counts = likelihood.target_kind() == TargetKind::Count;
         Observation::exposed(y, if counts { 10f64.powf(self.log_exposure) } else { 1.0 })
     }
@@ -62,21 +47,18 @@ impl Case {
 /// inequality.
 fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), TestCaseError> {
     let (at, marginal) = (case.observation(likelihood), case.marginal(likelihood));
-    let n = marginal.mean.len();
     let widest = marginal.variance.iter().copied().fold(0.0, f64::max);
     let mut integrator = Integrator::new(None);
     let mut values = [0.0; 2];
-    for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
-        let (mut mean, mut variance) = (vec![f64::NAN; n], vec![f64::NAN; n]);
-        let mut own = vec![0.0; likelihood.own_len()];
-        let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
-        let value = likelihood.expectation(of, Row::new(at, marginal), slopes, &mut integrator);
-        prop_assert!(!value.is_nan() && value < f64::INFINITY, "{of} {at:?}: {value}");
+    for predictive in [false, true] {
+        let found = joint_expectation(likelihood, predictive, at, marginal, &mut integrator);
+        let Expectation { value, mean, variance, own } = found;
+        prop_assert!(!value.is_nan() && value < f64::INFINITY, "{predictive} {at:?}: {value}");
         // The derivatives of an almost infinite value are even larger.
-        if of == Expectation::LogPredictive || value > -1e250 {
+        if predictive || value > -1e250 {
             prop_assert!(
                 value.is_finite() && mean.iter().chain(&variance).chain(&own).all(|x| x.is_finite()),
-                "{of} {at:?}: {value} {mean:?} {variance:?} {own:?}"
+                "{predictive} {at:?}: {value} {mean:?} {variance:?} {own:?}"
             );
         }
         if likelihood.target_kind() == TargetKind::Class {
@@ -84,10 +66,10 @@ fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Te
             // Curves with huge variances are not tabulated but integrated one by one.
             prop_assert!(
                 sum.abs() < if widest < 400.0 { 1e-11 } else { 1e-7 },
-                "{of} {at:?}: ∂/∂μ {mean:?} sum to {sum}"
+                "{predictive} {at:?}: ∂/∂μ {mean:?} sum to {sum}"
             );
         }
-        values[of as usize] = value;
+        values[usize::from(predictive)] = value;
     }
     let [expected, predictive] = values;
     let discrete = matches!(likelihood.target_kind(), TargetKind::Count | TargetKind::Class);
@@ -120,12 +102,7 @@ fn check_predictions(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Tes
         let f: Vec<f64> =
             (0..marginal.mean.len()).map(|c| marginal.mean[c] + z * marginal.variance[c].sqrt()).collect();
         let y = likelihood.sample(at, &f, &mut random);
-        let inside = match likelihood.target_kind() {
-            TargetKind::Real => !y.is_nan(),
-            TargetKind::Positive => y >= 0.0,
-            TargetKind::UnitInterval => (0.0..=1.0).contains(&y),
-            _ => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
-        };
+        let inside = admissible(likelihood.target_kind(), y);
         prop_assert!(inside, "{y} drawn at f = {f:?}, {at:?}");
     }
     if likelihood.target_kind() == TargetKind::Class {
@@ -140,14 +117,21 @@ fn check_predictions(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Tes
         );
         return Ok(());
     }
-    let (mean, variance) = likelihood.predictive_moments(Row::new(at, marginal), &mut integrator);
+    let (mean, variance) =
+        likelihood.predictive_moments(sparsegp::likelihood::Row::new(at, marginal), &mut integrator);
     prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?}: mean {mean}, variance {variance}");
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
-    let below = around.map(|y| likelihood.predictive_cdf(Row::new(at.with(y), marginal), &mut integrator));
+    let below = around.map(|y| {
+        likelihood.predictive_cdf(sparsegp::likelihood::Row::new(at.with(y), marginal), &mut integrator)
+    });
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-4), "{at:?} {below:?}");
     for which in 0..likelihood.details().len() {
-        let detail = likelihood.detail(which, Row::new(Observation::of(1.0), marginal), &mut integrator);
+        let detail = likelihood.detail(
+            which,
+            sparsegp::likelihood::Row::new(Observation::of(1.0), marginal),
+            &mut integrator,
+        );
         prop_assert!(detail >= 0.0, "{} is {detail}", likelihood.details()[which]);
     }
     Ok(())
@@ -173,51 +157,23 @@ fn check(likelihood: &dyn Likelihood, cases: u32) {
 }
 
 #[test]
-fn softmax() {
-    check(&Softmax::new(4), 100);
-}
-
-#[test]
-fn gaussian() {
-    check(&GaussianHeteroskedastic::new(), 100);
-}
-
-#[test]
-fn student_t() {
-    check(&StudentTHeteroskedastic::new(), 100);
-}
-
-#[test]
-fn gamma() {
-    check(&GammaShaped::new(), 100);
-}
-
-#[test]
-fn beta() {
-    check(&BetaPrecise::new(), 40);
-}
-
-#[test]
-fn negative_binomial() {
-    check(&NegativeBinomialDispersed::new(), 60);
-}
-
-#[test]
-fn inflated_poisson() {
-    check(&ZeroAltered::inflated_poisson(), 100);
-}
-
-#[test]
-fn inflated_negative_binomial() {
-    check(&ZeroAltered::inflated_negative_binomial(0.6), 100);
-}
-
-#[test]
-fn hurdle_poisson() {
-    check(&ZeroAltered::hurdle_poisson(), 100);
-}
-
-#[test]
-fn hurdle_negative_binomial() {
-    check(&ZeroAltered::hurdle_negative_binomial(0.6), 100);
+fn every_family() {
+    let families: [(Box<dyn Likelihood>, u32); 10] = [
+        (Box::new(Softmax::new(4)), 100),
+        (Box::new(GaussianHeteroskedastic::new()), 100),
+        (Box::new(StudentTHeteroskedastic::new()), 100),
+        (Box::new(GammaShaped::new()), 100),
+        (Box::new(BetaPrecise::new()), 40),
+        (Box::new(NegativeBinomialDispersed::new()), 60),
+        (Box::new(ZeroAltered::inflated_poisson()), 100),
+        (Box::new(ZeroAltered::inflated_negative_binomial(0.6)), 100),
+        (Box::new(ZeroAltered::hurdle_poisson()), 100),
+        (Box::new(ZeroAltered::hurdle_negative_binomial(0.6)), 100),
+    ];
+    // Threads of their own, because other tests wait for the pool.
+    std::thread::scope(|threads| {
+        for (likelihood, cases) in &families {
+            threads.spawn(|| check(&**likelihood, *cases));
+        }
+    });
 }

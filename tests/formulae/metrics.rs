@@ -144,8 +144,13 @@ fn every_key_is_present_and_undefined_figures_are_null() {
 fn a_figure_that_is_not_finite_is_null_and_does_not_affect_others() {
     assert_eq!(report(&[]), Report::default());
     let impossible = Compared { log_density: f64::NEG_INFINITY, ..row(1.0, 2.0, 0.5) };
-    let figures = report(&[impossible, row(2.0, 2.0, 0.5)]);
-    assert_eq!((figures.nll, figures.mse), (None, Some(0.5)));
+    // A model without a density has neither.
+    let unknown = Compared { log_density: f64::NAN, ..impossible };
+    for row_without in [impossible, unknown] {
+        let figures = report(&[row_without, row(2.0, 2.0, 0.5)]);
+        assert_eq!((figures.nll, figures.mse), (None, Some(0.5)));
+        assert!(figures.pit.is_some() && figures.coverage.is_some());
+    }
     let lost = Compared { pit: (0.2, f64::NAN), ..row(1.0, 2.0, 0.5) };
     let figures = report(&[row(2.0, 2.0, 0.5), lost]);
     assert_eq!((figures.pit, figures.coverage, figures.mse), (None, None, Some(0.5)));
@@ -154,14 +159,6 @@ fn a_figure_that_is_not_finite_is_null_and_does_not_affect_others() {
     let figures = report(&[row(1e200, -1e200, 0.5), row(1.0, 1.0, 0.5)]);
     assert_eq!((figures.mse, figures.rmse, figures.smse), (None, None, None));
     assert_eq!(figures.mae, Some(1e200));
-}
-
-#[test]
-fn a_model_without_a_density_has_no_nll_and_keeps_the_rest() {
-    let rows = [row(1.0, 2.0, 0.5), row(3.0, 2.0, 0.5)].map(|row| Compared { log_density: f64::NAN, ..row });
-    let figures = report(&rows);
-    assert_eq!((figures.nll, figures.mse), (None, Some(1.0)));
-    assert!(figures.pit.is_some() && figures.coverage.is_some());
 }
 
 /// Returns the keys of a report that have a value.

@@ -5,7 +5,7 @@ mod expectations;
 mod several;
 mod svgp;
 
-use faer::{Mat, MatRef};
+use faer::Mat;
 use serde_json::Value;
 use sparsegp::collapsed::Dataset;
 use sparsegp::kernels::Kernel;
@@ -16,6 +16,7 @@ use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{NaturalGradient, Normal, UpdateRule};
+use sparsegp_testkit::compare::{entries, inverse};
 use sparsegp_testkit::reference::*;
 
 fn columns_of(rows: &Value) -> Mat<f64> {
@@ -27,11 +28,7 @@ fn cases(file: &Value) -> &Vec<Value> {
 }
 
 fn assert_vector(got: &[f64], want: &Value, tolerance: f64, what: &str) {
-    let want = numbers(want);
-    assert_eq!(got.len(), want.len(), "length of {what}");
-    for (i, (g, w)) in got.iter().zip(&want).enumerate() {
-        assert_close(*g, *w, tolerance, &format!("{what} [{i}]"));
-    }
+    assert_all_close(got, &numbers(want), tolerance, what);
 }
 
 /// Returns a model with absolute jitter and all parameters free.
@@ -68,16 +65,8 @@ fn assert_gradient(
             assert_close(signed[count + 1 + k], *want, GRADIENT_TOLERANCE, &at);
         }
     }
-    let z = matrix(z);
-    let (m, d) = z.shape();
     let got = &signed[count + 1 + own.len()..];
-    assert_eq!(got.len(), m * d, "{what}: entries of Z");
-    for j in 0..d {
-        for i in 0..m {
-            let at = format!("{what}, Z ({i}, {j})");
-            assert_close(got[j * m + i], z[(i, j)], GRADIENT_TOLERANCE, &at);
-        }
-    }
+    assert_all_close(got, &entries(matrix(z).as_ref()), GRADIENT_TOLERANCE, &format!("{what}, Z"));
 }
 
 /// Checks latent predictions, the joint covariance and q(u) of a posterior against a reference block.
@@ -124,11 +113,6 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
     assert_vector(&mean, &want["qu_mean"], VALUE_TOLERANCE, &format!("{what} q(u) mean"));
     let cov = l * q.cov().full() * l.transpose();
     assert_matrix(&cov, &want["qu_cov"], VALUE_TOLERANCE, &format!("{what} q(u) cov"));
-}
-
-fn inverse(a: MatRef<'_, f64>) -> Mat<f64> {
-    use faer::linalg::solvers::DenseSolveCore;
-    a.llt(faer::Side::Lower).expect("positive definite").inverse()
 }
 
 #[test]

@@ -10,6 +10,7 @@ use sparsegp::variational::{
     DataGradient, Factor, Family, Guard, Matrix, MatrixRef, NaturalGradient, Normal, ProjectedNatural,
     QUpdate, RuleOptions, UpdateRule, clip_eigenvalues,
 };
+use sparsegp_testkit::compare::{assert_all_close, assert_close, entries};
 
 const RULES: [QUpdate; 8] = [
     QUpdate::Ngd,
@@ -22,33 +23,20 @@ const RULES: [QUpdate; 8] = [
     QUpdate::Sgd,
 ];
 
-fn close(got: f64, want: f64, tolerance: f64, what: &str) {
-    assert!((got - want).abs() <= tolerance * (1.0 + want.abs()), "{what}: {got} instead of {want}");
-}
-
-fn close_vector(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    got.iter().zip(want).for_each(|(g, w)| close(*g, *w, tolerance, what));
-}
-
 fn close_matrix(got: MatRef<'_, f64>, want: MatRef<'_, f64>, tolerance: f64, what: &str) {
     assert_eq!(got.shape(), want.shape(), "{what}");
-    for j in 0..got.ncols() {
-        for i in 0..got.nrows() {
-            close(got[(i, j)], want[(i, j)], tolerance, &format!("{what} [{i}, {j}]"));
-        }
-    }
+    assert_all_close(&entries(got), &entries(want), tolerance, what);
 }
 
 fn close_normal(got: &Normal, want: &Normal, tolerance: f64, what: &str) {
-    close_vector(got.mean(), want.mean(), tolerance, &format!("{what}, mean"));
+    assert_all_close(got.mean(), want.mean(), tolerance, &format!("{what}, mean"));
     close_matrix(
         got.cov().to_dense().as_ref(),
         want.cov().to_dense().as_ref(),
         tolerance,
         &format!("{what}, covariance"),
     );
-    close(got.log_det(), want.log_det(), tolerance, &format!("{what}, log-determinant"));
+    assert_close(got.log_det(), want.log_det(), tolerance, &format!("{what}, log-determinant"));
 }
 
 /// Checks that q is valid: finite numbers, a positive definite covariance and the correct
@@ -60,7 +48,7 @@ fn assert_valid(q: &Normal, what: &str) {
         MatrixRef::Diagonal(variances) => Normal::diagonal(q.mean().to_vec(), variances.to_vec()),
     };
     let rebuilt = rebuilt.unwrap_or_else(|error| panic!("{what}: {error}"));
-    close(q.log_det(), rebuilt.log_det(), 1e-3, &format!("{what}, log-determinant"));
+    assert_close(q.log_det(), rebuilt.log_det(), 1e-3, &format!("{what}, log-determinant"));
 }
 
 /// Expected losses of a Gaussian likelihood: `½ mᵀKm − cᵀm + ½ tr(KS)`, so that `∇_m = Km − c` and `∇_S = K/2`.
@@ -260,7 +248,7 @@ fn families_agree_with_a_curvature_of_the_mean() {
         }
         close_normal(&states[1], &states[0], 1e-10, &format!("step {t}"));
     }
-    close_vector(states[0].mean(), target.optimum(Family::Full, 0.8).mean(), 1e-3, "optimal mean");
+    assert_all_close(states[0].mean(), target.optimum(Family::Full, 0.8).mean(), 1e-3, "optimal mean");
 }
 
 /// With a separate curvature of the mean, no precision changes by more than half, for any gradient.
@@ -279,7 +267,7 @@ fn trust_region_of_diagonal_precisions() {
     assert_eq!(info.rollbacks, 0);
     let ratios: Vec<f64> =
         before.cov().diagonal().iter().zip(q.cov().diagonal()).map(|(old, new)| old / new).collect();
-    close_vector(&ratios, &[0.5, 1.5, 0.5], 1e-12, "ratios of precisions");
+    assert_all_close(&ratios, &[0.5, 1.5, 0.5], 1e-12, "ratios of precisions");
     assert_valid(&q, "trust region");
 }
 
@@ -305,7 +293,7 @@ fn guards_of_diagonal_precisions() {
         let info = rule.step(&mut q, gradient, 1.0, 1.0);
         assert_eq!(info.rollbacks, rollbacks, "{guard}");
         let precisions: Vec<f64> = q.cov().diagonal().iter().map(|s| 1.0 / s).collect();
-        close_vector(&precisions, &want, 1e-10, &guard.to_string());
+        assert_all_close(&precisions, &want, 1e-10, &guard.to_string());
     }
 }
 
@@ -350,7 +338,7 @@ fn projected_natural_gradients() {
     let mut newton = projected.clone();
     target.step(&mut NaturalGradient::new(&projected), &mut newton, beta, rho);
     target.step(&mut rule, &mut projected, beta, rho);
-    close_vector(projected.mean(), newton.mean(), 1e-10, "second mean");
+    assert_all_close(projected.mean(), newton.mean(), 1e-10, "second mean");
 }
 
 #[test]
@@ -364,8 +352,8 @@ fn projected_natural_gradients_of_bounded_means() {
         assert!(q.mean().iter().all(|m| *m >= 0.0));
     }
     // The coordinates are independent: one ends at its bound, the other at its optimum.
-    close_vector(q.mean(), &[0.0, 1.25], 1e-10, "mean");
-    close_vector(q.cov().diagonal(), &[1.0 / 3.0, 0.25], 1e-10, "variances");
+    assert_all_close(q.mean(), &[0.0, 1.25], 1e-10, "mean");
+    assert_all_close(q.cov().diagonal(), &[1.0 / 3.0, 0.25], 1e-10, "variances");
 }
 
 /// With the exact `G = 2BC` every rule with a factor takes the same steps, and does not read the

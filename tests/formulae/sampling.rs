@@ -2,7 +2,6 @@
 //! families, and noiseless at the posterior.
 
 use faer::Mat;
-use faer::linalg::solvers::DenseSolveCore;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Jitter, Layer, Layers, LinearLayer};
@@ -11,16 +10,11 @@ use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{DataGradient, Factor, Family, MatrixRef, Normal};
-use sparsegp_testkit::problems::{Normals, data, model, posterior};
+use sparsegp_testkit::compare::inverse;
+use sparsegp_testkit::problems::{Normals, data, flat, model, posterior};
+use sparsegp_testkit::statistics::{self, assert_unbiased};
 
 const BETA: f64 = 0.7;
-
-fn flat(matrix: MatrixRef<'_>) -> Vec<f64> {
-    match matrix {
-        MatrixRef::Full(all) => (0..all.ncols()).flat_map(|j| all.col(j).iter().copied()).collect(),
-        MatrixRef::Diagonal(diagonal) => diagonal.to_vec(),
-    }
-}
 
 /// Returns means and standard errors of gradients in m, S and C over many passes.
 fn moments(
@@ -34,31 +28,12 @@ fn moments(
     let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
     pass.seed(3);
     let problem = Problem { factor, ..Problem::new(Layers::one(layer), likelihood, objective, q.as_ref()) };
-    let (mut sums, mut squares): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    for _ in 0..runs {
+    statistics::moments((0..runs).map(|_| {
         pass.run(problem, Batch::of(x.transpose(), y, 2.0), Form::Stable, false);
         let DataGradient { mean, cov, path, .. } = pass.q_gradient(0);
-        let mut all = mean.to_vec();
-        match (path, factor) {
-            (Some(path), Some(_)) => all.extend(flat(path)),
-            _ => all.extend(flat(cov)),
-        }
-        sums.resize(all.len(), 0.0);
-        squares.resize(all.len(), 0.0);
-        sums.iter_mut().zip(&all).for_each(|(s, g)| *s += g);
-        squares.iter_mut().zip(&all).for_each(|(s, g)| *s += g * g);
-    }
-    let n = runs as f64;
-    let moments = sums.iter().zip(squares).map(|(s, q)| (s / n, ((q / n - (s / n).powi(2)) / n).sqrt()));
-    moments.collect()
-}
-
-/// Checks that every mean is within five standard errors of the exact value, up to rounding.
-fn unbiased(got: &[(f64, f64)], want: &[f64], what: &str) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    for (i, ((mean, error), want)) in got.iter().zip(want).enumerate() {
-        assert!((mean - want).abs() <= 5.0 * error + 1e-9, "{what} [{i}]: {mean} ± {error}, expected {want}");
-    }
+        let cov = path.filter(|_| factor.is_some()).unwrap_or(cov);
+        [mean.to_vec(), flat(cov)].concat()
+    }))
 }
 
 /// A layer, a likelihood, inputs and targets.
@@ -117,10 +92,10 @@ fn gradients_from_samples_are_unbiased() {
             ] {
                 let what = format!("{estimator}, {}, {m} weights", q.family());
                 let got = moments((layer, likelihood), (q, None), (x, y), estimator, 4000);
-                unbiased(&got, &exact, &what);
+                assert_unbiased(&got, &exact, &what);
                 if !matches!(estimator, Estimator::Price { .. }) {
                     let got = moments((layer, likelihood), (q, Some(factor)), (x, y), estimator, 4000);
-                    unbiased(&got, &in_factor, &format!("{what}, in C"));
+                    assert_unbiased(&got, &in_factor, &format!("{what}, in C"));
                 }
             }
         }
@@ -154,7 +129,7 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
         let gradient = pass.q_gradient(0);
         let mean = gradient.mean.iter().zip(exact.q().mean());
         let mean = mean.map(|(g, m)| (g + m).abs()).fold(0.0, f64::max);
-        let precision = exact.q().cov().full().llt(faer::Side::Lower).expect("S").inverse();
+        let precision = inverse(exact.q().cov().full());
         let cov = gradient.cov.full();
         let worst = (0..9)
             .map(|k| (k % 3, k / 3))

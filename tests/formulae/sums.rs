@@ -20,7 +20,9 @@ use sparsegp::likelihood::{BernoulliLogit, Gaussian, NegativeBinomial, Observati
 use sparsegp::objective::{Estimator, EstimatorCounts, Loss, Objective};
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
-use sparsegp_testkit::problems::{Normals, model, posterior};
+use sparsegp_testkit::compare::entries;
+use sparsegp_testkit::problems::{Normals, flat, model, posterior};
+use sparsegp_testkit::statistics::{assert_unbiased, moments};
 
 const M: usize = 6;
 const NOISE: f64 = 0.2;
@@ -59,17 +61,6 @@ fn close(got: &[f64], want: &[f64], scale: &[f64], what: &str) -> std::result::R
 fn add_sizes(scale: &mut Vec<f64>, terms: &[f64]) {
     scale.resize(terms.len(), 0.0);
     scale.iter_mut().zip(terms).for_each(|(scale, term)| *scale += term.abs());
-}
-
-fn entries(a: MatRef<'_, f64>) -> Vec<f64> {
-    (0..a.ncols()).flat_map(|j| a.col(j).iter().copied()).collect()
-}
-
-fn flat(a: MatrixRef<'_>) -> Vec<f64> {
-    match a {
-        MatrixRef::Full(all) => entries(all),
-        MatrixRef::Diagonal(diagonal) => diagonal.to_vec(),
-    }
 }
 
 fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
@@ -368,22 +359,6 @@ proptest! {
     }
 }
 
-/// Returns the means and standard errors, over many runs, of the gradient of a step in m and S from
-/// two parts.
-fn moments_of_parts(problem: Problem<'_>, parts: &[(u64, Rows)], runs: u64) -> Vec<(f64, f64)> {
-    let (mut sums, mut squares) = (Vec::new(), Vec::new());
-    for run in 0..runs {
-        let step = step_of_parts(problem, parts, (Form::Stable, false, 3), run);
-        let all: Vec<f64> = step[1].1.iter().chain(&step[2].1).copied().collect();
-        sums.resize(all.len(), 0.0);
-        squares.resize(all.len(), 0.0);
-        sums.iter_mut().zip(&all).for_each(|(s, g)| *s += g);
-        squares.iter_mut().zip(&all).for_each(|(s, g)| *s += g * g);
-    }
-    let n = runs as f64;
-    sums.iter().zip(squares).map(|(s, q)| (s / n, ((q / n - (s / n).powi(2)) / n).sqrt())).collect()
-}
-
 #[test]
 fn draws_that_differ_between_parts_are_unbiased() {
     let rows = Rows::new(8, 12, false);
@@ -398,15 +373,14 @@ fn draws_that_differ_between_parts_are_unbiased() {
     for (loss, exact) in [(ups, Objective::dlm(1.0)), (price, Objective::elbo(1.0))] {
         let likelihood = BernoulliLogit.into();
         let problem = |objective| Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
-        let want = step_of_parts(problem(exact), &parts, (Form::Stable, false, 0), 0);
-        let got = moments_of_parts(
-            problem(Objective { loss, beta: 1.0, nodes: None, coarse: false }),
-            &parts,
-            2000,
-        );
-        for ((mean, error), want) in got.iter().zip(want[1].1.iter().chain(&want[2].1)) {
-            assert!((mean - want).abs() <= 5.0 * error + 1e-9, "{loss:?}: {mean} ± {error}, expected {want}");
-        }
+        // The gradient in m and S.
+        let gradient = |objective, seed, run| {
+            let step = step_of_parts(problem(objective), &parts, (Form::Stable, false, seed), run);
+            [&step[1].1[..], &step[2].1].concat()
+        };
+        let sampled = Objective { loss, beta: 1.0, nodes: None, coarse: false };
+        let got = moments((0..2000).map(|run| gradient(sampled, 3, run)));
+        assert_unbiased(&got, &gradient(exact, 0, 0), &format!("{loss:?}"));
     }
 }
 
@@ -457,7 +431,8 @@ fn values_survive_serialisation_bit_for_bit() {
     };
     for (q, numbers) in [(&full, 45), (&lopsided, 81), (&diagonal_of(&full), 9)] {
         let back = travelled(q);
-        assert_eq!(flat(back.cov()).map_bits(), flat(q.cov()).map_bits());
+        let bits = |q: &Normal| flat(q.cov()).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+        assert_eq!(bits(&back), bits(q));
         assert_eq!((back.mean(), back.log_det().to_bits()), (q.mean(), q.log_det().to_bits()));
         // Mean, log-determinant and matrix, and a few bytes for their sizes.
         assert!((0..8).contains(&(bytes(q).len() - 8 * (9 + 1 + numbers))), "{numbers}");
@@ -473,16 +448,6 @@ fn values_survive_serialisation_bit_for_bit() {
     let sums = origin(&layer(3, "rbf(ard)"), &Rows::new(3, 20, false), Objective::fitc());
     let value = |sums: &BatchSums| solve(sums, 1.0).expect("FITC").value.to_bits();
     assert_eq!(value(&travelled(&sums)), value(&sums));
-}
-
-trait Bits {
-    fn map_bits(&self) -> Vec<u64>;
-}
-
-impl Bits for Vec<f64> {
-    fn map_bits(&self) -> Vec<u64> {
-        self.iter().map(|x| x.to_bits()).collect()
-    }
 }
 
 #[test]

@@ -64,8 +64,16 @@ const OPERATIONS: [(&str, &str, &str); 9] = [
     ("update with groups", "--group g", "update m data.csv --model-out n"),
     ("update with neighbours", "--neighbours 4", "update m data.csv --model-out n"),
     ("start from a model", "", "fit data.csv --quiet --target TARGET --epochs 3 --from m --model-out n"),
-    ("start with groups", "--group g", "fit data.csv --quiet --target TARGET --epochs 3 --from m --model-out n"),
-    ("start with neighbours", "--neighbours 4", "fit data.csv --quiet --target TARGET --epochs 3 --from m --model-out n"),
+    (
+        "start with groups",
+        "--group g",
+        "fit data.csv --quiet --target TARGET --epochs 3 --from m --model-out n",
+    ),
+    (
+        "start with neighbours",
+        "--neighbours 4",
+        "fit data.csv --quiet --target TARGET --epochs 3 --from m --model-out n",
+    ),
     ("evaluate, groups", "--group g", "evaluate m data.csv"),
     ("explain, groups", "--group g", "explain m data.csv"),
     ("draws, groups", "--group g", "predict m data.csv --draws 3 --out n"),
@@ -117,12 +125,16 @@ fn cell(work: &Work, (likelihood, target): (&str, &str), options: &str, then: Op
     let size = if options.contains("glm") { "" } else { size };
     let own = options.replace("T2", "").replace("GROW", "");
     let model = format!("m-{likelihood}-{}", own.replace(' ', ""));
-    let shared = format!("data.csv --quiet --features x,z --target {targets} --likelihood {likelihood} --epochs 12 {size} {own}");
+    let shared = format!(
+        "data.csv --quiet --features x,z --target {targets} --likelihood {likelihood} --epochs 12 {size} {own}"
+    );
     let commands = match then {
         None => vec![format!("fit {shared} --test-fraction 0.25 --json")],
         Some(then) => vec![
             format!("fit {shared} --model-out {model}"),
-            then.replace(" m ", &format!(" {model} ")).replace("TARGET", target).replace(" n", &format!(" {model}.next")),
+            then.replace(" m ", &format!(" {model} "))
+                .replace("TARGET", target)
+                .replace(" n", &format!(" {model}.next")),
         ],
     };
     let mut last = None;
@@ -136,7 +148,9 @@ fn cell(work: &Work, (likelihood, target): (&str, &str), options: &str, then: Op
         }
     }
     match last {
-        Some(run) if then.is_none() && !gains(&run.json()) => Cell::Fails(format!("{likelihood} {options}: no better than the mean")),
+        Some(run) if then.is_none() && !gains(&run.json()) => {
+            Cell::Fails(format!("{likelihood} {options}: no better than the mean"))
+        }
         _ => Cell::Works,
     }
 }

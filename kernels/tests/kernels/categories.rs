@@ -1,10 +1,9 @@
 //! Columns of codes: the contract, one-hot codes with tied lengthscales, permuted codes, kernels
 //! that refuse codes.
 
-use faer::{Mat, MatRef};
-use sparsegp_kernels::{
-    Dimension, Gradient, Inputs, Kernel, Scratch, parse, testkit::check_kernel, value_names,
-};
+use super::evaluation::{cross, evaluate, perturb};
+use faer::Mat;
+use sparsegp_kernels::{Dimension, Inputs, Kernel, parse, testkit::check_kernel, value_names};
 
 /// Numbers in columns 0 and 2, codes of 4 levels in column 1 and of 3 in column 3.
 fn points(n: usize, offset: usize) -> Mat<f64> {
@@ -26,13 +25,7 @@ const DIMENSIONS: [Dimension; 4] = [
 fn kernel(text: &str) -> Box<dyn Kernel> {
     let mut kernel = parse(text, 4).expect(text);
     kernel.set_dimensions(&DIMENSIONS).expect(text);
-    let mut count = 0;
-    kernel.for_each_parameter_mut(&mut |parameter| {
-        for value in &mut parameter.values {
-            *value *= 0.8 + 0.13 * (count % 5) as f64;
-            count += 1;
-        }
-    });
+    perturb(kernel.as_mut());
     kernel
 }
 
@@ -59,23 +52,6 @@ fn every_kernel_with_a_meaning_for_categories_keeps_the_contract() {
         check_kernel(kernel(&text).as_ref(), left.as_ref(), right.as_ref())
             .unwrap_or_else(|violation| panic!("{text}: {violation}"));
     }
-}
-
-/// Covariances, and their gradient in the parameters for some weights.
-fn evaluated(
-    kernel: &dyn Kernel,
-    left: MatRef<'_, f64>,
-    right: Option<MatRef<'_, f64>>,
-) -> (Mat<f64>, Vec<f64>) {
-    let inputs = right.map_or(Inputs::Gram(left), |right| Inputs::Cross { left, right });
-    let (rows, cols) = inputs.shape();
-    let (mut k, mut scratch) = (Mat::zeros(rows, cols), Scratch::new());
-    kernel.eval(inputs, k.as_mut(), &mut scratch);
-    let kbar = Mat::from_fn(rows, cols, |i, j| ((3 * i + 7 * j) as f64 * 0.37 + 0.2).sin());
-    let mut parameters = vec![0.0; value_names(kernel).len()];
-    let gradient = Gradient { parameters: &mut parameters, left: None, right: None };
-    kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
-    (k, parameters)
 }
 
 /// Replaces each column of codes by one column per level.
@@ -115,13 +91,15 @@ fn a_code_is_one_hot_columns_with_tied_lengthscales() {
             }
         });
         for right in [None, Some(&right)] {
-            let (k, gradient) = evaluated(coded.as_ref(), left.as_ref(), right.map(|right| right.as_ref()));
             let (expanded, other) = (one_hot(&left), right.map(one_hot));
-            let (want, apart) =
-                evaluated(spread.as_ref(), expanded.as_ref(), other.as_ref().map(|other| other.as_ref()));
-            assert!((&k - &want).norm_max() < 1e-10, "{name}");
+            let own_inputs = right.map_or(Inputs::Gram(left.as_ref()), |right| cross(&left, right));
+            let spread_inputs =
+                other.as_ref().map_or(Inputs::Gram(expanded.as_ref()), |other| cross(&expanded, other));
+            let (found, apart) =
+                (evaluate(coded.as_ref(), own_inputs), evaluate(spread.as_ref(), spread_inputs));
+            assert!((&found.k - &apart.k).norm_max() < 1e-10, "{name}");
             let mut tied = Vec::new();
-            let mut rest = &apart[..];
+            let mut rest = &apart.parameters[..];
             for parameter in &own {
                 let (columns, later) = rest.split_at(if parameter.values.len() == 4 { 9 } else { 1 });
                 rest = later;
@@ -132,7 +110,7 @@ fn a_code_is_one_hot_columns_with_tied_lengthscales() {
                 }
                 tied.extend(sums);
             }
-            for (own, tied) in gradient.iter().zip(&tied) {
+            for (own, tied) in found.parameters.iter().zip(&tied) {
                 assert!((own - tied).abs() < 1e-9 * (1.0 + tied.abs()), "{name}: {own} and {tied}");
             }
         }
@@ -153,12 +131,8 @@ fn which_level_has_which_code_does_not_matter() {
     let (other_left, other_right) = (permuted(&left), permuted(&right));
     for text in ["matern32(ard) + linear(ard)", "additive(order=3)", "hamming * polynomial"] {
         let kernel = kernel(text);
-        let before = evaluated(kernel.as_ref(), left.as_ref(), Some(right.as_ref()));
-        assert_eq!(
-            before,
-            evaluated(kernel.as_ref(), other_left.as_ref(), Some(other_right.as_ref())),
-            "{text}"
-        );
+        let before = evaluate(kernel.as_ref(), cross(&left, &right));
+        assert!(before == evaluate(kernel.as_ref(), cross(&other_left, &other_right)), "{text}");
     }
 }
 
@@ -169,8 +143,8 @@ fn numbers_alone_change_nothing() {
         let plain = parse(text, 4).expect(text);
         let mut told = plain.clone();
         told.set_dimensions(&[Dimension::Number; 4]).expect(text);
-        let of = |kernel: &dyn Kernel| evaluated(kernel, left.as_ref(), Some(right.as_ref()));
-        assert_eq!(of(plain.as_ref()), of(told.as_ref()), "{text}");
+        let of = |kernel: &dyn Kernel| evaluate(kernel, cross(&left, &right));
+        assert!(of(plain.as_ref()) == of(told.as_ref()), "{text}");
     }
 }
 
@@ -184,10 +158,9 @@ fn coregion_takes_the_levels_of_a_code() {
     // The last code is of a level that was never seen.
     let codes = faer::mat![[0.0], [2.0], [1.0], [0.0], [3.0]];
     let columns = Mat::from_fn(5, 3, |i, c| f64::from(codes[(i, 0)] == c as f64));
-    assert_eq!(
-        evaluated(coded.as_ref(), codes.as_ref(), None),
-        evaluated(spread.as_ref(), columns.as_ref(), None)
-    );
+    let own = evaluate(coded.as_ref(), Inputs::Gram(codes.as_ref()));
+    let apart = evaluate(spread.as_ref(), Inputs::Gram(columns.as_ref()));
+    assert_eq!((own.k, own.parameters), (apart.k, apart.parameters));
     let refused = parse("coregion", 2).expect("a kernel").set_dimensions(&[levels; 2]);
     assert!(refused.is_err_and(|error| error.to_string().contains("coregion of several columns")));
 }

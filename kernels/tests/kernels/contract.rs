@@ -1,24 +1,14 @@
 //! Runs every kernel and several compositions through the public contract, in few and in many dimensions.
 
+use super::evaluation::{cross, evaluate_weighted, perturb};
 use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sparsegp_kernels::{Kernel, parse, testkit::check_kernel};
+use sparsegp_kernels::{Inputs, parse, testkit::check_kernel};
 
 fn points(n: usize, dims: usize, seed: u64) -> Mat<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     Mat::from_fn(n, dims, |_, _| rng.random_range(-1.5..1.5))
-}
-
-/// Moves every value away from 1, so that a forgotten factor shows.
-fn perturb(kernel: &mut dyn Kernel) {
-    let mut count = 0;
-    kernel.for_each_parameter_mut(&mut |parameter| {
-        for value in &mut parameter.values {
-            *value *= 0.8 + 0.13 * (count % 5) as f64;
-            count += 1;
-        }
-    });
 }
 
 fn check(text: &str, dims: usize) {
@@ -108,69 +98,36 @@ fn compositions_keep_the_contract() {
 
 #[test]
 fn row_blocks_and_panels_agree_with_one_point_at_a_time() {
-    use sparsegp_kernels::{Gradient, Inputs, Scratch};
     // 300 rows span three row blocks, 150 columns several panels, in both ways to compute distances.
     for dims in [2, 7] {
         let (left, right) = (points(300, dims, 3), points(150, dims, 4));
-        let kernel = parse("matern52(ard)", dims).unwrap();
-        let mut scratch = Scratch::new();
-        let inputs = Inputs::Cross { left: left.as_ref(), right: right.as_ref() };
-        let mut k = Mat::zeros(300, 150);
-        kernel.eval(inputs, k.as_mut(), &mut scratch);
-        let kbar = points(300, 150, 5);
-        let mut whole = (vec![0.0; dims + 1], Mat::zeros(300, dims), Mat::zeros(150, dims));
-        let gradient = Gradient {
-            parameters: &mut whole.0,
-            left: Some(whole.1.as_mut()),
-            right: Some(whole.2.as_mut()),
-        };
-        kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
-        let mut parts = (vec![0.0; dims + 1], Mat::<f64>::zeros(300, dims), Mat::<f64>::zeros(150, dims));
+        let (kernel, kbar) = (parse("matern52(ard)", dims).unwrap(), points(300, 150, 5));
+        let whole = evaluate_weighted(kernel.as_ref(), cross(&left, &right), &kbar);
+        let (mut parameters, mut by_left) = (vec![0.0; dims + 1], Mat::<f64>::zeros(300, dims));
         for j in 0..150 {
-            let inputs = Inputs::Cross { left: left.as_ref(), right: right.as_ref().subrows(j, 1) };
-            let mut column = Mat::zeros(300, 1);
-            kernel.eval(inputs, column.as_mut(), &mut scratch);
-            for i in 0..300 {
-                // The product form rounds at ε‖x‖².
-                assert!((column[(i, 0)] - k[(i, j)]).abs() < 1e-13);
-            }
-            let gradient = Gradient {
-                parameters: &mut parts.0,
-                left: Some(parts.1.as_mut()),
-                right: Some(parts.2.as_mut().subrows_mut(j, 1)),
-            };
-            kernel.adjoint(inputs, column.as_ref(), kbar.as_ref().subcols(j, 1), gradient, &mut scratch);
+            let (point, weights) = (right.subrows(j, 1).to_owned(), kbar.subcols(j, 1).to_owned());
+            let column = evaluate_weighted(kernel.as_ref(), cross(&left, &point), &weights);
+            // The product form rounds at ε‖x‖².
+            assert!((&column.k - whole.k.subcols(j, 1)).norm_max() < 1e-13);
+            assert!((&column.right - whole.right.subrows(j, 1)).norm_max() < 1e-9);
+            parameters.iter_mut().zip(&column.parameters).for_each(|(sum, part)| *sum += part);
+            by_left += column.left;
         }
         // Sums of up to 45 000 terms of order 1.
-        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
-        assert!(whole.0.iter().zip(&parts.0).all(|(&a, &b)| close(a, b)));
-        assert!((&whole.1 - &parts.1).norm_max() < 1e-9);
-        assert!((&whole.2 - &parts.2).norm_max() < 1e-9);
+        assert!(whole.parameters.iter().zip(&parameters).all(|(a, b)| (a - b).abs() < 1e-9));
+        assert!((&whole.left - &by_left).norm_max() < 1e-9);
     }
 }
 
 #[test]
 fn large_gram_adjoints_equal_the_cross_adjoint_of_both_sides() {
-    use sparsegp_kernels::{Gradient, Inputs, Scratch};
-    let dims = 5;
-    let n = 260;
-    let x = points(n, dims, 6);
-    let kbar = points(n, n, 7);
+    let (dims, n) = (5, 260);
+    let (x, kbar) = (points(n, dims, 6), points(n, n, 7));
     let kernel = parse("matern32(ard)", dims).unwrap();
-    let mut scratch = Scratch::new();
-    let mut both = Vec::new();
-    for inputs in [Inputs::Gram(x.as_ref()), Inputs::Cross { left: x.as_ref(), right: x.as_ref() }] {
-        let mut k = Mat::zeros(n, n);
-        kernel.eval(inputs, k.as_mut(), &mut scratch);
-        let (mut parameters, mut left, mut right) =
-            (vec![0.0; dims + 1], Mat::zeros(n, dims), Mat::zeros(n, dims));
-        let gradient =
-            Gradient { parameters: &mut parameters, left: Some(left.as_mut()), right: Some(right.as_mut()) };
-        kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
-        both.push((k, parameters, &left + &right));
-    }
+    let [gram, cross] = [Inputs::Gram(x.as_ref()), cross(&x, &x)]
+        .map(|inputs| evaluate_weighted(kernel.as_ref(), inputs, &kbar));
     // Matérn-3/2 has no kink in its value, and the product form's noise at coincident points is of order ε.
-    assert!((&both[0].0 - &both[1].0).norm_max() < 1e-12);
-    assert!(both[0].1.iter().zip(&both[1].1).all(|(a, b)| (a - b).abs() < 1e-8));
-    assert!((&both[0].2 - &both[1].2).norm_max() < 1e-8);
+    assert!((&gram.k - &cross.k).norm_max() < 1e-12);
+    assert!(gram.parameters.iter().zip(&cross.parameters).all(|(a, b)| (a - b).abs() < 1e-8));
+    assert!((&gram.left - (&cross.left + &cross.right)).norm_max() < 1e-8);
 }

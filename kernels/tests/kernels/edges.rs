@@ -1,5 +1,6 @@
 //! Extreme inputs: empty sets, coincident points, tiny and huge lengthscales, far offsets, strided views, NaN.
 
+use super::evaluation::{Evaluation, cross, evaluate, weights};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch, parse};
 
@@ -25,33 +26,6 @@ const ALL: [&str; 19] = [
     "(matern12 + linear)[0:2]",
 ];
 
-struct Evaluation {
-    k: Mat<f64>,
-    parameters: Vec<f64>,
-    left: Mat<f64>,
-    right: Mat<f64>,
-}
-
-fn evaluate(kernel: &dyn Kernel, inputs: Inputs<'_>) -> Evaluation {
-    let mut scratch = Scratch::new();
-    let (rows, cols) = inputs.shape();
-    let mut e = Evaluation {
-        k: Mat::zeros(rows, cols),
-        parameters: vec![0.0; sparsegp_kernels::value_names(kernel).len()],
-        left: Mat::zeros(rows, inputs.dims()),
-        right: Mat::zeros(cols, inputs.dims()),
-    };
-    kernel.eval(inputs, e.k.as_mut(), &mut scratch);
-    let kbar = Mat::from_fn(rows, cols, |i, j| ((i + 2 * j) as f64).cos());
-    let gradient = Gradient {
-        parameters: &mut e.parameters,
-        left: Some(e.left.as_mut()),
-        right: Some(e.right.as_mut()),
-    };
-    kernel.adjoint(inputs, e.k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
-    e
-}
-
 fn assert_finite(text: &str, what: &str, e: &Evaluation) {
     let finite = |m: MatRef<'_, f64>| m.col_iter().all(|column| column.iter().all(|value| value.is_finite()));
     assert!(finite(e.k.as_ref()), "{text}, {what}: values {:?}", e.k);
@@ -62,24 +36,25 @@ fn assert_finite(text: &str, what: &str, e: &Evaluation) {
 /// Both ways to compute distances.
 const DIMS: [usize; 2] = [2, 6];
 
+/// Returns kernels with their text, for points of both numbers of columns.
+fn each<'a>(texts: &'a [&'a str]) -> impl Iterator<Item = (&'a str, usize, Box<dyn Kernel>)> {
+    texts.iter().flat_map(|text| DIMS.map(|dims| (*text, dims, parse(text, dims).unwrap())))
+}
+
 fn points(n: usize, dims: usize) -> Mat<f64> {
     Mat::from_fn(n, dims, |i, d| ((i * dims + d) as f64 * 0.7).sin())
 }
 
 #[test]
 fn empty_sets_of_points_are_fine() {
-    for text in ALL {
+    for (text, dims, kernel) in each(&ALL) {
         for (n, m) in [(0, 0), (0, 3), (3, 0)] {
-            for dims in DIMS {
-                let kernel = parse(text, dims).unwrap();
-                let (left, right) = (points(n, dims), points(m, dims));
-                let e =
-                    evaluate(kernel.as_ref(), Inputs::Cross { left: left.as_ref(), right: right.as_ref() });
-                assert!(e.parameters.iter().all(|&value| value == 0.0), "{text}");
-                evaluate(kernel.as_ref(), Inputs::Gram(left.as_ref()));
-                let mut diag = vec![0.0; n];
-                kernel.diag(left.as_ref(), &mut diag, &mut Scratch::new());
-            }
+            let (left, right) = (points(n, dims), points(m, dims));
+            let e = evaluate(kernel.as_ref(), cross(&left, &right));
+            assert!(e.parameters.iter().all(|&value| value == 0.0), "{text}");
+            evaluate(kernel.as_ref(), Inputs::Gram(left.as_ref()));
+            let mut diag = vec![0.0; n];
+            kernel.diag(left.as_ref(), &mut diag, &mut Scratch::new());
         }
     }
     // Points without columns: everything coincides.
@@ -89,25 +64,22 @@ fn empty_sets_of_points_are_fine() {
 
 #[test]
 fn coincident_points_give_finite_adjoints() {
-    for text in ALL {
-        for dims in DIMS {
-            let kernel = parse(text, dims).unwrap();
-            let x = points(5, dims);
-            let twice = Mat::from_fn(10, dims, |i, d| x[(i % 5, d)]);
-            // Nearly coincident points too: the derivative of r is largest there.
-            let near = Mat::from_fn(10, dims, |i, d| x[(i % 5, d)] * (1.0 + 1e-15 * (i / 5) as f64) + 1e-160);
-            for x in [&twice, &near] {
-                assert_finite(text, "Gram", &evaluate(kernel.as_ref(), Inputs::Gram(x.as_ref())));
-                let inputs = Inputs::Cross { left: x.as_ref(), right: x.as_ref() };
-                assert_finite(text, "cross", &evaluate(kernel.as_ref(), inputs));
-            }
+    for (text, dims, kernel) in each(&ALL) {
+        let x = points(5, dims);
+        let twice = Mat::from_fn(10, dims, |i, d| x[(i % 5, d)]);
+        // Nearly coincident points too: the derivative of r is largest there.
+        let near = Mat::from_fn(10, dims, |i, d| x[(i % 5, d)] * (1.0 + 1e-15 * (i / 5) as f64) + 1e-160);
+        for x in [&twice, &near] {
+            assert_finite(text, "Gram", &evaluate(kernel.as_ref(), Inputs::Gram(x.as_ref())));
+            let inputs = cross(x, x);
+            assert_finite(text, "cross", &evaluate(kernel.as_ref(), inputs));
         }
     }
 }
 
 #[test]
 fn cross_values_at_coincident_points_are_the_variance() {
-    for text in [
+    for (text, dims, kernel) in each(&[
         "rbf",
         "matern12",
         "matern32",
@@ -117,39 +89,34 @@ fn cross_values_at_coincident_points_are_the_variance() {
         "cosine",
         "wendland(smoothness=0)",
         "arccosine(order=0)",
-    ] {
-        for dims in DIMS {
-            let kernel = parse(text, dims).unwrap();
-            let x = points(7, dims);
-            let e = evaluate(kernel.as_ref(), Inputs::Cross { left: x.as_ref(), right: x.as_ref() });
-            for i in 0..7 {
-                // The kinked kernels avoid the product form of distances, so none of them loses half its digits.
-                assert!((e.k[(i, i)] - 1.0).abs() < 1e-14, "{text} in {dims} dimensions: {}", e.k[(i, i)]);
-            }
+    ]) {
+        let x = points(7, dims);
+        let e = evaluate(kernel.as_ref(), cross(&x, &x));
+        for i in 0..7 {
+            // The kinked kernels avoid the product form of distances, so none of them loses half its digits.
+            assert!((e.k[(i, i)] - 1.0).abs() < 1e-14, "{text} in {dims} dimensions: {}", e.k[(i, i)]);
         }
     }
 }
 
 #[test]
 fn extreme_parameters_and_inputs_stay_finite() {
-    for text in ALL {
-        for dims in DIMS {
-            for value in [1e-6, 1e6] {
-                for (factor, offset) in [(1.0, 0.0), (1e8, 0.0), (1.0, 1e8), (1e-8, 0.0)] {
-                    let mut kernel = parse(text, dims).unwrap();
-                    kernel.for_each_parameter_mut(&mut |parameter| {
-                        if !parameter.name.contains("variance") {
-                            parameter.values.fill(value);
-                        }
-                    });
-                    let x = points(9, dims);
-                    let x = Mat::from_fn(9, dims, |i, d| x[(i, d)] * factor + offset);
-                    let left = x.as_ref().subrows(0, 5);
-                    let right = x.as_ref().subrows(4, 5);
-                    let what = format!("value {value:e}, factor {factor:e}, offset {offset:e}");
-                    assert_finite(text, &what, &evaluate(kernel.as_ref(), Inputs::Cross { left, right }));
-                    assert_finite(text, &what, &evaluate(kernel.as_ref(), Inputs::Gram(left)));
-                }
+    for (text, dims, kernel) in each(&ALL) {
+        for value in [1e-6, 1e6] {
+            for (factor, offset) in [(1.0, 0.0), (1e8, 0.0), (1.0, 1e8), (1e-8, 0.0)] {
+                let mut kernel = kernel.clone();
+                kernel.for_each_parameter_mut(&mut |parameter| {
+                    if !parameter.name.contains("variance") {
+                        parameter.values.fill(value);
+                    }
+                });
+                let x = points(9, dims);
+                let x = Mat::from_fn(9, dims, |i, d| x[(i, d)] * factor + offset);
+                let left = x.as_ref().subrows(0, 5);
+                let right = x.as_ref().subrows(4, 5);
+                let what = format!("value {value:e}, factor {factor:e}, offset {offset:e}");
+                assert_finite(text, &what, &evaluate(kernel.as_ref(), Inputs::Cross { left, right }));
+                assert_finite(text, &what, &evaluate(kernel.as_ref(), Inputs::Gram(left)));
             }
         }
     }
@@ -157,23 +124,20 @@ fn extreme_parameters_and_inputs_stay_finite() {
 
 #[test]
 fn distances_beyond_all_bounds_give_zero() {
-    for text in
-        ["rbf", "matern12", "matern32", "matern52", "wendland(smoothness=0)", "wendland(smoothness=2)"]
+    for (text, dims, kernel) in
+        each(&["rbf", "matern12", "matern32", "matern52", "wendland(smoothness=0)", "wendland(smoothness=2)"])
     {
-        for dims in DIMS {
-            let kernel = parse(text, dims).unwrap();
-            let left = Mat::zeros(2, dims);
-            let right = Mat::from_fn(2, dims, |i, _| if i == 0 { 1e160 } else { -1e200 });
-            let e = evaluate(kernel.as_ref(), Inputs::Cross { left: left.as_ref(), right: right.as_ref() });
-            assert_finite(text, "distant", &e);
-            assert_eq!(e.k.norm_max(), 0.0, "{text}");
-        }
+        let left = Mat::zeros(2, dims);
+        let right = Mat::from_fn(2, dims, |i, _| if i == 0 { 1e160 } else { -1e200 });
+        let e = evaluate(kernel.as_ref(), cross(&left, &right));
+        assert_finite(text, "distant", &e);
+        assert_eq!(e.k.norm_max(), 0.0, "{text}");
     }
 }
 
 #[test]
 fn a_common_offset_costs_no_digits() {
-    for text in [
+    for (text, dims, kernel) in each(&[
         "rbf(ard)",
         "matern12(ard)",
         "matern52(ard)",
@@ -181,61 +145,52 @@ fn a_common_offset_costs_no_digits() {
         "periodic(ard)",
         "cosine(ard)",
         "spectral_mixture",
-    ] {
-        for dims in DIMS {
-            let kernel = parse(text, dims).unwrap();
-            // Multiples of 1/64, so that the shifted points are exact too.
-            let x = points(8, dims);
-            let near = Mat::from_fn(8, dims, |i, d| (x[(i, d)] * 64.0).round() / 64.0);
-            let far = Mat::from_fn(8, dims, |i, d| near[(i, d)] + 1e8);
-            let a = evaluate(kernel.as_ref(), Inputs::Cross { left: near.as_ref(), right: near.as_ref() });
-            let b = evaluate(kernel.as_ref(), Inputs::Cross { left: far.as_ref(), right: far.as_ref() });
-            // The mean of the shifted points rounds at 1e-8, but alike for both sides, and every difference from it
-            // is then exact to ε.
-            assert!((&a.k - &b.k).norm_max() < 1e-13, "{text}: {}", (&a.k - &b.k).norm_max());
-        }
+    ]) {
+        // Multiples of 1/64, so that the shifted points are exact too.
+        let x = points(8, dims);
+        let near = Mat::from_fn(8, dims, |i, d| (x[(i, d)] * 64.0).round() / 64.0);
+        let far = Mat::from_fn(8, dims, |i, d| near[(i, d)] + 1e8);
+        let a = evaluate(kernel.as_ref(), cross(&near, &near));
+        let b = evaluate(kernel.as_ref(), cross(&far, &far));
+        // The mean of the shifted points rounds at 1e-8, but alike for both sides, and every difference from it
+        // is then exact to ε.
+        assert!((&a.k - &b.k).norm_max() < 1e-13, "{text}: {}", (&a.k - &b.k).norm_max());
     }
 }
 
 #[test]
 fn strided_inputs_give_the_same_numbers() {
-    for text in ALL {
-        for dims in DIMS {
-            let kernel = parse(text, dims).unwrap();
-            let (left, right) = (points(6, dims), points(9, dims));
-            let (left_rows, right_rows) = (left.transpose().to_owned(), right.transpose().to_owned());
-            let a = evaluate(kernel.as_ref(), Inputs::Cross { left: left.as_ref(), right: right.as_ref() });
-            let inputs = Inputs::Cross { left: left_rows.transpose(), right: right_rows.transpose() };
-            let mut scratch = Scratch::new();
-            // A result inside a larger matrix, and k and kbar that run along the rows.
-            let mut large = Mat::zeros(20, 20);
-            kernel.eval(inputs, large.as_mut().submatrix_mut(3, 2, 6, 9), &mut scratch);
-            let k = large.as_ref().submatrix(3, 2, 6, 9);
-            assert_eq!(k.to_owned(), a.k, "{text}");
-            let k_rows = k.transpose().to_owned();
-            let kbar_rows = Mat::from_fn(9, 6, |j, i| ((i + 2 * j) as f64).cos());
-            let mut parameters = vec![0.0; a.parameters.len()];
-            let mut left_grad = Mat::zeros(dims, 6);
-            let gradient = Gradient {
-                parameters: &mut parameters,
-                left: Some(left_grad.as_mut().transpose_mut()),
-                right: None,
-            };
-            kernel.adjoint(inputs, k_rows.transpose(), kbar_rows.transpose(), gradient, &mut scratch);
-            for (a, b) in a.parameters.iter().zip(&parameters) {
-                assert!((a - b).abs() <= 1e-12 * (1.0 + a.abs()), "{text}: {a} and {b}");
-            }
-            assert!(
-                (left_grad.transpose() - &a.left).norm_max() <= 1e-12 * (1.0 + a.left.norm_max()),
-                "{text}"
-            );
+    for (text, dims, kernel) in each(&ALL) {
+        let (left, right) = (points(6, dims), points(9, dims));
+        let (left_rows, right_rows) = (left.transpose().to_owned(), right.transpose().to_owned());
+        let a = evaluate(kernel.as_ref(), cross(&left, &right));
+        let inputs = Inputs::Cross { left: left_rows.transpose(), right: right_rows.transpose() };
+        let mut scratch = Scratch::new();
+        // A result inside a larger matrix, and k and kbar that run along the rows.
+        let mut large = Mat::zeros(20, 20);
+        kernel.eval(inputs, large.as_mut().submatrix_mut(3, 2, 6, 9), &mut scratch);
+        let k = large.as_ref().submatrix(3, 2, 6, 9);
+        assert_eq!(k.to_owned(), a.k, "{text}");
+        let k_rows = k.transpose().to_owned();
+        let kbar_rows = weights(6, 9).transpose().to_owned();
+        let mut parameters = vec![0.0; a.parameters.len()];
+        let mut left_grad = Mat::zeros(dims, 6);
+        let gradient = Gradient {
+            parameters: &mut parameters,
+            left: Some(left_grad.as_mut().transpose_mut()),
+            right: None,
+        };
+        kernel.adjoint(inputs, k_rows.transpose(), kbar_rows.transpose(), gradient, &mut scratch);
+        for (a, b) in a.parameters.iter().zip(&parameters) {
+            assert!((a - b).abs() <= 1e-12 * (1.0 + a.abs()), "{text}: {a} and {b}");
         }
+        assert!((left_grad.transpose() - &a.left).norm_max() <= 1e-12 * (1.0 + a.left.norm_max()), "{text}");
     }
 }
 
 #[test]
 fn nan_inputs_show_in_the_result() {
-    for text in [
+    for (text, dims, kernel) in each(&[
         "rbf",
         "matern12",
         "matern32",
@@ -249,21 +204,18 @@ fn nan_inputs_show_in_the_result() {
         "periodic",
         "cosine",
         "linear",
-    ] {
-        for dims in DIMS {
-            let kernel = parse(text, dims).unwrap();
-            let left = points(12, dims);
-            let mut right = points(12, dims);
-            right[(4, 1)] = f64::NAN;
-            let mut k = Mat::zeros(12, 12);
-            let inputs = Inputs::Cross { left: left.as_ref(), right: right.as_ref() };
-            kernel.eval(inputs, k.as_mut(), &mut Scratch::new());
-            for j in 0..12 {
-                assert!(
-                    (0..12).all(|i| k[(i, j)].is_nan() == (j == 4)),
-                    "{text} in {dims} dimensions, column {j}"
-                );
-            }
+    ]) {
+        let left = points(12, dims);
+        let mut right = points(12, dims);
+        right[(4, 1)] = f64::NAN;
+        let mut k = Mat::zeros(12, 12);
+        let inputs = cross(&left, &right);
+        kernel.eval(inputs, k.as_mut(), &mut Scratch::new());
+        for j in 0..12 {
+            assert!(
+                (0..12).all(|i| k[(i, j)].is_nan() == (j == 4)),
+                "{text} in {dims} dimensions, column {j}"
+            );
         }
     }
 }

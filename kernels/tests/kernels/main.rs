@@ -4,6 +4,7 @@
 mod categories;
 mod contract;
 mod edges;
+mod evaluation;
 mod extension;
 mod grammar;
 mod places;

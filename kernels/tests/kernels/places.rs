@@ -1,9 +1,9 @@
 //! Coordinates of places: the contract, the equivalent kernel with equal lengthscales, refusals.
 
+use super::evaluation::evaluate;
 use faer::Mat;
 use sparsegp_kernels::{
-    Dimension, DimensionError, Gradient, Inputs, Kernel, Scratch, Unit, parse, testkit::check_kernel,
-    value_names,
+    Dimension, DimensionError, Inputs, Kernel, Unit, parse, testkit::check_kernel, value_names,
 };
 
 /// A number, the three coordinates of a place, and another number.
@@ -47,18 +47,6 @@ fn kernels_of_places_keep_the_contract() {
     }
 }
 
-/// Covariances, and their gradient in the parameters for some weights.
-fn evaluated(kernel: &dyn Kernel, x: &Mat<f64>) -> (Mat<f64>, Vec<f64>) {
-    let n = x.nrows();
-    let (mut k, mut scratch) = (Mat::zeros(n, n), Scratch::new());
-    kernel.eval(Inputs::Gram(x.as_ref()), k.as_mut(), &mut scratch);
-    let kbar = Mat::from_fn(n, n, |i, j| ((3 * i + 7 * j) as f64 * 0.37 + 0.2).sin());
-    let mut parameters = vec![0.0; value_names(kernel).len()];
-    let gradient = Gradient { parameters: &mut parameters, left: None, right: None };
-    kernel.adjoint(Inputs::Gram(x.as_ref()), k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
-    (k, parameters)
-}
-
 #[test]
 fn coordinates_of_a_place_have_one_lengthscale() {
     let lengthscales = [0.7, 1.3, 2.1];
@@ -76,8 +64,9 @@ fn coordinates_of_a_place_have_one_lengthscale() {
             }
         });
         let x = points(40, 1);
-        let ((k, bar), (want, spread)) = (evaluated(place.as_ref(), &x), evaluated(separate.as_ref(), &x));
-        assert_eq!(k, want, "{name}");
+        let [own, apart] = [&place, &separate].map(|kernel| evaluate(&**kernel, Inputs::Gram(x.as_ref())));
+        assert_eq!(own.k, apart.k, "{name}");
+        let (bar, spread) = (own.parameters, apart.parameters);
         let mut sums = vec![0.0; 3];
         OF.iter().zip(&spread[1..6]).for_each(|(&of, value)| sums[of] += value);
         for (of, sum) in sums.into_iter().enumerate() {

@@ -1,34 +1,9 @@
 //! Reproduces values and gradients computed by independent implementations (`kernels.json`).
 
+use super::evaluation::{cross, evaluate_weighted};
 use faer::Mat;
-use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
+use sparsegp_kernels::{Gradient, Inputs, Scratch};
 use sparsegp_testkit::reference::*;
-
-struct Result {
-    k: Mat<f64>,
-    parameters: Vec<f64>,
-    left: Mat<f64>,
-    right: Mat<f64>,
-}
-
-fn run(kernel: &dyn Kernel, inputs: Inputs<'_>, weights: &Mat<f64>, parameters: usize) -> Result {
-    let mut scratch = Scratch::new();
-    let (rows, cols) = inputs.shape();
-    let mut result = Result {
-        k: Mat::zeros(rows, cols),
-        parameters: vec![0.0; parameters],
-        left: Mat::zeros(rows, inputs.dims()),
-        right: Mat::zeros(cols, inputs.dims()),
-    };
-    kernel.eval(inputs, result.k.as_mut(), &mut scratch);
-    let gradient = Gradient {
-        parameters: &mut result.parameters,
-        left: Some(result.left.as_mut()),
-        right: Some(result.right.as_mut()),
-    };
-    kernel.adjoint(inputs, result.k.as_ref(), weights.as_ref(), gradient, &mut scratch);
-    result
-}
 
 #[test]
 fn values_and_gradients_match_independent_implementations() {
@@ -44,16 +19,19 @@ fn values_and_gradients_match_independent_implementations() {
         let kernel = build(description);
         let paths = paths(description, "");
         let outputs = &case["outputs"];
-        let count = sparsegp_kernels::value_names(kernel.as_ref()).len();
 
-        let inputs = Inputs::Cross { left: x.as_ref(), right: z.as_ref() };
-        let cross = run(kernel.as_ref(), inputs, &matrix(input("W")), count);
-        assert_matrix(&cross.k, &outputs["K"], VALUE_TOLERANCE, &format!("{name} K"));
-        assert_parameters(&cross.parameters, &outputs["grad_params"], &paths, &format!("{name} grad_params"));
-        assert_matrix(&cross.left, &outputs["grad_X"], GRADIENT_TOLERANCE, &format!("{name} grad_X"));
-        assert_matrix(&cross.right, &outputs["grad_X2"], GRADIENT_TOLERANCE, &format!("{name} grad_X2"));
+        let between = evaluate_weighted(kernel.as_ref(), cross(&x, &z), &matrix(input("W")));
+        assert_matrix(&between.k, &outputs["K"], VALUE_TOLERANCE, &format!("{name} K"));
+        assert_parameters(
+            &between.parameters,
+            &outputs["grad_params"],
+            &paths,
+            &format!("{name} grad_params"),
+        );
+        assert_matrix(&between.left, &outputs["grad_X"], GRADIENT_TOLERANCE, &format!("{name} grad_X"));
+        assert_matrix(&between.right, &outputs["grad_X2"], GRADIENT_TOLERANCE, &format!("{name} grad_X2"));
 
-        let gram = run(kernel.as_ref(), Inputs::Gram(x.as_ref()), &matrix(input("WX")), count);
+        let gram = evaluate_weighted(kernel.as_ref(), Inputs::Gram(x.as_ref()), &matrix(input("WX")));
         assert_matrix(&gram.k, &outputs["KXX"], VALUE_TOLERANCE, &format!("{name} KXX"));
         assert_parameters(
             &gram.parameters,
@@ -69,7 +47,7 @@ fn values_and_gradients_match_independent_implementations() {
         for (i, (&got, want)) in diag.iter().zip(numbers(&outputs["Kdiag"])).enumerate() {
             assert_close(got, want, VALUE_TOLERANCE, &format!("{name} Kdiag {i}"));
         }
-        let mut parameters = vec![0.0; count];
+        let mut parameters = vec![0.0; gram.parameters.len()];
         let mut left = Mat::zeros(x.nrows(), x.ncols());
         let gradient = Gradient { parameters: &mut parameters, left: Some(left.as_mut()), right: None };
         kernel.diag_adjoint(x.as_ref(), &numbers(input("wd")), gradient, &mut scratch);

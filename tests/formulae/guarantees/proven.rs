@@ -1,29 +1,17 @@
 //! Steps with a proof of convergence end within the bound that is known before them.
 
-use super::inverse;
+use super::{factor, inverse};
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::{Gaussian, PoissonExp};
-use sparsegp::linalg::{Factorizer, clear_upper, symmetric_eigen};
+use sparsegp::linalg::{Factorizer, symmetric_eigen};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
 use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
 use sparsegp_research::{Theorem, with_proven_steps};
 use sparsegp_testkit::problems::Normals;
-
-/// Returns the factor C of S, lower triangular or symmetric.
-fn factor(cov: &Mat<f64>, lower: bool) -> Mat<f64> {
-    let mut c = cov.clone();
-    if lower {
-        Factorizer::new(c.nrows()).cholesky(c.as_mut()).expect("positive definite");
-        clear_upper(c.as_mut());
-        return c;
-    }
-    let (values, v) = symmetric_eigen(cov.as_ref()).expect("finite");
-    Mat::from_fn(c.nrows(), c.ncols(), |i, j| v[(i, j)] * values[j].sqrt()) * v.transpose()
-}
 
 #[test]
 fn proven_steps_end_within_their_bound() {
@@ -58,9 +46,9 @@ fn proven_steps_end_within_their_bound() {
         let guarantee = proven.after(300);
         assert!((guarantee.strong_convexity - curvatures[0]).abs() < 1e-9 * curvatures[0], "{guarantee:?}");
         assert!((guarantee.smoothness - curvatures[1]).abs() < 1e-9 * curvatures[1], "{guarantee:?}");
-        let lower = theorem == Theorem::Proximal;
-        let c = factor(&inference.q().cov().to_dense(), lower);
-        let apart = (&c - factor(&cov, lower)).squared_norm_l2()
+        let [c, optimum] =
+            [&inference.q().cov().to_dense(), &cov].map(|cov| factor(cov, theorem == Theorem::Projected));
+        let apart = (c - optimum).squared_norm_l2()
             + (0..d).map(|i| (inference.q().mean()[i] - mean[(i, 0)]).powi(2)).sum::<f64>();
         assert!(apart <= guarantee.distance, "{apart} and {guarantee:?}");
     }

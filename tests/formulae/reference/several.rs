@@ -1,18 +1,19 @@
 //! Reference numbers of stochastic variational GPs with several latent processes: marginals, ELBO, log-loss DLM, natural gradients.
 
+use super::expectations::{assert_losses, likelihood};
+use super::svgp::weighted;
 use super::{assert_vector, cases, columns_of};
 use faer::{Mat, MatRef};
 use serde_json::Value;
 use sparsegp::gradient::Batch;
 use sparsegp::latent::{InducingPrior, Jitter, Layer};
-use sparsegp::likelihood::{
-    Expectation, Gaussian, LikelihoodKind, Marginal, Mixed, Observation, Outputs, Row, Slopes,
-};
+use sparsegp::likelihood::{Gaussian, Mixed, Outputs};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
-use sparsegp::quadrature::Integrator;
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{NaturalGradient, Normal, Rules, UpdateRule};
+use sparsegp_testkit::compare::entries;
+use sparsegp_testkit::problems::flat;
 use sparsegp_testkit::reference::*;
 
 /// Returns true if a case has several outputs, which mix the processes; otherwise the processes are
@@ -88,9 +89,7 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
     let likelihood = if mixes {
         outputs(inputs).into()
     } else {
-        let name = inputs["likelihood"].as_str().expect("a name").replace('_', "-");
-        let kind: LikelihoodKind = name.parse().expect("a likelihood");
-        sparsegp::Registry::default().likelihood(kind, means.len()).expect("a likelihood")
+        likelihood(inputs["likelihood"].as_str().expect("a name"), &inputs["params"]).into()
     };
     let model = LatentModel::of_layers(layers, likelihood, false).factorised().expect("K_uu factorises");
     let q = (0..means.len()).map(|i| {
@@ -146,17 +145,6 @@ fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> 
     }
 }
 
-/// Returns `a + b` of two JSON values with the same layout.
-fn sum(a: &Value, b: &Value) -> Value {
-    match (a, b) {
-        (Value::Array(a), Value::Array(b)) => a.iter().zip(b).map(|(a, b)| sum(a, b)).collect(),
-        (Value::Object(a), Value::Object(b)) => {
-            a.iter().map(|(key, a)| (key.clone(), sum(a, &b[key]))).collect::<serde_json::Map<_, _>>().into()
-        }
-        _ => (number(a) + number(b)).into(),
-    }
-}
-
 /// Compares the gradients in `(q_mu, q_sqrt)` of every process, including the KL term, with `sign`
 /// times those of the reference.
 fn assert_q(svgp: &VariationalModel, sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
@@ -181,9 +169,7 @@ fn assert_q(svgp: &VariationalModel, sign: f64, inputs: &Value, want: &dyn Fn(&s
 }
 
 fn assert_gradient_vector(got: &[f64], want: &Value, what: &str) {
-    for (i, (got, want)) in got.iter().zip(numbers(want)).enumerate() {
-        assert_close(*got, want, GRADIENT_TOLERANCE, &format!("{what}, m {i}"));
-    }
+    assert_vector(got, want, GRADIENT_TOLERANCE, what);
 }
 
 #[test]
@@ -199,18 +185,14 @@ fn elbos_and_direct_losses_of_several_processes() {
         let (n, batch) = (observed.y.len(), observed.batch(x.transpose()));
         let marginals = Posterior::new(&model, &q).marginals(x.transpose());
         let (mean, variance) = if has_outputs(inputs) { ("g_mean", "g_var") } else { ("f_mean", "f_var") };
-        let flat =
-            |rows: &Value| -> Vec<f64> { rows.as_array().expect("rows").iter().flat_map(numbers).collect() };
-        for (got, want) in
-            [(&marginals.mean, flat(&want[mean])), (&marginals.variance, flat(&want[variance]))]
-        {
-            for (got, want) in got.iter().zip(want) {
-                assert_close(*got, want, VALUE_TOLERANCE, &format!("{name} marginals"));
-            }
+        for (got, key) in [(&marginals.mean, mean), (&marginals.variance, variance)] {
+            let rows = want[key].as_array().expect("rows");
+            let wanted: Vec<f64> = rows.iter().flat_map(numbers).collect();
+            assert_all_close(got, &wanted, VALUE_TOLERANCE, &format!("{name} marginals"));
         }
         let (grad_loss, grad_kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
         let of_elbo = |key: &str| want["grad_elbo"][key].clone();
-        let of_loss = |key: &str| sum(&grad_loss[key], &grad_kl[key]);
+        let of_loss = |key: &str| weighted(&grad_loss[key], &grad_kl[key], 1.0);
         for guard in [None, Some(f64::INFINITY)] {
             let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::elbo(1.0), n)
                 .with_direct_guard(guard);
@@ -239,25 +221,9 @@ fn expectations_of_several_functions_at_those_marginals() {
     for case in cases(&file).iter().filter(|case| !has_outputs(&case["inputs"])) {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
         let (model, _) = start(&file["inputs"], inputs);
-        let likelihood = &model.likelihood;
-        let mut tools = Integrator::default();
-        for (i, y) in numbers(&inputs["y"]).into_iter().enumerate() {
-            let (mu, v) = (numbers(&want["f_mean"][i]), numbers(&want["f_var"][i]));
-            let marginal = Marginal { mean: &mu, variance: &v };
-            let (mut mean, mut variance) = (vec![0.0; mu.len()], vec![0.0; mu.len()]);
-            let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut [] };
-            let row = Row::new(Observation::of(y), marginal);
-            let value = likelihood.expectation(Expectation::ExpectedLog, row, slopes, &mut tools);
-            let what = format!("{name} row {i}");
-            assert_close(value, numbers(&want["var_exp"])[i], 1e-8, &what);
-            assert_gradient_vector(&mean, &want["dvarexp_dmu"][i], &what);
-            assert_gradient_vector(&variance, &want["dvarexp_dv"][i], &what);
-            let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut [] };
-            let value = likelihood.expectation(Expectation::LogPredictive, row, slopes, &mut tools);
-            assert_close(-value, numbers(&want["loss_i"])[i], 1e-8, &what);
-            let negative = |numbers: &[f64]| numbers.iter().map(|x| -x).collect::<Vec<f64>>();
-            assert_gradient_vector(&negative(&mean), &want["dloss_dmu"][i], &what);
-            assert_gradient_vector(&negative(&variance), &want["dloss_dv"][i], &what);
+        for predictive in [false, true] {
+            let y = numbers(&inputs["y"]);
+            assert_losses(&*model.likelihood, predictive, &y, want, GRADIENT_TOLERANCE, &name.to_string());
         }
     }
 }
@@ -284,18 +250,10 @@ fn natural_gradients_of_several_processes() {
         for (process, q) in svgp.posteriors().iter().enumerate() {
             assert_vector(q.mean(), entry(&want["q_mu"], process), 1e-8, "natgrad mean");
             let root = matrix(entry(&want["q_sqrt"], process));
-            assert_matrix(
-                &q.cov().to_dense(),
-                &to_value(&(&root * root.transpose())),
-                1e-8,
-                "natgrad covariance",
-            );
+            let wanted = entries((&root * root.transpose()).as_ref());
+            assert_all_close(&flat(q.cov()), &wanted, 1e-8, "natgrad covariance");
         }
         let elbo = -svgp.evaluate(batch, false);
         assert_close(elbo, number(&want["elbo"]), 1e-8, "ELBO after the step");
     });
-}
-
-fn to_value(a: &Mat<f64>) -> Value {
-    (0..a.nrows()).map(|i| (0..a.ncols()).map(|j| Value::from(a[(i, j)])).collect::<Value>()).collect()
 }

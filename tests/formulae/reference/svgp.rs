@@ -1,68 +1,28 @@
 //! Reference numbers of stochastic variational GPs with every likelihood: ELBO, log-loss DLM, natural gradients.
 
-use super::{assert_gradient, assert_vector, cases, columns_of, inverse, model};
+use super::expectations::{assert_losses, likelihood, own_gradient};
+use super::{assert_gradient, assert_vector, cases, columns_of, model};
 use faer::Mat;
 use serde_json::Value;
-use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{Layer, LayerScratch, Layers, LinearLayer};
-use sparsegp::likelihood::{
-    BernoulliLogit, Expectation, LatentMarginal, Likelihood, LikelihoodKind, Observation, OneFunction, Row,
-};
+use sparsegp::gradient::Batch;
+use sparsegp::latent::{Layer, LayerScratch};
+use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
-use sparsegp::quadrature::Integrator;
 use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::{Family, NaturalGradient, Normal, UpdateRule};
+use sparsegp::variational::{NaturalGradient, Normal};
+use sparsegp_testkit::compare::{entries, inverse};
 use sparsegp_testkit::reference::*;
 
 /// The tolerance for expectations by quadrature; closed forms have the tighter `VALUE_TOLERANCE`.
 const QUADRATURE_TOLERANCE: f64 = 1e-8;
 
-/// Returns the likelihood of a case, with its parameters.
-fn likelihood(inputs: &Value) -> Box<dyn Likelihood> {
-    let name = inputs["likelihood"].as_str().expect("name");
-    let word = match name {
-        "poisson_exp" => "poisson".to_owned(),
-        "exponential_exp" => "exponential".to_owned(),
-        "gamma_exp" => "gamma".to_owned(),
-        "negative_binomial_exp" => "negative-binomial".to_owned(),
-        other => other.replace('_', "-"),
-    };
-    let params = &inputs["params"];
-    let edges = params["bin_edges"].as_array().map_or(0, Vec::len);
-    let mut built = word.parse::<LikelihoodKind>().expect(name).build(edges + 1);
-    built.for_each_parameter_mut(&mut |p| {
-        p.fixed = false;
-        p.values = match p.name.as_str() {
-            "noise_variance" => vec![number(&params["variance"])],
-            "first_edge" => vec![numbers(&params["bin_edges"])[0]],
-            "gaps" => numbers(&params["bin_edges"]).windows(2).map(|e| e[1] - e[0]).collect(),
-            "scale" if edges > 0 => vec![number(&params["sigma"])],
-            other => vec![number(&params[other])],
-        };
-    });
-    built
-}
-
-/// Returns the likelihood of a model with one function.
-fn one(model: &LatentModel) -> &dyn OneFunction {
-    model.likelihood.one().expect("one function")
-}
-
-/// Returns the reference gradient in the likelihood's parameters, in the order of this crate;
-/// `None` for parameters that it lacks.
-fn own_gradient(likelihood: &dyn OneFunction, reference: &Value) -> Vec<Option<f64>> {
-    let edges = reference.get("bin_edges").map(numbers);
-    let mut own = Vec::new();
-    likelihood.for_each_parameter(&mut |p| match (p.name.as_str(), &edges) {
-        // edge_k = first + gap_1 + … + gap_k.
-        ("first_edge", Some(edges)) => own.push(Some(edges.iter().sum())),
-        ("gaps", Some(edges)) => own.extend((1..edges.len()).map(|k| Some(edges[k..].iter().sum()))),
-        ("scale", Some(_)) => own.push(Some(number(&reference["sigma"]))),
-        ("noise_variance", _) => own.push(Some(number(&reference["variance"]))),
-        (name, _) => own.push(reference.get(name).map(number)),
-    });
-    own
+/// Returns the reference gradient in the parameters of a model's likelihood.
+fn own_slopes(model: &LatentModel, reference: &Value) -> Vec<Option<f64>> {
+    own_gradient(&*model.likelihood, &|name| match name.strip_prefix("bin_edges.") {
+        Some(k) => reference.get("bin_edges")?.get(k.parse::<usize>().expect("a place")).map(number),
+        None => reference.get(name).map(number),
+    })
 }
 
 /// Returns q(w) from `q_mu` and `q_sqrt`, which describe u instead of w if `whiten` is false.
@@ -81,7 +41,8 @@ fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
 /// Returns targets, model and whitened posterior of a case.
 fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, LatentModel, Normal) {
     let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
-    let start = model(build(&shared["kernel"]), z, jitter, likelihood(inputs), 0.0);
+    let likelihood = likelihood(inputs["likelihood"].as_str().expect("name"), &inputs["params"]);
+    let start = model(build(&shared["kernel"]), z, jitter, likelihood, 0.0);
     let q = whitened_q(start.layer(), inputs);
     (numbers(&inputs["y"]), start, q)
 }
@@ -153,7 +114,7 @@ fn svgp_elbo() {
                 assert_vector(&v, &want["f_var"], VALUE_TOLERANCE, &what);
                 assert_close(svgp.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
                 let g = &want[format!("grad_{key}")];
-                let own = own_gradient(one(&start), &want[format!("grad_{key}_likelihood")]);
+                let own = own_slopes(&start, &want[format!("grad_{key}_likelihood")]);
                 let parts = (&g["kernel"], own.as_slice(), &g["Z"]);
                 assert_gradient(
                     &theta_gradient(&mut svgp, inputs, 1.0),
@@ -168,16 +129,7 @@ fn svgp_elbo() {
                 assert_matrix(&(-1.0 * factor), &g["q_sqrt"], GRADIENT_TOLERANCE, &what);
             }
         }
-        let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
-        let mut integrator = Integrator::default();
-        for i in 0..y.len() {
-            let row = Row::new(Observation::of(y[i]), LatentMarginal::new(mu[i], v[i]));
-            let local = one(&start).expectation(Expectation::ExpectedLog, row, &mut [], &mut integrator);
-            let what = format!("{name} row {i}");
-            assert_close(local.value, numbers(&want["var_exp"])[i], QUADRATURE_TOLERANCE, &what);
-            assert_close(local.mean, numbers(&want["dvarexp_dmu"])[i], QUADRATURE_TOLERANCE, &what);
-            assert_close(local.variance, numbers(&want["dvarexp_dv"])[i], QUADRATURE_TOLERANCE, &what);
-        }
+        assert_losses(&*start.likelihood, false, &y, want, QUADRATURE_TOLERANCE, &name.to_string());
     }
 }
 
@@ -200,16 +152,7 @@ fn log_loss_dlm() {
                 assert_dlm_gradient(&mut svgp, inputs, &shared["kernel"], want, beta, &what);
             }
         }
-        let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
-        let mut integrator = Integrator::default();
-        for i in 0..y.len() {
-            let row = Row::new(Observation::of(y[i]), LatentMarginal::new(mu[i], v[i]));
-            let local = one(&start).expectation(Expectation::LogPredictive, row, &mut [], &mut integrator);
-            let what = format!("{name} row {i}");
-            assert_close(-local.value, numbers(&want["loss_i"])[i], QUADRATURE_TOLERANCE, &what);
-            assert_close(-local.mean, numbers(&want["dloss_dmu"])[i], QUADRATURE_TOLERANCE, &what);
-            assert_close(-local.variance, numbers(&want["dloss_dv"])[i], QUADRATURE_TOLERANCE, &what);
-        }
+        assert_losses(&*start.likelihood, true, &y, want, QUADRATURE_TOLERANCE, &name.to_string());
     }
 }
 
@@ -223,7 +166,7 @@ fn assert_dlm_gradient(
     what: &str,
 ) {
     let (loss, kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
-    let own = own_gradient(one(&svgp.model), &want["grad_loss_sum_likelihood"]);
+    let own = own_slopes(&svgp.model, &want["grad_loss_sum_likelihood"]);
     let (kernel_sum, z) =
         (weighted(&loss["kernel"], &kl["kernel"], beta), weighted(&loss["Z"], &kl["Z"], beta));
     assert_gradient(&theta_gradient(svgp, inputs, beta), 1.0, kernel, (&kernel_sum, &own, &z), what);
@@ -233,7 +176,7 @@ fn assert_dlm_gradient(
 }
 
 /// Returns `a + beta·b` of two JSON values with the same layout.
-fn weighted(a: &Value, b: &Value, beta: f64) -> Value {
+pub fn weighted(a: &Value, b: &Value, beta: f64) -> Value {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.iter().zip(b).map(|(a, b)| weighted(a, b, beta)).collect(),
         (Value::Object(a), Value::Object(b)) => {
@@ -295,60 +238,10 @@ fn natural_gradients() {
             let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
             assert_vector(&mean, &want["q_mu"][step], QUADRATURE_TOLERANCE, &what);
             let sqrt = matrix(&want["q_sqrt"][step]);
-            let want_cov = &sqrt * sqrt.transpose();
-            for j in 0..cov.ncols() {
-                for i in 0..cov.nrows() {
-                    assert_close(cov[(i, j)], want_cov[(i, j)], QUADRATURE_TOLERANCE, &what);
-                }
-            }
+            let want_cov = entries((&sqrt * sqrt.transpose()).as_ref());
+            assert_all_close(&entries(cov.as_ref()), &want_cov, QUADRATURE_TOLERANCE, &what);
             let elbo = -svgp.evaluate(batch, false);
             assert_close(elbo, numbers(&want["elbo"])[step], QUADRATURE_TOLERANCE, &what);
         }
-    }
-}
-
-/// Variational Newton for logistic regression with the linear layer, and its optimum.
-#[test]
-fn logistic_variational_newton() {
-    let file = load("logistic_vn.json");
-    let shared = &file["inputs"];
-    let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
-    let root = number(&shared["lambda"]).sqrt();
-    let d = x.nrows();
-    let prior = Mat::from_fn(d, d, |i, j| if i == j { 1.0 / (root * root) } else { 0.0 });
-    let linear = LinearLayer::new(prior.as_ref()).expect("prior");
-    let (layer, likelihood) = (Layer::from(linear.clone()), BernoulliLogit.into());
-    let objective = Objective::elbo(1.0);
-    let standard = Normal::standard(Family::Full, d);
-    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, standard.as_ref(), y.len());
-    let optimum = &cases(&file).iter().find(|case| case["name"] == "optimum").expect("optimum")["outputs"];
-    for case in cases(&file).iter().filter(|case| case["inputs"]["algorithm"] == "vn") {
-        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let factor = matrix(&inputs["C0"]);
-        // β = w/√λ, so q(w) has mean √λ m and covariance λ S.
-        let mean: Vec<f64> = numbers(&inputs["m0"]).iter().map(|m| root * m).collect();
-        let mut q = Normal::new(mean, root * root * (&factor * factor.transpose())).expect("q");
-        let mut rule = NaturalGradient::new(&q);
-        let steps = want["m"].as_array().expect("iterates").len();
-        let mut value = f64::NAN;
-        // After many more iterates than are listed, q is at the optimum.
-        for step in 0..200 {
-            let problem = Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
-            let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
-            value = data + q.kl();
-            let (mean, cov) = linear.coefficient_posterior(&q);
-            if step < steps {
-                let what = format!("{name} iterate {step}");
-                assert_close(value, numbers(&want["neg_elbo"])[step], QUADRATURE_TOLERANCE, &what);
-                assert_vector(&mean, &want["m"][step], QUADRATURE_TOLERANCE, &what);
-                assert_matrix(&cov, &want["S"][step], QUADRATURE_TOLERANCE, &what);
-            }
-            let gradient = pass.q_gradient(0);
-            rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
-        }
-        let (mean, cov) = linear.coefficient_posterior(&q);
-        assert_close(value, number(&optimum["neg_elbo"]), QUADRATURE_TOLERANCE, "optimum");
-        assert_vector(&mean, &optimum["m"], QUADRATURE_TOLERANCE, "optimal mean");
-        assert_matrix(&cov, &optimum["S"], QUADRATURE_TOLERANCE, "optimal covariance");
     }
 }

@@ -1,72 +1,25 @@
 //! A poll function can interrupt a minimisation at any point, and the resumed minimisation gives
 //! the same result bit for bit.
 
+use super::{Rosenbrock, limits};
 use sparsegp::ErrorKind;
-use sparsegp::checkpoint::{Checkpoint, Identity, decode, encode};
+use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::hyper::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Rosenbrock's function in four dimensions, not finite beyond a wall, with a drift that depends on
-/// the number of evaluations, so that any state that is not restored changes the result.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Drifting {
-    evaluations: usize,
-    kept: Vec<f64>,
+/// Returns Rosenbrock's function in four dimensions with a drift, so that any state that is not restored changes the result.
+fn drifting() -> Rosenbrock {
+    Rosenbrock { drift: 1e-9, best_scored: Some(0.7), ..Rosenbrock::beyond(1.1) }
 }
 
-impl HyperObjective for Drifting {
-    fn value_and_gradient(&mut self, x: &[f64], gradient: &mut [f64]) -> f64 {
-        self.evaluations += 1;
-        if x[0] > 1.1 {
-            return f64::NAN;
-        }
-        gradient.fill(0.0);
-        let mut value = 1e-9 * (self.evaluations as f64).sin();
-        for j in 1..x.len() {
-            let (a, b) = (1.0 - x[j - 1], x[j] - x[j - 1] * x[j - 1]);
-            gradient[j - 1] += -2.0 * a - 400.0 * x[j - 1] * b;
-            gradient[j] += 200.0 * b;
-            value += a * a + 100.0 * b * b;
-        }
-        value
-    }
-
-    fn validate(&mut self, x: &[f64]) -> Option<f64> {
-        Some((x[0] - 0.7).abs())
-    }
-
-    fn keep(&mut self, x: &[f64]) {
-        self.kept = x.to_vec();
-    }
-
-    fn state(&mut self) -> Vec<u8> {
-        encode(&(self.evaluations, &self.kept))
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        let found = decode(state);
-        found.map(|(evaluations, kept)| *self = Drifting { evaluations, kept }).is_some()
-    }
-}
-
-fn limits(epochs: usize) -> Limits {
-    Limits {
-        epochs,
-        steps: None,
-        seconds: None,
-        tolerance: 0.0,
-        window: 10,
-        range: None,
-        plateaus: 0,
-        patience: usize::MAX,
-        target: None,
-    }
+fn patient(epochs: usize) -> Limits {
+    Limits { patience: usize::MAX, ..limits(epochs) }
 }
 
 /// A minimisation by one of the solvers, from the same start.
-type Minimize = fn(&mut Drifting, &mut Monitor<'_>) -> Outcome;
+type Minimize = fn(&mut Rosenbrock, &mut Monitor<'_>) -> Outcome;
 
 /// A solver, and the interval of its checkpoints. L-BFGS saves no state when it is interrupted within a line search, so every state is
 /// written.
@@ -76,20 +29,20 @@ struct Solver {
     every: Option<Duration>,
 }
 
-fn by_lbfgs(objective: &mut Drifting, monitor: &mut Monitor<'_>) -> Outcome {
+fn by_lbfgs(objective: &mut Rosenbrock, monitor: &mut Monitor<'_>) -> Outcome {
     let options = LbfgsOptions { first_step: 5.0, memory: 5, ..LbfgsOptions::default() };
     minimize_lbfgs(objective, vec![-1.2, 1.0, -0.5, 2.0], 1.0, options, monitor)
 }
 
-fn by_adam(objective: &mut Drifting, monitor: &mut Monitor<'_>) -> Outcome {
+fn by_adam(objective: &mut Rosenbrock, monitor: &mut Monitor<'_>) -> Outcome {
     let options = AdamOptions { rate: 0.3, decay_share: 0.5 };
     minimize_adam(&mut FullBatch::new(objective), vec![-1.2, 1.0, -0.5, 2.0], 1.0, options, monitor)
 }
 
 /// The complete result of a minimisation, except for times.
-type Found = (Vec<u64>, [usize; 3], StopReason, Drifting);
+type Found = (Vec<u64>, [usize; 3], StopReason, Rosenbrock);
 
-fn found(outcome: &Outcome, records: &[Record], objective: Drifting) -> Found {
+fn found(outcome: &Outcome, records: &[Record], objective: Rosenbrock) -> Found {
     let traced = records.iter().flat_map(|r| [Some(r.objective), r.validation_nll]).flatten();
     let numbers = outcome.theta.iter().copied().chain([outcome.value]).chain(traced);
     let counts = [outcome.iterations, outcome.evaluations, outcome.rollbacks];
@@ -113,8 +66,8 @@ fn attempt(by: Solver, path: &Path, epochs: usize, yes: usize) -> (Option<Found>
     let poll = || asked.fetch_add(1, Ordering::Relaxed) + 1 == yes;
     let mut ignore = |_: &Event| {};
     let mut session = Session::new(&mut ignore).with_poll(&poll).with_checkpoint(&mut checkpoint);
-    let mut monitor = session.monitor(limits(epochs));
-    let mut objective = Drifting::default();
+    let mut monitor = session.monitor(patient(epochs));
+    let mut objective = drifting();
     let outcome = minimize(&mut objective, &mut monitor);
     let interrupted = outcome.reason == StopReason::Interrupted;
     let checked = monitor.check();
@@ -179,8 +132,8 @@ fn a_flag_interrupts_a_fit_within_an_iteration() {
         flag.store(record.epoch == 3, Ordering::Relaxed);
     };
     let mut session = Session::new(&mut raise).with_interrupt(&flag);
-    let mut monitor = session.monitor(limits(40));
-    let outcome = by_lbfgs(&mut Drifting::default(), &mut monitor);
+    let mut monitor = session.monitor(patient(40));
+    let outcome = by_lbfgs(&mut drifting(), &mut monitor);
     assert_eq!((outcome.reason, outcome.iterations), (StopReason::Interrupted, 3));
     // The interruption is remembered after the flag is cleared.
     flag.store(false, Ordering::Relaxed);
