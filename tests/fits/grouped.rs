@@ -2,10 +2,14 @@
 
 use super::common::*;
 use faer::Mat;
+use sparsegp::collapsed::Dataset;
 use sparsegp::effects::EffectTerm;
+use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
+use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::training::{Start, TrainingData, fit_arrays, update};
 use sparsegp_testkit::problems::Normals;
 
 /// Returns one input with the codes of two crossed groupings, and targets with effects of these
@@ -148,6 +152,69 @@ fn a_single_level_and_one_level_per_row_are_fitted() {
             let fitted = fit(&options, x.as_ref(), &y);
             let predictions = fitted.predict(x.as_ref(), &[]).expect("rows");
             assert!((0..200).all(|row| predictions.row(row).variance > 0.0), "{model}, {levels} levels");
+        }
+    }
+}
+
+#[test]
+fn every_method_of_training_explains_what_the_closed_form_explains() {
+    let (x, y) = crossed(5, 400, (0.8, 0.4));
+    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
+    let base = FitOptions { effects, inducing: Some(12), epochs: Some(60), ..FitOptions::default() };
+    let error = |options: &FitOptions| {
+        let model = fit(options, x.as_ref(), &y);
+        let (predictions, means) =
+            (model.predict(x.as_ref(), &[]).expect("predictions"), model.level_effects());
+        assert_eq!(means.len() % 50, 0);
+        predictions.report(&y).rmse.expect("an error of numbers")
+    };
+    let closed = error(&base);
+    assert!(closed < 0.31, "{closed}");
+    for options in [
+        FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..base.clone() },
+        FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() },
+        FitOptions { objective: ObjectiveKind::DlmSquare, ..base.clone() },
+        FitOptions { estimator: Estimator::Price { samples: 3 }, ..base.clone() },
+        FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() },
+    ] {
+        let found = error(&options);
+        assert!(
+            found < 1.1 * closed,
+            "{} {}: {found} instead of {closed}",
+            options.objective,
+            options.estimator
+        );
+    }
+}
+
+#[test]
+fn updates_by_new_rows_equal_a_fit_to_all_rows() {
+    let (x, y) = crossed(8, 300, (0.8, 0.4));
+    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
+    let hyper = Some(Hyper::Fixed);
+    let base = FitOptions { effects, inducing: Some(10), hyper, standardize: false, ..FitOptions::default() };
+    for (neighbours, inducing) in [(None, 10), (Some(4), 5)] {
+        let options = FitOptions { neighbours, inducing: Some(inducing), ..base.clone() };
+        // The hyper-parameters and inducing inputs of the first rows stay.
+        let first = fit(&options, x.subrows(0, 200), &y[..200]);
+        let rows = Dataset::of(x.subrows(200, 100), &y[200..]);
+        let mut listener = |_: &Event| {};
+        let updated = update(&first, rows, 0.0, &mut Session::new(&mut listener)).expect("an update");
+        let start = Start::from_model(&first, &options, None, false);
+        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+        let all = fit_arrays(data, &options, Some(&start), &mut listener).expect("a fit");
+        let want = all.posterior.marginals(x.as_ref());
+        let got = updated.posterior().marginals(x.as_ref());
+        // Rows given neighbours depend on the order of the rows.
+        let tolerance = if neighbours.is_some() { 0.05 } else { 1e-7 };
+        for i in 0..300 {
+            assert!(
+                (got.mean[i] - want.mean[i]).abs() < tolerance,
+                "mean {i}: {} {}",
+                got.mean[i],
+                want.mean[i]
+            );
+            assert!((got.variance[i] - want.variance[i]).abs() < tolerance, "variance {i}");
         }
     }
 }

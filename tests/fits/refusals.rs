@@ -81,10 +81,7 @@ fn options_that_grouped_effects_do_not_support() {
     let with = |likelihood| FitOptions { likelihood: Some(likelihood), ..base.clone() };
     let glm = FitOptions { model: ModelKind::Glm, ..base.clone() };
     let cases = [
-        (with(LikelihoodKind::GaussianHeteroskedastic), "likelihood"),
-        (FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() }, "objective"),
-        (FitOptions { estimator: Estimator::Price { samples: 3 }, ..base.clone() }, "estimator"),
-        (FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() }, "hyper"),
+        (FitOptions { hyper: Some(Hyper::Dual), ..base.clone() }, "hyper"),
         (FitOptions { prior_variance: 2.0, ..glm.clone() }, "prior_variance"),
         (FitOptions { reml: true, model: ModelKind::Glm, ..with(LikelihoodKind::StudentT) }, "reml"),
         (FitOptions { reml: true, beta: 0.5, ..glm.clone() }, "reml"),

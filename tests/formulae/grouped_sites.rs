@@ -160,7 +160,7 @@ fn a_bound_is_below_the_likelihood_by_adaptive_quadrature_and_near_it() {
     let mut model = LatentModel::new(layer.into(), BernoulliLogit, true);
     model.effects = Effects::new(1, vec![term("g", levels, 0, &[])]);
     let (value, _, posterior) = solved(&model, Dataset::of(x.as_ref(), &y), elbo(WeightPrior::Profiled, 1.0));
-    let effect = |row: usize| posterior.effects().expect("effects").level(0, row / per_level).0[0];
+    let effect = |row: usize| posterior.effects(0).expect("effects").level(0, row / per_level).0[0];
     let intercept = posterior.marginals(x.as_ref()).mean[0] - effect(0);
     let mut exact = 0.0;
     for level in 0..levels {

@@ -296,7 +296,8 @@ fn the_samples_of_corollary_5_follow_their_formula() {
     let poisson = PoissonExp;
     let at = Observation::of(2.0);
     let bounds = poisson.density_bounds(at).expect("bounds");
-    let moments = DensityMoments::at(&poisson, at, LatentMarginal::new(0.3, 0.5), &mut Integrator::default());
+    let moments =
+        DensityMoments::at(&poisson, Row::new(at, LatentMarginal::new(0.3, 0.5)), &mut Integrator::default());
     // Estimates the three moments by Monte Carlo.
     let (mut normals, n) = (Normals::new(1), 400_000);
     let mut sums = [0.0; 3];

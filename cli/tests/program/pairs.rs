@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 use serde_json::Value;
 use sparsegp_testkit::problems::Normals;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Run, Work};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -147,8 +147,9 @@ fn cell(work: &Work, (likelihood, target): (&str, &str), options: &str, then: Op
             _ => return Cell::Fails(format!("{command}: {error}")),
         }
     }
-    match last {
-        Some(run) if then.is_none() && !gains(&run.json()) => {
+    let document = last.filter(|_| then.is_none()).map(Run::json);
+    match document {
+        Some(document) if !gains(&document) => {
             Cell::Fails(format!("{likelihood} {options}: no better than the mean"))
         }
         _ => Cell::Works,

@@ -242,13 +242,8 @@ impl Schema {
 
     /// Returns true if the groupings are those of the formulae.
     pub(crate) fn has_groups(&self, options: &SchemaOptions) -> bool {
-        let is_like = |(group, of): (&Grouping, FormulaGrouping<'_>)| {
-            let GroupFormula { intercept, slopes, correlated, .. } = of.formula;
-            group.columns == of.columns
-                && (group.intercept, &group.slopes, group.correlated) == (*intercept, slopes, *correlated)
-        };
-        self.groups.len() == groupings(options).count()
-            && self.groups.iter().zip(groupings(options)).all(is_like)
+        let known = self.groups.iter().map(|group| Grouping { levels: Vec::new(), ..group.clone() });
+        known.eq(groupings(options))
     }
 
     /// Adds the levels of a table that are not known yet.
