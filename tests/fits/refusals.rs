@@ -6,7 +6,6 @@ use sparsegp::collapsed::Dataset;
 use sparsegp::effects::EffectTerm;
 use sparsegp::hyper::Constraints;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Growth, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{Start, TrainingData, fit_arrays};
 use sparsegp_testkit::problems::data;

@@ -6,7 +6,7 @@ use proptest::test_runner::{TestError, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::likelihood::TargetKind;
-use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation, OneFunction};
+use sparsegp::likelihood::{Expectation, LatentMarginal, LikelihoodKind, Observation, OneFunction, Row};
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{expectation, family, log_density};
 
@@ -163,20 +163,14 @@ fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
-    let mut cdf = |y: f64| {
-        likelihood.predictive_cdf(sparsegp::likelihood::Row::new(at.with(y), marginal), &mut integrator)
-    };
+    let mut cdf = |y: f64| likelihood.predictive_cdf(Row::new(at.with(y), marginal), &mut integrator);
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
     let below = around.map(&mut cdf);
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{at:?} {below:?}");
     let mut before = f64::NEG_INFINITY;
     for p in [1e-6, 0.05, 0.5, 0.95, 1.0 - 1e-6] {
-        let y = likelihood.predictive_quantile(
-            p,
-            sparsegp::likelihood::Row::new(at, marginal),
-            &mut Integrator::new(None),
-        );
+        let y = likelihood.predictive_quantile(p, Row::new(at, marginal), &mut Integrator::new(None));
         prop_assert!(admissible(kind.target_kind(), y), "{at:?}: quantile {y} of {p}");
         prop_assert!(
             y >= before || y >= before - 1e-9 * before.abs(),
@@ -199,10 +193,8 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     let (likelihood, at) = case.build(kind);
     let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
     for v in [0.0, case.v] {
-        let (mean, variance) = likelihood.predictive_moments(
-            sparsegp::likelihood::Row::new(at, LatentMarginal::new(case.mu, v)),
-            &mut Integrator::new(None),
-        );
+        let (mean, variance) = likelihood
+            .predictive_moments(Row::new(at, LatentMarginal::new(case.mu, v)), &mut Integrator::new(None));
         prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} v {v}: mean {mean}, variance {variance}");
         let ends = [(TargetKind::UnitInterval, 1.0), (TargetKind::Binary, 1.0), (TargetKind::Ordinal, 3.0)];
         let end = ends.iter().find(|(of, _)| *of == kind.target_kind()).map_or(f64::INFINITY, |end| end.1);
@@ -287,8 +279,8 @@ fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     if !matches!(kind, LikelihoodKind::Poisson | LikelihoodKind::Gamma | LikelihoodKind::Exponential) {
         let got = likelihood
             .expectation(
-                sparsegp::likelihood::Expectation::ExpectedLog,
-                sparsegp::likelihood::Row::new(at, marginal),
+                Expectation::ExpectedLog,
+                Row::new(at, marginal),
                 &mut [],
                 &mut Integrator::new(None),
             )
@@ -301,12 +293,7 @@ fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     }
     let want = slow_log_predictive(&*likelihood, at, marginal);
     let got = likelihood
-        .expectation(
-            sparsegp::likelihood::Expectation::LogPredictive,
-            sparsegp::likelihood::Row::new(at, marginal),
-            &mut [],
-            &mut Integrator::new(None),
-        )
+        .expectation(Expectation::LogPredictive, Row::new(at, marginal), &mut [], &mut Integrator::new(None))
         .value;
     prop_assert!((got - want).abs() <= 1e-7 * (1.0 + want.abs()), "{at:?}: {got}, slowly {want}");
     Ok(())

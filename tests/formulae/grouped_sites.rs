@@ -7,8 +7,8 @@ use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::effects::Effects;
 use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
 use sparsegp::likelihood::{
-    BernoulliLogit, BernoulliProbit, Gamma, Gaussian, NegativeBinomial, ObservationModel, OneFunction,
-    PoissonExp, StudentT,
+    BernoulliLogit, BernoulliProbit, Expectation, Gamma, Gaussian, NegativeBinomial, ObservationModel,
+    OneFunction, PoissonExp, Row, StudentT,
 };
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
@@ -82,8 +82,8 @@ fn dense_posterior(
             let at = sparsegp::likelihood::Observation::of(y[i]);
             let latent = sparsegp::likelihood::LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
             let local = likelihood.expectation(
-                sparsegp::likelihood::Expectation::ExpectedLog,
-                sparsegp::likelihood::Row::new(at, latent),
+                Expectation::ExpectedLog,
+                Row::new(at, latent),
                 &mut [],
                 &mut integrator,
             );

@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::likelihood::{
     BetaPrecise, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal, NegativeBinomialDispersed,
-    Observation, Softmax, StudentTHeteroskedastic, TargetKind, ZeroAltered,
+    Observation, Row, Softmax, StudentTHeteroskedastic, TargetKind, ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{Expectation, joint_expectation};
@@ -117,21 +117,14 @@ fn check_predictions(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Tes
         );
         return Ok(());
     }
-    let (mean, variance) =
-        likelihood.predictive_moments(sparsegp::likelihood::Row::new(at, marginal), &mut integrator);
+    let (mean, variance) = likelihood.predictive_moments(Row::new(at, marginal), &mut integrator);
     prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?}: mean {mean}, variance {variance}");
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
-    let below = around.map(|y| {
-        likelihood.predictive_cdf(sparsegp::likelihood::Row::new(at.with(y), marginal), &mut integrator)
-    });
+    let below = around.map(|y| likelihood.predictive_cdf(Row::new(at.with(y), marginal), &mut integrator));
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-4), "{at:?} {below:?}");
     for which in 0..likelihood.details().len() {
-        let detail = likelihood.detail(
-            which,
-            sparsegp::likelihood::Row::new(Observation::of(1.0), marginal),
-            &mut integrator,
-        );
+        let detail = likelihood.detail(which, Row::new(Observation::of(1.0), marginal), &mut integrator);
         prop_assert!(detail >= 0.0, "{} is {detail}", likelihood.details()[which]);
     }
     Ok(())

@@ -7,8 +7,8 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::likelihood::{
-    BetaPrecise, Gamma, GammaShaped, GaussianHeteroskedastic, LatentMarginal, Likelihood, LikelihoodKind,
-    Marginal, NegativeBinomialDispersed, Observation, OneFunction, Softmax, StudentT,
+    BetaPrecise, Expectation, Gamma, GammaShaped, GaussianHeteroskedastic, LatentMarginal, Likelihood,
+    LikelihoodKind, Marginal, NegativeBinomialDispersed, Observation, OneFunction, Row, Softmax, StudentT,
     StudentTHeteroskedastic, ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
@@ -37,7 +37,7 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let verdict = check_expectations(likelihood.as_likelihood(), sparsegp::likelihood::Row::new(at, Marginal { mean: &[mu], variance: &[log_v.exp()] }));
+        let verdict = check_expectations(likelihood.as_likelihood(), Row::new(at, Marginal { mean: &[mu], variance: &[log_v.exp()] }));
         prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
     }
 
@@ -53,9 +53,9 @@ proptest! {
             let (mut own, mut want_own) = (vec![0.0; likelihood.own_len()], vec![0.0; likelihood.own_len()]);
             let want = expectation(&*likelihood, predictive, at, at_marginal, &mut want_own, &mut integrator);
             let got = if predictive {
-                integrator.expectation(sparsegp::likelihood::Expectation::LogPredictive, &*likelihood, sparsegp::likelihood::Row::new(at, at_marginal), &mut own)
+                integrator.expectation(Expectation::LogPredictive, &*likelihood, Row::new(at, at_marginal), &mut own)
             } else {
-                integrator.expectation(sparsegp::likelihood::Expectation::ExpectedLog, &*likelihood, sparsegp::likelihood::Row::new(at, at_marginal), &mut own)
+                integrator.expectation(Expectation::ExpectedLog, &*likelihood, Row::new(at, at_marginal), &mut own)
             };
             // Without a closed form this compares quadrature with itself.
             let gradient_scale = 1.0 + 1e-3 * want.value.abs();
@@ -78,9 +78,9 @@ proptest! {
         for predictive in [false, true] {
             let got = expectation(&*likelihood, predictive, at, marginal, &mut [], &mut integrator);
             let want = if predictive {
-                many.expectation(sparsegp::likelihood::Expectation::LogPredictive, &*likelihood, sparsegp::likelihood::Row::new(at, marginal), &mut [])
+                many.expectation(Expectation::LogPredictive, &*likelihood, Row::new(at, marginal), &mut [])
             } else {
-                many.expectation(sparsegp::likelihood::Expectation::ExpectedLog, &*likelihood, sparsegp::likelihood::Row::new(at, marginal), &mut [])
+                many.expectation(Expectation::ExpectedLog, &*likelihood, Row::new(at, marginal), &mut [])
             };
             // The many nodes reach ±8 standard deviations; integrals of improbable targets have
             // mass beyond that.
@@ -186,25 +186,20 @@ fn extreme_arguments_cause_no_panic() {
                     likelihood.sample(at, f, &mut random);
                     for v in [0.0, 1.0, 1e300, f64::NAN] {
                         likelihood.expectation(
-                            sparsegp::likelihood::Expectation::ExpectedLog,
-                            sparsegp::likelihood::Row::new(at, LatentMarginal::new(f, v)),
+                            Expectation::ExpectedLog,
+                            Row::new(at, LatentMarginal::new(f, v)),
                             &mut own,
                             &mut integrator,
                         );
                         likelihood.expectation(
-                            sparsegp::likelihood::Expectation::LogPredictive,
-                            sparsegp::likelihood::Row::new(at, LatentMarginal::new(f, v)),
+                            Expectation::LogPredictive,
+                            Row::new(at, LatentMarginal::new(f, v)),
                             &mut own,
                             &mut integrator,
                         );
-                        likelihood.predictive_cdf(
-                            sparsegp::likelihood::Row::new(at, LatentMarginal::new(f, v)),
-                            &mut integrator,
-                        );
-                        likelihood.predictive_moments(
-                            sparsegp::likelihood::Row::new(at, LatentMarginal::new(f, v)),
-                            &mut integrator,
-                        );
+                        likelihood.predictive_cdf(Row::new(at, LatentMarginal::new(f, v)), &mut integrator);
+                        likelihood
+                            .predictive_moments(Row::new(at, LatentMarginal::new(f, v)), &mut integrator);
                     }
                 }
             }

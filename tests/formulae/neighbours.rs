@@ -9,7 +9,9 @@ use sparsegp::gradient::{BatchPass, GivenRows, Problem as PassProblem, Wanted};
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Scratch, parse};
 use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LatentLayer};
-use sparsegp::likelihood::{BernoulliProbit, Gaussian, LatentMarginal, Observation, ObservationModel};
+use sparsegp::likelihood::{
+    BernoulliProbit, Expectation, Gaussian, LatentMarginal, Observation, ObservationModel, Row,
+};
 use sparsegp::model::LatentModel;
 use sparsegp::neighbours::{
     COMPARISONS, Index, Lists, Predictor, Source, Windows, nearest_before, nearest_others,
@@ -384,8 +386,8 @@ fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
             let cavity = v * (mu[i] / sigma[(i, i)] - nu[i]);
             let latent = LatentMarginal::new(cavity, v);
             let local = likelihood.expectation(
-                sparsegp::likelihood::Expectation::LogPredictive,
-                sparsegp::likelihood::Row::new(Observation::of(y[i]), latent),
+                Expectation::LogPredictive,
+                Row::new(Observation::of(y[i]), latent),
                 &mut [],
                 &mut integrator,
             );

@@ -4,7 +4,9 @@ use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::latent::Jitter;
-use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation, OneFunction, PoissonExp};
+use sparsegp::likelihood::{
+    Expectation, LatentMarginal, LikelihoodKind, Observation, OneFunction, PoissonExp, Row,
+};
 use sparsegp::model::{LatentModel, LatentPrior};
 use sparsegp::objective::{
     DensityMoments, Estimator, Loss, Objective, Targets, failure_at, samples_for_step,
@@ -86,28 +88,28 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
         let pairs = [
             (
                 likelihood.expectation(
-                    sparsegp::likelihood::Expectation::ExpectedLog,
-                    sparsegp::likelihood::Row::new(exposed, latent),
+                    Expectation::ExpectedLog,
+                    Row::new(exposed, latent),
                     &mut [],
                     &mut integrator,
                 ),
                 likelihood.expectation(
-                    sparsegp::likelihood::Expectation::ExpectedLog,
-                    sparsegp::likelihood::Row::new(plain, at),
+                    Expectation::ExpectedLog,
+                    Row::new(plain, at),
                     &mut [],
                     &mut integrator,
                 ),
             ),
             (
                 likelihood.expectation(
-                    sparsegp::likelihood::Expectation::LogPredictive,
-                    sparsegp::likelihood::Row::new(exposed, latent),
+                    Expectation::LogPredictive,
+                    Row::new(exposed, latent),
                     &mut [],
                     &mut integrator,
                 ),
                 likelihood.expectation(
-                    sparsegp::likelihood::Expectation::LogPredictive,
-                    sparsegp::likelihood::Row::new(plain, at),
+                    Expectation::LogPredictive,
+                    Row::new(plain, at),
                     &mut [],
                     &mut integrator,
                 ),
@@ -117,8 +119,8 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
             assert_all_close(&[a.value, a.mean, a.variance], &[b.value, b.mean, b.variance], 1e-9, "offset");
         }
         let (a, b) = (
-            likelihood.predictive_moments(sparsegp::likelihood::Row::new(exposed, latent), &mut integrator),
-            likelihood.predictive_moments(sparsegp::likelihood::Row::new(plain, at), &mut integrator),
+            likelihood.predictive_moments(Row::new(exposed, latent), &mut integrator),
+            likelihood.predictive_moments(Row::new(plain, at), &mut integrator),
         );
         assert_all_close(&[a.0, a.1], &[b.0, b.1], 1e-12, "moments");
     }
