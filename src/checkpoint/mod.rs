@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const MAGIC: &[u8; 20] = b"sparsegp-checkpoint\n";
 
 /// The version of the format; it changes whenever a state does.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The bytes before the contents: the format, its version, and the checksum of the rest.
 const HEADER: usize = MAGIC.len() + 4 + 32;
@@ -453,14 +453,6 @@ mod tests {
         checkpoint.save(vec![3]);
         assert_eq!((checkpoint.failure(), path.exists()), (None, true));
         assert_eq!(TOLD.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_written_is_a_note_and_leaves_the_older_one() {
-        let path = Path::new("no/such/folder/fit.checkpoint");
-        let mut checkpoint = Checkpoint::new(path, identity("0"), Some(Duration::ZERO));
-        checkpoint.save(vec![1]);
-        assert!(checkpoint.failure().is_some());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, BatchStream};
 use crate::error::{Error, Result};
+use std::sync::Arc;
 
 /// The rows that train and judge a fit, in memory or elsewhere, on the scale the model sees.
 pub trait TrainingRows {
@@ -168,6 +169,11 @@ impl<'a> TrainingData<'a> {
     pub fn of(train: Dataset<'a>) -> Self {
         TrainingData { train, validation: None, levels: 0 }
     }
+
+    /// Creates training data from buffered rows, for targets without levels.
+    pub(super) fn of_buffers(train: &'a RowBuffer, validation: Option<&'a RowBuffer>) -> Self {
+        TrainingData { validation: validation.map(RowBuffer::data), ..TrainingData::of(train.data()) }
+    }
 }
 
 impl TrainingRows for TrainingData<'_> {
@@ -211,6 +217,22 @@ impl HeldRows for Dataset<'_> {
     }
 }
 
+impl AllRows for Arc<RowBuffer> {
+    fn count(&self) -> usize {
+        self.y.len()
+    }
+
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        self.data().for_each(most, visit)
+    }
+}
+
+impl HeldRows for Arc<RowBuffer> {
+    fn dataset(&self) -> Dataset<'_> {
+        self.data()
+    }
+}
+
 /// Batches of rows in memory.
 pub(super) struct MemoryBatches<D> {
     data: D,
@@ -249,34 +271,5 @@ impl<D: HeldRows> BatchSource for MemoryBatches<D> {
         Err(Error::data(format!(
             "the position after {batches} batches cannot be reached: the number is too large"
         )))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::SizeSchedule;
-    use faer::Mat;
-
-    fn targets(source: &mut dyn BatchSource) -> Result<Vec<f64>> {
-        let batch = source.next_batch()?.here().expect("rows in memory");
-        Ok(batch.targets.y.to_vec())
-    }
-
-    #[test]
-    fn seek_reaches_any_batch() {
-        let x = Mat::from_fn(23, 1, |i, _| i as f64);
-        let y: Vec<f64> = (0..23).map(f64::from).collect();
-        let growing = SizeSchedule::Power { exponent: 0.5 };
-        for plan in [BatchPlan::Epochs(5), BatchPlan::Sized(growing), BatchPlan::Independent(growing)] {
-            let mut source = MemoryBatches::new(Dataset::of(x.as_ref(), &y), plan, 3);
-            let mut next = || targets(&mut source);
-            let batches: Vec<_> = (0..14).map(|_| next().expect("a batch")).collect();
-            for t in [9, 0, 5, 13, 10] {
-                source.seek(t).expect("a place");
-                let again = targets(&mut source);
-                assert_eq!(again.as_ref(), Ok(&batches[t]), "{plan:?} {t}");
-            }
-        }
     }
 }

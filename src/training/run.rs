@@ -87,7 +87,8 @@ fn train(
             model = evidence_start(model, rows.start_sample(), plan, monitor)?;
         }
         hold_amplitude(&mut model);
-        hold_likelihood(&mut model);
+        // The square loss does not use the parameters of the likelihood.
+        model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
     }
     let trained = match &plan.way {
         Way::Collapsed(bound) => collapsed::train(model, *bound, job, monitor)?,
@@ -103,11 +104,6 @@ fn train(
 /// which falls as the ratio grows.
 pub(super) fn hold_amplitude(model: &mut LatentModel) {
     model.layers[0].fix(&|p| p.name == "variance");
-}
-
-/// Fixes the parameters of the likelihood, which the square loss does not use.
-fn hold_likelihood(model: &mut LatentModel) {
-    model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }
 
 /// Creates the summary of training.

@@ -65,7 +65,9 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     let mut y = rows.targets.y.to_vec();
     model.scaling().scale_target(&mut y);
     let scaled = Dataset { x: x.transpose(), targets: Targets { y: &y, ..rows.targets } };
-    check_scale(scaled)?;
+    if let Some(cause) = huge_data(scaled) {
+        return Err(cause.error("the new rows cannot be learnt from"));
+    }
 
     let Start { model: latent, q } = Start::from_model(model, options, None, true);
     let latent = latent.factorised().map_err(|_| {
@@ -98,11 +100,6 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     let mut updated = model.with_more(latent, q, nearby, Update { rows: rows.len(), forget });
     updated.summary.warnings.extend(far_targets(model, rows.targets.y, &y));
     Ok(updated)
-}
-
-/// Refuses numbers whose squares overflow on the scale the model sees.
-fn check_scale(rows: Dataset<'_>) -> Result<()> {
-    huge_data(rows).map_or(Ok(()), |cause| Err(cause.error("the new rows cannot be learnt from")))
 }
 
 /// Warns if a new target lies far outside the range of the training targets.
