@@ -35,7 +35,7 @@ fn bench(
     let mut svgp = VariationalModel::new(model(kind, m, dims), q, Objective::elbo(1.0), b);
     group.bench_function(name, |bench| {
         bench.iter(|| {
-            black_box(svgp.evaluate_under_all(Batch::of(x.transpose(), &y, 10.0), true, &rules));
+            black_box(svgp.evaluate_under(Batch::of(x.transpose(), &y, 10.0), true, rules.factor()));
             let natural = svgp.model.natural();
             svgp.advance(&mut rules, 0.1, &natural);
         });

@@ -96,7 +96,7 @@ impl State {
     fn evaluate(&mut self, x: &Mat<f64>, targets: Targets<'_>, scale: f64, hyper: bool) -> f64 {
         self.model.reserve(x.nrows());
         let batch = Batch { x: x.as_ref(), targets, scale };
-        let value = self.model.evaluate_under_all(batch, hyper, &self.rules);
+        let value = self.model.evaluate_under(batch, hyper, self.rules.factor());
         self.evaluated = (value.is_finite(), hyper);
         value
     }

@@ -3,64 +3,41 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The purpose of a generator; generators of different purposes are independent for the same seed.
+/// The purpose of a generator; generators of different purposes are independent for the same seed. The number of a purpose is a part of the
+/// key, so it may never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Purpose {
     /// The split of the rows into training, validation and test rows.
-    Split,
+    Split = 1,
     /// The order of the rows in one epoch.
-    Batches,
+    Batches = 2,
     /// The rows that a fit starts on.
-    WarmStart,
+    WarmStart = 3,
     /// The samples of Monte Carlo gradients.
-    Estimator,
+    Estimator = 4,
     /// Draws of a model's predictions.
-    Prediction,
+    Prediction = 5,
     /// The choice of a smaller training set from the training rows.
-    Subset,
+    Subset = 6,
     /// The random starts of a fit.
-    Restart,
+    Restart = 7,
     /// The held-out rows by which the number of inducing inputs is judged.
-    Growth,
+    Growth = 8,
     /// The sample of the rows of a file that stays in memory.
-    Sample,
+    Sample = 9,
     /// The merging of two samples into one.
-    Merge,
+    Merge = 10,
     /// The order of rows in which each is conditioned on earlier neighbours, and the sample of rows that a model keeps.
-    Neighbours,
+    Neighbours = 11,
     /// The rows of short fits, and the rows that judge them.
-    Choices,
+    Choices = 12,
     /// The training rows that score a finished fit and train its baselines.
-    Baselines,
+    Baselines = 13,
     /// The rows and the orders of columns by which predictions are explained.
-    Explanation,
+    Explanation = 14,
     /// Draws of functions from a posterior.
-    Functions,
-}
-
-impl Purpose {
-    /// Returns the number of the purpose in the key, which may never change for an existing
-    /// purpose.
-    fn tag(self) -> u64 {
-        match self {
-            Purpose::Split => 1,
-            Purpose::Batches => 2,
-            Purpose::WarmStart => 3,
-            Purpose::Estimator => 4,
-            Purpose::Prediction => 5,
-            Purpose::Subset => 6,
-            Purpose::Restart => 7,
-            Purpose::Growth => 8,
-            Purpose::Sample => 9,
-            Purpose::Merge => 10,
-            Purpose::Neighbours => 11,
-            Purpose::Choices => 12,
-            Purpose::Baselines => 13,
-            Purpose::Explanation => 14,
-            Purpose::Functions => 15,
-        }
-    }
+    Functions = 15,
 }
 
 /// Returns the generator for a seed, a purpose and a step (for example an epoch). Its numbers are the same on every platform, so a run
@@ -73,7 +50,7 @@ pub fn generator(seed: u64, purpose: Purpose, step: u64) -> ChaCha8Rng {
 /// is the fourth word of the key, so generators of different steps and parts always differ.
 pub fn part_generator(seed: u64, purpose: Purpose, step: u64, part: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
-    for (bytes, word) in key.chunks_exact_mut(8).zip([seed, purpose.tag(), step, part]) {
+    for (bytes, word) in key.chunks_exact_mut(8).zip([seed, purpose as u64, step, part]) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
     ChaCha8Rng::from_seed(key)

@@ -81,8 +81,8 @@ impl Roles {
         let validation = &rest[..validation];
         Ok(Roles {
             rows: Some(n),
-            validation: RowSet::of(n, validation),
-            test: RowSet::of(n, test),
+            validation: RowSet::of(n, validation.iter().map(|&row| row as usize)),
+            test: RowSet::of(n, test.iter().map(|&row| row as usize)),
             scattered: None,
         })
     }
@@ -170,12 +170,8 @@ impl Roles {
     }
 
     fn of_rows(n: usize, role: impl Fn(usize) -> Role) -> Roles {
-        let mut roles = Roles { rows: Some(n), ..Roles::default() };
-        for (set, wanted) in [(&mut roles.test, Role::Test), (&mut roles.validation, Role::Validation)] {
-            set.0 = vec![0; n.div_ceil(64)];
-            (0..n).filter(|&row| role(row) == wanted).for_each(|row| set.0[row / 64] |= 1 << (row % 64));
-        }
-        roles
+        let set = |wanted: Role| RowSet::of(n, (0..n).filter(|&row| role(row) == wanted));
+        Roles { rows: Some(n), validation: set(Role::Validation), test: set(Role::Test), scattered: None }
     }
 
     /// Returns the roles of the listed rows (of `n`), in the order of the list.
@@ -183,15 +179,14 @@ impl Roles {
         if self.rows.is_none() {
             return self;
         }
-        let chosen = |role: Role| -> Vec<u32> {
+        let chosen = |role: Role| {
             let of_role = rows.iter().enumerate().filter(|(index, _)| self.of(*index) == role);
-            of_role.map(|(_, &row)| row).collect()
+            RowSet::of(n, of_role.map(|(_, &row)| row as usize))
         };
-        let (validation, test) = (chosen(Role::Validation), chosen(Role::Test));
         Roles {
             rows: Some(n),
-            validation: RowSet::of(n, &validation),
-            test: RowSet::of(n, &test),
+            validation: chosen(Role::Validation),
+            test: chosen(Role::Test),
             scattered: None,
         }
     }
@@ -220,13 +215,11 @@ struct RowSet(Vec<u64>);
 
 impl RowSet {
     /// Creates the set of these rows, out of `n`.
-    fn of(n: usize, rows: &[u32]) -> RowSet {
-        if rows.is_empty() {
-            return RowSet::default();
-        }
-        let mut bits = vec![0; n.div_ceil(64)];
-        for &row in rows {
-            bits[row as usize / 64] |= 1 << (row % 64);
+    fn of(n: usize, rows: impl Iterator<Item = usize>) -> RowSet {
+        let mut bits = Vec::new();
+        for row in rows {
+            bits.resize(n.div_ceil(64), 0);
+            bits[row / 64] |= 1 << (row % 64);
         }
         RowSet(bits)
     }

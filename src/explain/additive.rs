@@ -1,6 +1,6 @@
 //! Latent functions that are sums of functions of one or a few columns, and their terms.
 
-use super::output::{is_linear, scaled};
+use super::output::is_linear;
 use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale};
 use crate::effects::{EffectTerm, POPULATION};
 use crate::latent::InducingPrior;
@@ -28,7 +28,7 @@ impl Explainer<'_> {
             return None;
         }
         let of = |x: MatRef<'_, f64>| {
-            let x = scaled(self.model, x);
+            let x = self.model.on_scale(x);
             let own = x.as_ref().subrows(0, layer.input_dims());
             let mut terms = match layer.inducing() {
                 Some(layer) => self.terms_of_kernel(layer, own.transpose())?,

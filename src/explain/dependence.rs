@@ -1,6 +1,6 @@
 //! Partial dependence: the mean prediction over rows as a function of one column.
 
-use super::output::{self, mean_probabilities, scaled, values};
+use super::output::{self, mean_probabilities, values};
 use super::relevance::shuffled;
 use super::{Explainer, InputColumn, InputKind, Rows, Scale, Settings};
 use crate::functions::normal::HALF_95;
@@ -107,7 +107,7 @@ impl Explainer<'_> {
 
     fn add_points(&self, x: &Mat<f64>, exposure: &[f64], curves: &mut [Curve]) {
         let predictions = self.model.predict_rows(x.transpose(), exposure.to_vec());
-        let on_scale = scaled(self.model, x.transpose());
+        let on_scale = self.model.on_scale(x.transpose());
         let several = self.model.latent().likelihood.target_kind() == TargetKind::Class;
         let shares = if several { mean_probabilities(&predictions) } else { Vec::new() };
         for Curve { scale, points } in curves {

@@ -2,7 +2,7 @@
 
 use crate::likelihood::TargetKind;
 use crate::model::{Model, Predictions};
-use faer::{Mat, MatRef};
+use faer::MatRef;
 use rayon::prelude::*;
 
 /// The kind of number that is explained.
@@ -82,7 +82,7 @@ pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale)
 /// exposure.
 pub(super) fn at(model: &Model, x: MatRef<'_, f64>, exposure: f64, scale: Scale) -> Vec<f64> {
     if scale == Scale::Latent || (scale == Scale::Mean && is_linear(model)) {
-        let means = model.posterior().means(scaled(model, x).transpose());
+        let means = model.posterior().means(model.on_scale(x).transpose());
         return match scale {
             Scale::Mean => means.into_iter().map(|mean| model.scaling().unscale_mean(mean)).collect(),
             _ => means,
@@ -90,11 +90,4 @@ pub(super) fn at(model: &Model, x: MatRef<'_, f64>, exposure: f64, scale: Scale)
     }
     let exposure = if exposure == 1.0 { Vec::new() } else { vec![exposure; x.nrows()] };
     values(model, &model.predict_rows(x, exposure), scale)
-}
-
-/// Returns the inputs on the scale the model sees, a column per row of `x`.
-pub(super) fn scaled(model: &Model, x: MatRef<'_, f64>) -> Mat<f64> {
-    let mut scaled = x.transpose().to_owned();
-    model.scaling().scale_inputs(scaled.as_mut().transpose_mut());
-    scaled
 }

@@ -1,7 +1,6 @@
 //! The relevance of columns: how far f may change along them, and how much permuting them raises
 //! the loss.
 
-use super::output::scaled;
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};
 use crate::data::Moments;
 use crate::data::{Purpose, generator};
@@ -177,7 +176,7 @@ impl Explainer<'_> {
         }
         let few: Vec<usize> = shuffled(rows.len(), settings.seed).into_iter().take(SCREENED_BY).collect();
         let inputs = rows.inputs_of(&few);
-        let slopes = self.slopes(scaled(self.model, inputs.transpose()).transpose());
+        let slopes = self.slopes(self.model.on_scale(inputs.transpose()).transpose());
         let (steps, of_f) = (self.steps(), self.model.posterior().layer().input_dims());
         // Codes and slopes have no derivatives, so their columns come first.
         let of_column = |column: &InputColumn| match column.kind {

@@ -5,25 +5,6 @@ use crate::data::Scaling;
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// The size, in the unit of a value, of 1 on the scale the model sees.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Unit(f64);
-
-impl Unit {
-    /// The unit of values on the scale the model sees.
-    pub(super) const NONE: Unit = Unit(1.0);
-
-    /// Returns a value in units of the column on the scale the model sees.
-    pub(super) fn scaled(self, value: f64) -> f64 {
-        value / self.0
-    }
-
-    /// Returns the size, in this unit, of 1 on the scale the model sees.
-    pub(super) fn size(self) -> f64 {
-        self.0
-    }
-}
-
 /// A column or a place by name, with its inputs (none for the target), and the size, in its unit, of 1 on the scale the model sees; no
 /// size if the column is warped.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +72,7 @@ impl Columns {
     }
 
     /// Returns those of the values (pairs of a full name and the inputs along which the value is a
-    /// length) that belong to the column in a name, with their unit.
+    /// length) that belong to the column in a name, with the size, in their unit, of 1 on the scale the model sees.
     ///
     /// # Errors
     /// A usage error for a column that does not exist, that has no unit, or that no value belongs to.
@@ -101,9 +82,9 @@ impl Columns {
         text: &dyn fmt::Display,
         name: &NamePattern,
         found: impl Iterator<Item = (usize, &'a str, &'a [usize])>,
-    ) -> Result<(Vec<usize>, Unit)> {
+    ) -> Result<(Vec<usize>, f64)> {
         let Some(called) = name.column() else {
-            return Ok((found.map(|(index, ..)| index).collect(), Unit::NONE));
+            return Ok((found.map(|(index, ..)| index).collect(), 1.0));
         };
         let wrong = |why: String| Error::usage(format!("{option} {text}: {why}"));
         let spaceless = |name: &str| name.split(',').map(str::trim).collect::<Vec<_>>().join(",");
@@ -127,8 +108,8 @@ impl Columns {
         let chosen: Vec<usize> =
             found.filter(|(_, value, inputs)| suits(value, inputs)).map(|(index, ..)| index).collect();
         match (chosen.is_empty(), input) {
-            (false, Some(_)) => Ok((chosen, Unit(size))),
-            (false, None) => Ok((chosen, Unit(size * size))),
+            (false, Some(_)) => Ok((chosen, size)),
+            (false, None) => Ok((chosen, size * size)),
             (true, Some(_)) => {
                 let place = self.inputs.iter().find(|place| {
                     place.inputs.len() > 1 && column.inputs.iter().all(|input| place.inputs.contains(input))

@@ -1,6 +1,6 @@
 //! Applies constraints: constraints by name become settings of single values, or are refused.
 
-use super::columns::{Columns, Unit};
+use super::columns::Columns;
 use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 use super::settings::{PriorChoice, ValueSetting, ValueSettings, named, range_words};
 use super::vector::{Descriptor, stem};
@@ -51,7 +51,7 @@ impl Constraints {
         let imposing = Imposing { settings, own: descriptors, lengths, columns: &self.columns, values };
         for start in &self.start {
             let (found, unit) = imposing.find("⟨start⟩", start, &start.name)?;
-            found.into_iter().for_each(|index| imposing.values[index] = unit.scaled(start.value));
+            found.into_iter().for_each(|index| imposing.values[index] = start.value / unit);
         }
         Ok(())
     }
@@ -70,7 +70,7 @@ struct Imposing<'a> {
 impl Imposing<'_> {
     fn bound(&mut self, bounds: &BoundsFor) -> Result<()> {
         let (found, unit) = self.free("⟨bounds⟩", bounds, &bounds.name)?;
-        let end = |end: Option<f64>, none: f64| end.map_or(none, |end| unit.scaled(end));
+        let end = |end: Option<f64>, none: f64| end.map_or(none, |end| end / unit);
         let (lower, upper) = (end(bounds.lower, f64::NEG_INFINITY), end(bounds.upper, f64::INFINITY));
         for index in found {
             let own = self.own[index].transform;
@@ -93,15 +93,15 @@ impl Imposing<'_> {
     fn check_start(&self, start: &StartFor) -> Result<()> {
         let (found, unit) = self.free("⟨start⟩", start, &start.name)?;
         let option = format!("⟨start {start}⟩");
-        found.into_iter().try_for_each(|index| self.check_range(index, unit.scaled(start.value), &option))
+        found.into_iter().try_for_each(|index| self.check_range(index, start.value / unit, &option))
     }
 
     fn fix(&mut self, fix: &FixFor) -> Result<()> {
         let (found, unit) = self.find("⟨fix⟩", fix, &fix.name)?;
         for index in found {
             if let Some(value) = fix.value {
-                self.check_range(index, unit.scaled(value), &format!("⟨fix {fix}⟩"))?;
-                self.values[index] = unit.scaled(value);
+                self.check_range(index, value / unit, &format!("⟨fix {fix}⟩"))?;
+                self.values[index] = value / unit;
             }
             self.setting(index).fixed = true;
         }
@@ -165,7 +165,7 @@ impl Imposing<'_> {
                 ))
                 .hint("use normal(mean,sd), or ⟨bounds⟩ with a lower end of 0 or above"));
             }
-            let scaled = prior.prior.map(|prior| prior.scaled(1.0 / unit.size()));
+            let scaled = prior.prior.map(|prior| prior.scaled(1.0 / unit));
             let said = Some(scaled.map_or(PriorChoice::Flat, PriorChoice::Given));
             match self.group(index) {
                 None => self.setting(index).prior = said,
@@ -230,8 +230,8 @@ impl Imposing<'_> {
         own.fixed || self.settings.setting(&own.name).is_some_and(|setting| setting.fixed)
     }
 
-    /// Returns the values that match a name, and the unit of numbers given for them.
-    fn find(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, Unit)> {
+    /// Returns the values that match a name, and the size of 1 on the scale the model sees, in the unit of numbers given for them.
+    fn find(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, f64)> {
         let mut found = named(self.own).filter(|(_, d)| name.matches(&d.name)).peekable();
         if found.peek().is_some() {
             let lengths = |index: usize| self.lengths.get(index).map_or(&[][..], Vec::as_slice);
@@ -248,7 +248,7 @@ impl Imposing<'_> {
 
     /// Returns the matching values that are not fixed, at least one, and the unit of numbers given
     /// for them.
-    fn free(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, Unit)> {
+    fn free(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, f64)> {
         let (mut found, unit) = self.find(option, text, name)?;
         found.retain(|&index| !self.is_fixed(index));
         if found.is_empty() {

@@ -27,14 +27,20 @@ pub use session::{Listener, Session};
 pub(crate) use settings::PriorChoice;
 pub use settings::ValueSettings;
 pub(crate) use settings::{named, range_words};
-pub use stochastic::{EpochMean, FullBatch, Reached, StochasticObjective, minimize_adam};
+pub use stochastic::{EpochMean, Reached, minimize_adam};
 pub use stopping::{Limits, Record, StopRange, StopReason};
 pub(crate) use vector::INDUCING;
 pub use vector::{Descriptor, FreeVector, stem};
 
-/// A smooth function of an unconstrained vector.
+/// A smooth function of an unconstrained vector, on all data or on one mini-batch at a time; it may keep state, such as q, from step to step.
 pub trait HyperObjective {
-    /// Returns the value at `theta` and writes its gradient to `gradient`; not finite if the point cannot be evaluated.
+    /// Returns the number of evaluations in an epoch: 1 for an objective on all data.
+    fn steps_per_epoch(&self) -> usize {
+        1
+    }
+
+    /// Returns the value at `theta`, a sum over the data of the next batch, and writes its gradient to `gradient`, whose unwritten entries
+    /// are zero. The value is not finite, and the state still valid, if the point cannot be evaluated.
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
     /// Returns the part of the value at `theta` that comes from priors; it is not part of the reported objective.
@@ -43,7 +49,7 @@ pub trait HyperObjective {
         0.0
     }
 
-    /// Returns the validation score at `theta`, where an iteration ended, if there is one.
+    /// Returns the validation score at `theta`, where an iteration or an epoch ended, if there is one.
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let _ = theta;
         None

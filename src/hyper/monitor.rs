@@ -42,7 +42,8 @@ impl<'a> Monitor<'a> {
     }
 
     pub(super) fn within(limits: Limits, session: Session<'a>) -> Self {
-        Monitor { stopping: Stopping::new(limits), started: Instant::now(), before: 0.0, session, warm: None }
+        let stopping = Stopping { limits, epochs: Epochs::default(), reason: None };
+        Monitor { stopping, started: Instant::now(), before: 0.0, session, warm: None }
     }
 
     /// Records one epoch; returns true if its validation score is the best so far, or without validation.
@@ -110,12 +111,12 @@ impl<'a> Monitor<'a> {
 
     /// Ends the fit for `reason` unless it has ended already.
     pub fn stop(&mut self, reason: StopReason) {
-        self.stopping.stop(reason);
+        self.stopping.reason.get_or_insert(reason);
     }
 
     /// The reason to stop, once there is one.
     pub fn stopped(&self) -> Option<StopReason> {
-        self.stopping.reason()
+        self.stopping.reason
     }
 
     /// Time since the start, including that before an interruption.
@@ -125,17 +126,17 @@ impl<'a> Monitor<'a> {
 
     /// Returns the number of plateaus of the objective.
     pub fn plateaus(&self) -> usize {
-        self.stopping.plateaus()
+        self.stopping.epochs.plateaus
     }
 
     /// The trace so far.
     pub fn records(&self) -> &[Record] {
-        self.stopping.records()
+        &self.stopping.epochs.records
     }
 
     /// The limits.
     pub fn limits(&self) -> &Limits {
-        self.stopping.limits()
+        &self.stopping.limits
     }
 
     /// Continues the stage that begins from its saved state, if there is one: that of the monitor, of the solver and of the objective.
@@ -153,7 +154,7 @@ impl<'a> Monitor<'a> {
             if let Some(checkpoint) = self.session.checkpoint() {
                 checkpoint.note_damage();
             }
-            self.stopping.overrule(StopReason::Interrupted);
+            self.stopping.reason = Some(StopReason::Interrupted);
         }
     }
 

@@ -1,5 +1,4 @@
-//! Adam on objectives whose value and gradient come from one mini-batch: the loop over steps and
-//! epochs.
+//! Adam on objectives of all data or of one mini-batch at a time: the loop over steps and epochs.
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
 use super::{HyperObjective, Monitor, Outcome, StopReason};
@@ -8,87 +7,6 @@ use argmin::core::{
     Error as ArgminError, Executor, IterState, KV, Problem, Solver, State as _, TerminationReason,
 };
 use serde::{Deserialize, Serialize};
-
-/// An objective on one mini-batch at a time; it may keep state, such as q, from step to step.
-pub trait StochasticObjective {
-    /// Steps per epoch.
-    fn steps_per_epoch(&self) -> usize;
-
-    /// Draws the next batch, writes the gradient at `theta` and returns the value, a sum over the data. The value is not finite, and the
-    /// state still valid, if the batch cannot be evaluated at `theta`. Unwritten entries of `gradient` are zero.
-    fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
-
-    /// Returns the part of the value of the last step that comes from priors; it is not part of the reported objective.
-    fn prior_terms(&self) -> f64 {
-        0.0
-    }
-
-    /// Returns true if no further batch is available, which ends the minimisation.
-    fn exhausted(&self) -> bool {
-        false
-    }
-
-    /// Called after an epoch, even if only a part of the last epoch ran; returns the validation
-    /// score at `theta`, if there is one.
-    fn end_epoch(&mut self, theta: &[f64]) -> Option<f64>;
-
-    /// Called when the epoch just ended has the best validation score so far.
-    fn keep(&mut self, theta: &[f64]);
-
-    /// Returns the state for a checkpoint.
-    fn state(&mut self) -> Vec<u8>;
-
-    /// Continues from a state that [`state`](Self::state) returned; returns false if `state` does not suit the objective.
-    fn restore(&mut self, state: &[u8]) -> bool;
-}
-
-/// An objective on all data at once; every step is an epoch.
-pub struct FullBatch<'a> {
-    objective: &'a mut dyn HyperObjective,
-    prior_terms: f64,
-}
-
-impl<'a> FullBatch<'a> {
-    /// Wraps the objective.
-    pub fn new(objective: &'a mut dyn HyperObjective) -> Self {
-        FullBatch { objective, prior_terms: 0.0 }
-    }
-}
-
-impl StochasticObjective for FullBatch<'_> {
-    fn steps_per_epoch(&self) -> usize {
-        1
-    }
-
-    fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        self.prior_terms = self.objective.prior_terms(theta);
-        self.objective.value_and_gradient(theta, gradient)
-    }
-
-    fn prior_terms(&self) -> f64 {
-        self.prior_terms
-    }
-
-    fn exhausted(&self) -> bool {
-        self.objective.exhausted()
-    }
-
-    fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {
-        self.objective.validate(theta)
-    }
-
-    fn keep(&mut self, theta: &[f64]) {
-        self.objective.keep(theta);
-    }
-
-    fn state(&mut self) -> Vec<u8> {
-        self.objective.state()
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        self.objective.restore(state)
-    }
-}
 
 /// The result of a minimisation so far, per row.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +57,7 @@ impl EpochMean {
 struct Run<'a, 'm> {
     adam: Adam,
     mean: EpochMean,
-    objective: &'a mut dyn StochasticObjective,
+    objective: &'a mut dyn HyperObjective,
     monitor: &'a mut Monitor<'m>,
     data_count: f64,
     steps_per_epoch: usize,
@@ -150,14 +68,15 @@ impl Run<'_, '_> {
     /// Takes a step, and ends the epoch that it completes.
     fn step(&mut self) {
         self.gradient.fill(0.0);
-        let value = self.objective.step(self.adam.theta(), &mut self.gradient);
+        let value = self.objective.value_and_gradient(self.adam.theta(), &mut self.gradient);
+        let prior_terms = self.objective.prior_terms(self.adam.theta());
         if self.objective.exhausted() {
             // A state within a step is not saved; the checkpoint has the state of an earlier step.
             self.monitor.stop(StopReason::Interrupted);
             return;
         }
         match self.adam.take(value, &self.gradient, self.monitor.pace(self.steps_per_epoch)) {
-            Taken::Descended => self.mean.add(value, self.objective.prior_terms()),
+            Taken::Descended => self.mean.add(value, prior_terms),
             Taken::RolledBack => {}
             Taken::Stuck => self.monitor.stop(StopReason::NoProgress),
         }
@@ -167,7 +86,7 @@ impl Run<'_, '_> {
     }
 
     fn end_epoch(&mut self) {
-        let validation = self.objective.end_epoch(self.adam.theta());
+        let validation = self.objective.validate(self.adam.theta());
         if self.monitor.record(self.mean.take(self.data_count), validation) {
             self.objective.keep(self.adam.theta());
         }
@@ -218,11 +137,11 @@ impl Monitor<'_> {
     }
 }
 
-/// Minimises a stochastic objective from `start`; `data_count` converts its values to per-row values.
+/// Minimises an objective from `start`; `data_count` converts its values to per-row values.
 ///
 /// The point of the outcome is the last one; the objective itself keeps the best one by validation.
 pub fn minimize_adam(
-    objective: &mut dyn StochasticObjective,
+    objective: &mut dyn HyperObjective,
     start: Vec<f64>,
     data_count: f64,
     options: AdamOptions,

@@ -2,52 +2,37 @@
 
 use super::stochastic::Reached;
 use crate::error::{Error, Result};
-use crate::words::stored_as_text;
+use crate::words::{stored_as_text, word_option};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The reason why a fit ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum StopReason {
-    /// The smoothed objective no longer improved by more than the tolerance.
-    Converged,
-    /// The epoch limit was reached.
-    MaxEpochs,
-    /// The limit of steps was reached.
-    MaxSteps,
-    /// The time limit was reached.
-    MaxSeconds,
-    /// The validation score stopped improving.
-    EarlyStop,
-    /// The objective, or the validation score if there is one, reached the requested value.
-    TargetReached,
-    /// A callback requested the stop.
-    Stopped,
-    /// No step that could be evaluated improved the objective.
-    NoProgress,
-    /// The user interrupted the fit.
-    Interrupted,
+word_option! {
+    /// The reason why a fit ended.
+    #[non_exhaustive]
+    StopReason, "stop reason" {
+        /// The smoothed objective no longer improved by more than the tolerance.
+        Converged = "converged",
+        /// The epoch limit was reached.
+        MaxEpochs = "max_epochs",
+        /// The limit of steps was reached.
+        MaxSteps = "max_steps",
+        /// The time limit was reached.
+        MaxSeconds = "max_seconds",
+        /// The validation score stopped improving.
+        EarlyStop = "early_stop",
+        /// The objective, or the validation score if there is one, reached the requested value.
+        TargetReached = "target_reached",
+        /// A callback requested the stop.
+        Stopped = "stopped",
+        /// No step that could be evaluated improved the objective.
+        NoProgress = "no_progress",
+        /// The user interrupted the fit.
+        Interrupted = "interrupted",
+    }
 }
 
 impl StopReason {
-    /// Returns the name of the reason in the metrics document.
-    pub fn word(self) -> &'static str {
-        match self {
-            StopReason::Converged => "converged",
-            StopReason::MaxEpochs => "max_epochs",
-            StopReason::MaxSteps => "max_steps",
-            StopReason::MaxSeconds => "max_seconds",
-            StopReason::EarlyStop => "early_stop",
-            StopReason::TargetReached => "target_reached",
-            StopReason::Stopped => "stopped",
-            StopReason::NoProgress => "no_progress",
-            StopReason::Interrupted => "interrupted",
-        }
-    }
-
     /// The reason in a sentence for a reader.
     pub fn sentence(self) -> &'static str {
         match self {
@@ -174,51 +159,22 @@ impl Record {
 /// The limits, and the epochs so far.
 #[derive(Clone, Debug)]
 pub(super) struct Stopping {
-    limits: Limits,
-    epochs: Epochs,
-    reason: Option<StopReason>,
+    pub limits: Limits,
+    pub epochs: Epochs,
+    /// The reason for the end, once there is one.
+    pub reason: Option<StopReason>,
 }
 
 /// The epochs so far, and the state of the stopping rules.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Epochs {
-    records: Vec<Record>,
+    pub records: Vec<Record>,
     best_validation: Option<(usize, f64)>,
-    plateaus: usize,
+    pub plateaus: usize,
     window_start: usize,
 }
 
 impl Stopping {
-    pub fn new(limits: Limits) -> Self {
-        Stopping { limits, epochs: Epochs::default(), reason: None }
-    }
-
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    pub fn records(&self) -> &[Record] {
-        &self.epochs.records
-    }
-
-    pub fn plateaus(&self) -> usize {
-        self.epochs.plateaus
-    }
-
-    pub fn reason(&self) -> Option<StopReason> {
-        self.reason
-    }
-
-    /// Ends the minimisation for `reason` unless it has ended already.
-    pub fn stop(&mut self, reason: StopReason) {
-        self.reason.get_or_insert(reason);
-    }
-
-    /// Ends the minimisation for `reason`, and overrides an earlier reason.
-    pub(crate) fn overrule(&mut self, reason: StopReason) {
-        self.reason = Some(reason);
-    }
-
     /// Returns true if the time limit has passed after this many seconds.
     pub(crate) fn out_of_time(&self, seconds: f64) -> bool {
         self.limits.seconds.is_some_and(|limit| seconds >= limit)

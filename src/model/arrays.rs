@@ -98,11 +98,9 @@ impl Arrays<'_> {
                 return Err(Unusable::damaged(what));
             }
         };
-        if values.iter().all(|value| value.is_finite()) {
-            Ok(values)
-        } else {
-            Err(Unusable::damaged(format!("array {name} holds a value that is not finite")))
-        }
+        let finite = values.iter().all(|value| value.is_finite());
+        Unusable::unless(finite, &format!("array {name} holds a value that is not finite"))?;
+        Ok(values)
     }
 
     pub fn matrix(&self, name: &str, rows: usize, columns: usize) -> Checked<Mat<f64>> {

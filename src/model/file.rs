@@ -309,10 +309,7 @@ fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
     if header > LONGEST_HEADER {
         return Err(Unusable::Foreign);
     }
-    if header.saturating_add(8) > length {
-        return Err(Unusable::damaged("it ends within its header"));
-    }
-    Ok(())
+    Unusable::unless(header.saturating_add(8) <= length, "it ends within its header")
 }
 
 fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
@@ -345,9 +342,8 @@ fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
         let tensor = tensors.tensor(name).map_err(Unusable::damaged)?;
         digest.add(name, tensor.shape(), tensor.data());
     }
-    if digest.finish() != *entry(key::CHECKSUM)? {
-        return Err(Unusable::damaged("its checksum does not match its contents"));
-    }
+    let intact = digest.finish() == *entry(key::CHECKSUM)?;
+    Unusable::unless(intact, "its checksum does not match its contents")?;
     let mut description = described(description, registry)?;
     let schema = description.schema.take();
     let model = assemble(description, &Arrays { tensors }, registry)?;
@@ -384,14 +380,12 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         layer.inducing().is_none_or(|layer| layer.mean().values.len() == functions)
     };
     let shared = layers.len() == 1 && suits(&layers[0], functions);
-    if !shared && (layers.len() != functions || !layers.iter().all(|layer| suits(layer, 1))) {
-        return Err(Unusable::damaged("its layers do not match the latent functions of its likelihood"));
-    }
+    let separate = layers.len() == functions && layers.iter().all(|layer| suits(layer, 1));
+    Unusable::unless(shared || separate, "its layers do not match the latent functions of its likelihood")?;
     let mut latent = LatentPrior::of_layers(layers, likelihood, fixed[0]);
     latent.effects = description.effects.clone();
-    if !description.settings.suits(&latent.descriptors()) {
-        return Err(Unusable::damaged("its settings of hyper-parameters do not match its hyper-parameters"));
-    }
+    let suits = description.settings.suits(&latent.descriptors());
+    Unusable::unless(suits, "its settings of hyper-parameters do not match its hyper-parameters")?;
     latent.settings = description.settings.clone();
     let (q, factors) = posteriors(&description, &latent, arrays)?;
     // NaN and negative numbers of a damaged file are no bound.
@@ -422,29 +416,20 @@ fn checked_inputs(description: &Description) -> Checked<usize> {
     let effects = &description.effects;
     let columns = effects.columns();
     let intervals = description.summary.effects.as_ref().is_none_or(|known| known.fits(effects));
-    if *effects.terms() != description.options.effects
-        || !effects.is_consistent(columns, 1 + description.more_layers.len())
-        || !intervals
-    {
-        return Err(Unusable::damaged("its grouped effects contradict each other"));
-    }
-    let Some(dims) = description.scaling.dims().checked_sub(columns) else {
-        return Err(Unusable::damaged("it has fewer inputs than its grouped effects have columns"));
-    };
-    let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
-    if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
-        return Err(Unusable::damaged("the scale of a column is not above 0"));
-    }
-    if !description.scaling.is_consistent() {
-        return Err(Unusable::damaged("its warps do not match its number of inputs"));
-    }
+    let agree = *effects.terms() == description.options.effects
+        && effects.is_consistent(columns, 1 + description.more_layers.len());
+    Unusable::unless(agree && intervals, "its grouped effects contradict each other")?;
+    let scaling = &description.scaling;
+    let fewer = || Unusable::damaged("it has fewer inputs than its grouped effects have columns");
+    let dims = scaling.dims().checked_sub(columns).ok_or_else(fewer)?;
+    let positive = scaling.inputs.iter().chain([&scaling.target]).all(|affine| affine.scale > 0.0);
+    Unusable::unless(positive, "the scale of a column is not above 0")?;
+    Unusable::unless(scaling.is_consistent(), "its warps do not match its number of inputs")?;
     let known = &description.options.dimensions;
-    if !(known.is_empty() || known.len() == dims) {
-        return Err(Unusable::damaged("its list of kinds of inputs does not match its number of inputs"));
-    }
-    if known.iter().any(|of| of.levels() > MOST_LEVELS) {
-        return Err(Unusable::damaged(format!("a column has more than {MOST_LEVELS} levels")));
-    }
+    let described = known.is_empty() || known.len() == dims;
+    Unusable::unless(described, "its list of kinds of inputs does not match its number of inputs")?;
+    let few = known.iter().all(|of| of.levels() <= MOST_LEVELS);
+    Unusable::unless(few, &format!("a column has more than {MOST_LEVELS} levels"))?;
     Ok(dims)
 }
 
@@ -456,9 +441,8 @@ fn posteriors(
     arrays: &Arrays<'_>,
 ) -> Checked<(Vec<Normal>, Vec<Factors>)> {
     let layers = latent.layers();
-    if description.more_log_det_q.len() + 1 != layers.processes() {
-        return Err(Unusable::damaged("its posteriors do not match the latent functions of its likelihood"));
-    }
+    let matched = description.more_log_det_q.len() + 1 == layers.processes();
+    Unusable::unless(matched, "its posteriors do not match the latent functions of its likelihood")?;
     let log_dets = std::iter::once(&description.log_det_q).chain(&description.more_log_det_q);
     let one = |(process, &log_det): (usize, &f64)| {
         let named = |name: &str| name::of(name, process, layers.processes() > 1);
@@ -543,9 +527,8 @@ fn likelihood(description: &Description, registry: &Registry) -> Checked<Observa
     let values: usize = description.likelihood_parameters.iter().map(|stored| stored.values.len()).sum();
     let values = values.saturating_add(description.more_log_det_q.len());
     let kind = kind_of(description, registry)?;
-    if description.levels > values.saturating_add(2) {
-        return Err(Unusable::damaged("it has more levels than its parameters allow"));
-    }
+    let allowed = description.levels <= values.saturating_add(2);
+    Unusable::unless(allowed, "it has more levels than its parameters allow")?;
     let mut likelihood = registry.likelihood(kind, description.levels).map_err(Unusable::damaged)?;
     if description.mixes {
         let one = likelihood.one().map(|one| one.boxed_clone()).ok_or_else(|| {

@@ -215,11 +215,6 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
 }
 
 impl LatentPrior {
-    /// Returns the only layer, or the first one, mutably.
-    pub fn layer_mut(&mut self) -> &mut Layer<InducingPrior> {
-        &mut self.layers[0]
-    }
-
     /// Like [`LatentModel::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.layers.iter_mut().for_each(|layer| layer.for_each_parameter_mut(visit));
@@ -239,6 +234,13 @@ impl LatentPrior {
             move_inputs(prior, &mut values);
         }
         self.effects.for_each_parameter_mut(&mut |p| fill(p, &mut values));
+    }
+
+    /// Replaces every value by a function of its descriptor and the value.
+    pub(crate) fn change_values(&mut self, mut change: impl FnMut(&Descriptor, f64) -> f64) {
+        let (descriptors, mut natural) = (self.descriptors(), self.natural());
+        natural.iter_mut().zip(&descriptors).for_each(|(value, of)| *value = change(of, *value));
+        self.set_natural(&natural);
     }
 
     /// The model with the factor of every `K_uu`.

@@ -78,18 +78,15 @@ impl NearbyRows {
         let &[rows, dims] = &shape[..] else {
             return Err(Unusable::damaged("the inputs of its neighbours are not a matrix"));
         };
-        if u32::try_from(rows).is_err() {
-            return Err(Unusable::damaged("it has too many neighbours"));
-        }
+        Unusable::unless(u32::try_from(rows).is_ok(), "it has too many neighbours")?;
         let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();
         let y = arrays.values(name::NEIGHBOUR_TARGETS, &[rows])?;
         let noise = match arrays.has(name::NEIGHBOUR_NOISE) {
             true => Some(arrays.values(name::NEIGHBOUR_NOISE, &[rows])?),
             false => None,
         };
-        if noise.iter().flatten().any(|noise| *noise <= 0.0) {
-            return Err(Unusable::damaged("the noise of its neighbours is not positive"));
-        }
+        let positive = noise.iter().flatten().all(|noise| *noise > 0.0);
+        Unusable::unless(positive, "the noise of its neighbours is not positive")?;
         Ok(NearbyRows { x, y, noise, single })
     }
 }
@@ -246,17 +243,15 @@ pub(super) fn beside(
     let (Some(layer), true) = (latent.layer().inducing(), full) else {
         return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
     };
-    if rows.x.nrows() != layer.z().ncols() + latent.effects.columns() || count > MOST_NEIGHBOURS {
-        return Err(Unusable::damaged(
-            "its neighbours have another number of inputs than its model, or are too many",
-        ));
-    }
-    if posterior.effects(0).is_some_and(|known| !known.moments().is_joint()) {
-        return Err(Unusable::damaged("its grouped effects do not suit its neighbours"));
-    }
-    let layer = layer.factorised();
-    let layer =
-        layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
+    let dims = layer.z().ncols() + latent.effects.columns();
+    Unusable::unless(
+        rows.x.nrows() == dims && count <= MOST_NEIGHBOURS,
+        "its neighbours have another number of inputs than its model, or are too many",
+    )?;
+    let joint = posterior.effects(0).is_none_or(|known| known.moments().is_joint());
+    Unusable::unless(joint, "its grouped effects do not suit its neighbours")?;
+    let singular = |_| Unusable::damaged("the covariance matrix of its inducing inputs is singular");
+    let layer = layer.factorised().map_err(singular)?;
     let nearby = Nearby::new(&layer, rows, count);
     Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }

@@ -18,11 +18,10 @@ pub(super) fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked
         }
         _ => matches = false,
     });
-    if matches && rest.next().is_none() {
-        Ok(())
-    } else {
-        Err(Unusable::damaged("its parameters do not match its kernel and likelihood"))
-    }
+    Unusable::unless(
+        matches && rest.next().is_none(),
+        "its parameters do not match its kernel and likelihood",
+    )
 }
 
 /// Returns true if a stored parameter can replace another one. Training may have ended on the edge of a range, but never with a negative

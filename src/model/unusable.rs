@@ -23,6 +23,11 @@ impl Unusable {
         Unusable::Damaged(what.to_string())
     }
 
+    /// Fails because a file is damaged, unless a condition holds.
+    pub fn unless(holds: bool, what: &str) -> Checked<()> {
+        if holds { Ok(()) } else { Err(Unusable::damaged(what)) }
+    }
+
     pub fn about(self, name: &str) -> Error {
         match self {
             Unusable::Foreign => Error::data(format!("{name}: not a sparsegp model file"))
@@ -70,7 +75,7 @@ pub(super) fn check_predictions(model: &Model) -> Checked<()> {
     let Affine { shift, scale } = model.scaling().target;
     let finite = mean.iter().all(|mean| (mean * scale + shift).is_finite())
         && variance.iter().all(|variance| variance.is_finite() && *variance >= 0.0);
-    if finite { Ok(()) } else { Err(Unusable::damaged("its predictions are not finite numbers")) }
+    Unusable::unless(finite, "its predictions are not finite numbers")
 }
 
 pub(super) type Checked<T> = std::result::Result<T, Unusable>;

@@ -197,7 +197,79 @@ impl Warning {
 
     /// Returns the text, in which `say` spells the options.
     pub fn words_with(&self, say: &Say<'_>) -> String {
-        spoken(&format!("{}", Marked(self)), say)
+        spoken(&self.marked(), say)
+    }
+
+    /// Returns the text with its options marked.
+    fn marked(&self) -> String {
+        match self {
+            Warning::Data { text } | Warning::Inducing { text } => text.clone(),
+            Warning::NoiseExplainsAll { share, sparse } => {
+                let advice = if *sparse {
+                    "another ⟨kernel⟩ or ⟨seed⟩"
+                } else {
+                    "other columns, or ⟨model gp⟩"
+                };
+                // The noise of a fit to few rows, or around a trained mean, may exceed the variance of the target.
+                let part = if *share < 0.9995 { format!("{:.1} %", 100.0 * share) } else { "all".to_owned() };
+                format!(
+                    "the noise variance explains {part} of the target's variance: the inputs were not found to predict it; try {advice}"
+                )
+            }
+            Warning::NoiseAtFloor { noise } => format!(
+                "the noise variance {noise:.1e} is nearly 0: the target is a nearly exact function of the inputs, or of a column that gives it away; check with ⟨exclude⟩"
+            ),
+            Warning::IllConditioned { condition, raised_to, close_pairs, inducing } => {
+                let raised = raised_to
+                    .map(|jitter| format!(", and the jitter had to be raised to {jitter:.0e}"))
+                    .unwrap_or_default();
+                let why = match close_pairs {
+                    0 => String::from(
+                        "lengthscales or the variance are very large; try ⟨bounds⟩ on them, or a larger ⟨jitter⟩",
+                    ),
+                    pairs => format!(
+                        "{pairs} {} of the {inducing} inducing inputs are closer than 0.1 lengthscales; try fewer ⟨inducing⟩ or a larger ⟨jitter⟩",
+                        if *pairs == 1 { "pair" } else { "pairs" }
+                    ),
+                };
+                format!("K_uu has a condition number of {condition:.0e}{raised}: {why}")
+            }
+            Warning::NearDuplicates { duplicates, inducing, closest } => format!(
+                "{duplicates} of {inducing} inducing inputs nearly repeat others (the closest two are {closest:.1e} lengthscales apart): try fewer ⟨inducing⟩, or ⟨fix_inducing⟩"
+            ),
+            Warning::Irrelevant { inputs } => irrelevant(inputs),
+            Warning::Memorised { input, correlation } => format!(
+                "f at a row has a correlation of {correlation:.2} with f at its nearest neighbour, mostly because of the lengthscale of input {input}: rows are memorised, not learned from; try a ⟨prior⟩ or ⟨bounds⟩ on the lengthscales"
+            ),
+            Warning::Overdispersed { dispersion } => format!(
+                "the counts vary {dispersion:.1} times as much as Poisson counts would: intervals are too narrow; try ⟨likelihood negative-binomial⟩"
+            ),
+            Warning::HyperSteps { count, of, halved: true } => format!(
+                "{count} of {of} steps on hyper-parameters could not be evaluated or raised the objective far beyond its noise, and were taken back, each halving the learning rate; try a smaller ⟨learning_rate⟩"
+            ),
+            Warning::HyperSteps { count, of, halved: false } => format!(
+                "{count} of {of} trial points of hyper-parameters could not be evaluated; try ⟨bounds⟩ on the hyper-parameter that diverges"
+            ),
+            Warning::QSteps { count, of } => {
+                format!("{count} of {of} steps on q were taken back or shrunk; try a smaller ⟨q_step⟩")
+            }
+            Warning::FellBack { error, instead } => {
+                format!("the fit with the chosen options failed ({error}): it was made again with {instead}")
+            }
+            Warning::NoProgress => String::from(
+                "training did not improve on its start, which was kept; try a smaller ⟨learning_rate⟩ or ⟨q_step⟩, or ⟨q_guard trust⟩",
+            ),
+            Warning::EpochLimit { fall, epochs } => format!(
+                "the objective still fell by {fall:.2} nats per row over the last {epochs} epochs when their limit came; try more ⟨epochs⟩"
+            ),
+            Warning::LooseBound { gap, inducing, without_neighbours } => format!(
+                "the bounds on the log evidence are {gap:.2} nats per row apart: {inducing} inducing inputs carry only a part of what the data say; try {}more ⟨inducing⟩",
+                if *without_neighbours { "" } else { "⟨neighbours auto⟩, or " }
+            ),
+            Warning::Overfitted { training, validation, error } => format!(
+                "validation rows have an NLL of {validation:.2}, training rows {training:.2} (difference ± {error:.2}): the model overfits; try fewer ⟨inducing⟩, a larger ⟨beta⟩ or ⟨objective elbo⟩, or a ⟨prior⟩ on the lengthscales"
+            ),
+        }
     }
 
     /// Sets the names of inputs, so that the text contains them.
@@ -224,93 +296,11 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A warning's text with its options marked.
-struct Marked<'a>(&'a Warning);
-
-impl fmt::Display for Marked<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Warning::Data { text } | Warning::Inducing { text } => f.write_str(text),
-            Warning::NoiseExplainsAll { share, sparse } => {
-                let advice = if *sparse { "another ⟨kernel⟩ or ⟨seed⟩" } else { "other columns, or ⟨model gp⟩" };
-                // The noise of a fit to few rows, or around a trained mean, may exceed the variance of the target.
-                let part = if *share < 0.9995 { format!("{:.1} %", 100.0 * share) } else { "all".to_owned() };
-                write!(
-                    f,
-                    "the noise variance explains {part} of the target's variance: the inputs were not found to predict it; try {advice}"
-                )
-            }
-            Warning::NoiseAtFloor { noise } => write!(
-                f,
-                "the noise variance {noise:.1e} is nearly 0: the target is a nearly exact function of the inputs, or of a column that gives it away; check with ⟨exclude⟩"
-            ),
-            Warning::IllConditioned { condition, raised_to, close_pairs, inducing } => {
-                write!(f, "K_uu has a condition number of {condition:.0e}")?;
-                if let Some(jitter) = raised_to {
-                    write!(f, ", and the jitter had to be raised to {jitter:.0e}")?;
-                }
-                if *close_pairs > 0 {
-                    let pairs = if *close_pairs == 1 { "pair" } else { "pairs" };
-                    write!(
-                        f,
-                        ": {close_pairs} {pairs} of the {inducing} inducing inputs are closer than 0.1 lengthscales; try fewer ⟨inducing⟩ or a larger ⟨jitter⟩"
-                    )
-                } else {
-                    f.write_str(": lengthscales or the variance are very large; try ⟨bounds⟩ on them, or a larger ⟨jitter⟩")
-                }
-            }
-            Warning::NearDuplicates { duplicates, inducing, closest } => write!(
-                f,
-                "{duplicates} of {inducing} inducing inputs nearly repeat others (the closest two are {closest:.1e} lengthscales apart): try fewer ⟨inducing⟩, or ⟨fix_inducing⟩"
-            ),
-            Warning::Irrelevant { inputs } => write_irrelevant(f, inputs),
-            Warning::Memorised { input, correlation } => write!(
-                f,
-                "f at a row has a correlation of {correlation:.2} with f at its nearest neighbour, mostly because of the lengthscale of input {input}: rows are memorised, not learned from; try a ⟨prior⟩ or ⟨bounds⟩ on the lengthscales"
-            ),
-            Warning::Overdispersed { dispersion } => write!(
-                f,
-                "the counts vary {dispersion:.1} times as much as Poisson counts would: intervals are too narrow; try ⟨likelihood negative-binomial⟩"
-            ),
-            Warning::HyperSteps { count, of, halved: true } => write!(
-                f,
-                "{count} of {of} steps on hyper-parameters could not be evaluated or raised the objective far beyond its noise, and were taken back, each halving the learning rate; try a smaller ⟨learning_rate⟩"
-            ),
-            Warning::HyperSteps { count, of, halved: false } => write!(
-                f,
-                "{count} of {of} trial points of hyper-parameters could not be evaluated; try ⟨bounds⟩ on the hyper-parameter that diverges"
-            ),
-            Warning::QSteps { count, of } => write!(
-                f,
-                "{count} of {of} steps on q were taken back or shrunk; try a smaller ⟨q_step⟩"
-            ),
-            Warning::FellBack { error, instead } => {
-                write!(f, "the fit with the chosen options failed ({error}): it was made again with {instead}")
-            }
-            Warning::NoProgress => f.write_str(
-                "training did not improve on its start, which was kept; try a smaller ⟨learning_rate⟩ or ⟨q_step⟩, or ⟨q_guard trust⟩",
-            ),
-            Warning::EpochLimit { fall, epochs } => write!(
-                f,
-                "the objective still fell by {fall:.2} nats per row over the last {epochs} epochs when their limit came; try more ⟨epochs⟩"
-            ),
-            Warning::LooseBound { gap, inducing, without_neighbours } => write!(
-                f,
-                "the bounds on the log evidence are {gap:.2} nats per row apart: {inducing} inducing inputs carry only a part of what the data say; try {}more ⟨inducing⟩",
-                if *without_neighbours { "" } else { "⟨neighbours auto⟩, or " }
-            ),
-            Warning::Overfitted { training, validation, error } => write!(
-                f,
-                "validation rows have an NLL of {validation:.2}, training rows {training:.2} (difference ± {error:.2}): the model overfits; try fewer ⟨inducing⟩, a larger ⟨beta⟩ or ⟨objective elbo⟩, or a ⟨prior⟩ on the lengthscales"
-            ),
-        }
-    }
-}
-
 /// The maximum number of inputs that are named.
 const MOST_NAMED: usize = 5;
 
-fn write_irrelevant(f: &mut fmt::Formatter<'_>, inputs: &[Input]) -> fmt::Result {
+/// Returns the text about inputs that f hardly depends on.
+fn irrelevant(inputs: &[Input]) -> String {
     let mut names: Vec<String> = inputs.iter().take(MOST_NAMED).map(Input::to_string).collect();
     if inputs.len() > MOST_NAMED {
         names.push(format!("{} more", inputs.len() - MOST_NAMED));
@@ -318,8 +308,7 @@ fn write_irrelevant(f: &mut fmt::Formatter<'_>, inputs: &[Input]) -> fmt::Result
     let one = inputs.len() == 1;
     let (noun, verb, range, them) =
         if one { ("input", "changes", "its", "it") } else { ("inputs", "change", "their", "them") };
-    write!(
-        f,
+    format!(
         "{noun} {} hardly {verb} the prediction over {range} whole range (a very long lengthscale): leaving {them} out with ⟨exclude⟩ is quicker",
         names.join(", ")
     )

@@ -37,12 +37,28 @@ pub fn check_threads(threads: usize) -> Result<()> {
     )))
 }
 
-/// Refuses numbers that are not positive.
-fn positive(name: &str, value: f64) -> Result<()> {
-    if value > 0.0 && value.is_finite() {
-        return Ok(());
+/// Fails with an error if `wrong` is true.
+pub(super) fn refuse_if(wrong: bool, error: impl FnOnce() -> Error) -> Result<()> {
+    if wrong { Err(error()) } else { Ok(()) }
+}
+
+/// Fails with the first reason that applies against a combination of options.
+fn refuse_combination<const N: usize>(reasons: [(bool, String); N]) -> Result<()> {
+    match first_of(reasons) {
+        Some(why) => Err(Error::usage(why).hint("leave one of the options out")),
+        None => Ok(()),
     }
-    Err(Error::usage(format!("{name} is {value}, expected a positive number")))
+}
+
+/// Returns the first entry that applies, such as the name of an option that was set.
+pub(crate) fn first_of<T, const N: usize>(entries: [(bool, T); N]) -> Option<T> {
+    entries.into_iter().find_map(|(applies, entry)| applies.then_some(entry))
+}
+
+/// Refuses numbers that are not positive.
+pub(super) fn positive(name: &str, value: f64) -> Result<()> {
+    let wrong = !(value > 0.0 && value.is_finite());
+    refuse_if(wrong, || Error::usage(format!("{name} is {value}, expected a positive number")))
 }
 
 /// A predicate on update rules: true if an option has an effect on the rule.
@@ -56,76 +72,58 @@ impl FitOptions {
     /// Returns a usage error for the first invalid value or combination.
     pub fn validate(&self) -> Result<()> {
         self.check_numbers()?;
-        self.check_limits()?;
         self.check_counts()?;
         self.constraints.validate()?;
         self.validate_combination()
     }
 
-    /// Refuses numbers outside their ranges, among the options about the model and the steps.
+    /// Refuses numbers outside their ranges.
     fn check_numbers(&self) -> Result<()> {
         positive("⟨beta⟩", self.beta)?;
         positive("⟨learning_rate⟩", self.learning_rate)?;
         positive("⟨prior_variance⟩", self.prior_variance)?;
-        if !self.prior_mean.is_finite() {
-            return Err(Error::usage(format!(
-                "⟨prior_mean⟩ is {}, expected a finite number",
-                self.prior_mean
-            )));
-        }
-        if let Some(smoothness) = self.steps.q_smoothness {
-            positive("⟨q_smoothness⟩", smoothness)?;
-        }
-        if let Some((low, high)) =
-            self.steps.q_bounds.filter(|(low, high)| !(*low > 0.0 && low < high && high.is_finite()))
-        {
-            return Err(Error::usage(format!(
+        refuse_if(!self.prior_mean.is_finite(), || {
+            Error::usage(format!("⟨prior_mean⟩ is {}, expected a finite number", self.prior_mean))
+        })?;
+        self.steps.q_smoothness.map_or(Ok(()), |smoothness| positive("⟨q_smoothness⟩", smoothness))?;
+        let (low, high) = self.steps.q_bounds.unwrap_or((1.0, 2.0));
+        refuse_if(!(low > 0.0 && low < high && high.is_finite()), || {
+            Error::usage(format!(
                 "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
-            )));
-        }
-        match self.jitter {
-            Jitter::Absolute(j) | Jitter::Relative(j) if !(j >= 0.0 && j.is_finite()) => {
-                Err(Error::usage("⟨jitter⟩ must be zero or a positive number"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses limits of training outside their ranges.
-    fn check_limits(&self) -> Result<()> {
-        if let Some(seconds) = self.max_seconds {
-            positive("⟨max_seconds⟩", seconds)?;
-        }
-        if self.stop_at.is_some_and(|target| !target.is_finite()) {
-            return Err(Error::usage("⟨stop_at⟩ must be a finite number"));
-        }
-        if self.tolerance.is_some_and(|t| !(t >= 0.0 && t.is_finite())) {
-            return Err(Error::usage("⟨tolerance⟩ must be zero or a positive number"));
-        }
-        if !(0.0..1.0).contains(&self.validation_fraction) {
-            return Err(Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1"));
-        }
-        Ok(())
+            ))
+        })?;
+        let non_negative = |value: f64| value >= 0.0 && value.is_finite();
+        let (Jitter::Absolute(jitter) | Jitter::Relative(jitter)) = self.jitter;
+        refuse_if(!non_negative(jitter), || Error::usage("⟨jitter⟩ must be zero or a positive number"))?;
+        self.max_seconds.map_or(Ok(()), |seconds| positive("⟨max_seconds⟩", seconds))?;
+        refuse_if(self.stop_at.is_some_and(|target| !target.is_finite()), || {
+            Error::usage("⟨stop_at⟩ must be a finite number")
+        })?;
+        refuse_if(!self.tolerance.is_none_or(non_negative), || {
+            Error::usage("⟨tolerance⟩ must be zero or a positive number")
+        })?;
+        refuse_if(!(0.0..1.0).contains(&self.validation_fraction), || {
+            Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1")
+        })
     }
 
     /// Refuses counts outside their ranges.
     fn check_counts(&self) -> Result<()> {
-        for (name, value) in [
-            ("⟨inducing⟩", self.inducing.filter(|_| self.neighbours.is_none())),
-            ("⟨keep_rows⟩", self.keep_rows),
-            ("⟨batch_size⟩", Some(self.steps.batch_size)),
-            ("⟨epochs⟩", self.epochs),
-            ("⟨max_steps⟩", self.max_steps),
-            ("⟨patience⟩", Some(self.patience)),
-        ] {
-            if value == Some(0) {
-                return Err(Error::usage(format!("{name} is 0, expected at least 1")));
-            }
+        let zero = first_of([
+            (self.inducing == Some(0) && self.neighbours.is_none(), "⟨inducing⟩"),
+            (self.keep_rows == Some(0), "⟨keep_rows⟩"),
+            (self.steps.batch_size == 0, "⟨batch_size⟩"),
+            (self.epochs == Some(0), "⟨epochs⟩"),
+            (self.max_steps == Some(0), "⟨max_steps⟩"),
+            (self.patience == 0, "⟨patience⟩"),
+        ]);
+        if let Some(name) = zero {
+            return Err(Error::usage(format!("{name} is 0, expected at least 1")));
         }
-        if let Some(nodes) = self.quadrature_nodes.filter(|nodes| !(1..=MOST_NODES).contains(nodes)) {
-            return Err(Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}")));
-        }
-        Ok(())
+        let nodes = self.quadrature_nodes.unwrap_or(1);
+        refuse_if(!(1..=MOST_NODES).contains(&nodes), || {
+            Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}"))
+        })
     }
 
     fn validate_combination(&self) -> Result<()> {
@@ -134,85 +132,68 @@ impl FitOptions {
         self.check_search()?;
         self.check_warps()?;
         self.check_neighbours()?;
-        let collapsed = !self.has_own_q();
         let kind = self.likelihood_kind();
-        if collapsed && !kind.has_gaussian_noise() {
-            return Err(Error::usage(format!(
-                "⟨objective {}⟩ needs the gaussian likelihood, not {kind}",
-                self.objective
-            ))
-            .hint("elbo and dlm-log take every likelihood"));
-        }
-        if kind.is_joint() && self.objective == ObjectiveKind::DlmSquare {
-            return Err(Error::usage(format!(
+        refuse_if(!self.has_own_q() && !kind.has_gaussian_noise(), || {
+            Error::usage(format!("⟨objective {}⟩ needs the gaussian likelihood, not {kind}", self.objective))
+                .hint("elbo and dlm-log take every likelihood")
+        })?;
+        refuse_if(kind.is_joint() && self.objective == ObjectiveKind::DlmSquare, || {
+            Error::usage(format!(
                 "⟨objective dlm-square⟩ needs a likelihood of one latent function, {kind} has several"
             ))
-            .hint("use elbo or dlm-log"));
-        }
-        if self.quadrature_nodes.is_some() && self.likelihood == Some(LikelihoodKind::Gaussian) {
-            return Err(Error::usage(
-                "⟨quadrature_nodes⟩ has no effect on the gaussian likelihood, whose expectations have a closed form",
-            ));
-        }
+            .hint("use elbo or dlm-log")
+        })?;
+        refuse_if(
+            self.quadrature_nodes.is_some() && self.likelihood == Some(LikelihoodKind::Gaussian),
+            || {
+                Error::usage(
+                    "⟨quadrature_nodes⟩ has no effect on the gaussian likelihood, whose expectations have a closed form",
+                )
+            },
+        )?;
         let facts = self.estimator.facts();
         let wanted = match (facts.of_expected_log, self.estimator.is_predictive()) {
             (true, _) => ObjectiveKind::Elbo,
             (_, true) => ObjectiveKind::DlmLog,
             _ => self.objective,
         };
-        if wanted != self.objective {
-            return Err(Error::usage(format!(
-                "⟨estimator {}⟩ is for ⟨objective {wanted}⟩, not {}",
-                self.estimator, self.objective
-            )));
-        }
+        let (estimator, objective) = (self.estimator, self.objective);
+        refuse_if(wanted != objective, || {
+            Error::usage(format!("⟨estimator {estimator}⟩ is for ⟨objective {wanted}⟩, not {objective}"))
+        })?;
         if let Some(only) = facts.likelihood.filter(|only| *only != kind) {
             return Err(Error::usage(format!(
-                "⟨estimator {}⟩ bounds the logistic function: it is for ⟨likelihood {only}⟩, not {kind}",
-                self.estimator
+                "⟨estimator {estimator}⟩ bounds the logistic function: it is for ⟨likelihood {only}⟩, not {kind}"
             )));
         }
         self.check_hyper()?;
-        if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 {
-            return Err(Error::usage("⟨beta⟩ does not apply to ⟨objective fitc⟩, which has no KL term"));
-        }
+        refuse_if(objective == ObjectiveKind::Fitc && self.beta != 1.0, || {
+            Error::usage("⟨beta⟩ does not apply to ⟨objective fitc⟩, which has no KL term")
+        })?;
         self.check_steps()
-    }
-
-    /// Returns the first option, as messages mark it, that differs from its default and has no effect on closed-form objectives.
-    fn step_option(&self) -> Option<&'static str> {
-        self.steps.first_given().or(self.max_steps.map(|_| "⟨max_steps⟩"))
-    }
-
-    /// Returns the first option, as messages mark it, that differs from its default and is for the other kind of model.
-    fn foreign_option(&self) -> Option<&'static str> {
-        let default = FitOptions::default();
-        let options = match self.model {
-            ModelKind::Gp => vec![
-                ("⟨prior_mean⟩", self.prior_mean != default.prior_mean),
-                ("⟨prior_variance⟩", self.prior_variance != default.prior_variance),
-                ("⟨q_nonnegative⟩", self.steps.q_nonnegative),
-            ],
-            ModelKind::Glm => {
-                let inducing = self.inducing.is_some() || self.growth.is_some();
-                vec![("⟨inducing⟩", inducing), ("⟨fix_inducing⟩", self.fix_inducing)]
-            }
-        };
-        options.into_iter().find_map(|(name, given)| given.then_some(name))
     }
 
     /// Refuses options that are for the other kind of model.
     fn check_model(&self) -> Result<()> {
-        if let Some(name) = self.foreign_option() {
+        let default = FitOptions::default();
+        let foreign_option = match self.model {
+            ModelKind::Gp => first_of([
+                (self.prior_mean != default.prior_mean, "⟨prior_mean⟩"),
+                (self.prior_variance != default.prior_variance, "⟨prior_variance⟩"),
+                (self.steps.q_nonnegative, "⟨q_nonnegative⟩"),
+            ]),
+            ModelKind::Glm => first_of([
+                (self.inducing.is_some() || self.growth.is_some(), "⟨inducing⟩"),
+                (self.fix_inducing, "⟨fix_inducing⟩"),
+            ]),
+        };
+        if let Some(name) = foreign_option {
             return Err(foreign(name, self.model));
         }
-        if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
-            return Err(Error::usage(
-                "⟨objective fitc⟩ needs inducing inputs, and ⟨model glm⟩ has no inducing inputs",
-            )
-            .hint("use ⟨objective vfe⟩, which is exact for linear models with Gaussian noise"));
-        }
-        Ok(())
+        refuse_if(self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc, || {
+            Error::usage("⟨objective fitc⟩ needs inducing inputs, and ⟨model glm⟩ has no inducing inputs")
+                .hint("use ⟨objective vfe⟩, which is exact for linear models with Gaussian noise")
+        })
     }
 
     /// Refuses warps of inputs and targets that are not standardised or whose units must be kept, and warps of targets without Gaussian
@@ -221,7 +202,7 @@ impl FitOptions {
         let (inputs, target) = (self.warp_inputs, self.warp_target);
         let (warps_inputs, warps_target) = (inputs != InputWarp::None, target != TargetWarp::None);
         let gaussian = self.likelihood_kind().has_gaussian_noise();
-        let why = [
+        refuse_combination([
             (
                 (warps_inputs || warps_target) && !self.standardize,
                 "⟨warp_inputs⟩ and ⟨warp_target⟩ change the scale of columns, which ⟨standardize false⟩ forbids".to_owned(),
@@ -242,11 +223,7 @@ impl FitOptions {
                 warps_target && self.objective == ObjectiveKind::DlmSquare,
                 format!("⟨warp_target {target}⟩ needs a predictive distribution, and ⟨objective dlm-square⟩ defines only a mean"),
             ),
-        ];
-        match why.into_iter().find(|(wrong, _)| *wrong) {
-            Some((_, why)) => Err(Error::usage(why).hint("leave one of the options out")),
-            None => Ok(()),
-        }
+        ])
     }
 
     /// Refuses options that cannot be combined with neighbours, and options that need neighbours if there are none.
@@ -255,14 +232,14 @@ impl FitOptions {
             if self.open.contains(Part::Neighbours) {
                 return Ok(());
             }
-            let given = [("⟨keep_rows⟩", self.keep_rows.is_some()), ("⟨keep_single⟩", self.keep_single)];
-            return match given.into_iter().find_map(|(name, given)| given.then_some(name)) {
+            let given = [(self.keep_rows.is_some(), "⟨keep_rows⟩"), (self.keep_single, "⟨keep_single⟩")];
+            return match first_of(given) {
                 Some(name) => Err(Error::usage(format!("{name} has no effect without ⟨neighbours⟩"))),
                 None => Ok(()),
             };
         };
         let most = MOST_NEIGHBOURS;
-        let why = [
+        refuse_combination([
             (self.model != ModelKind::Gp, "⟨neighbours⟩ need ⟨model gp⟩".to_owned()),
             (
                 self.likelihood_kind().is_joint(),
@@ -294,11 +271,7 @@ impl FitOptions {
                 neighbours == 0 && self.inducing == Some(0),
                 "⟨neighbours⟩ and ⟨inducing⟩ are both 0, so there is nothing to predict from".to_owned(),
             ),
-        ];
-        match why.into_iter().find(|(wrong, _)| *wrong) {
-            Some((_, why)) => Err(Error::usage(why).hint("leave one of the options out")),
-            None => Ok(()),
-        }
+        ])
     }
 
     /// Refuses a mode of hyper-parameters that the objective or the solver does not allow.
@@ -348,16 +321,15 @@ impl FitOptions {
 
     /// Refuses options that have no effect in the alternating mode.
     fn check_alternation(&self) -> Result<()> {
-        let sampled = self.estimator.is_sampled();
-        let name = [
-            ("⟨q_update⟩", self.steps.q_update != QUpdate::Ngd),
-            ("⟨q_step⟩", self.steps.q_step.is_some()),
-            ("⟨q_average⟩", self.steps.q_average != Average::None),
-            ("⟨batch_schedule⟩", self.steps.batch_schedule.is_some()),
-            ("⟨estimator⟩", sampled),
-            ("⟨polish false⟩", !self.steps.polish),
-        ];
-        match name.into_iter().find_map(|(name, given)| given.then_some(name)) {
+        let given = first_of([
+            (self.steps.q_update != QUpdate::Ngd, "⟨q_update⟩"),
+            (self.steps.q_step.is_some(), "⟨q_step⟩"),
+            (self.steps.q_average != Average::None, "⟨q_average⟩"),
+            (self.steps.batch_schedule.is_some(), "⟨batch_schedule⟩"),
+            (self.estimator.is_sampled(), "⟨estimator⟩"),
+            (!self.steps.polish, "⟨polish false⟩"),
+        ]);
+        match given {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
                 "{name} is for mini-batch steps; ⟨hyper alternating⟩ solves for q on all data by natural gradients"
@@ -368,14 +340,14 @@ impl FitOptions {
 
     /// Refuses the dual mode if q cannot be stored as sites.
     fn check_sites(&self) -> Result<()> {
-        let why = [
+        let lacking = first_of([
             (self.objective != ObjectiveKind::Elbo, "⟨objective elbo⟩"),
             (self.model != ModelKind::Gp, "⟨model gp⟩"),
             (!self.effects.is_empty(), "no ⟨group⟩"),
             (self.steps.family != Family::Full, "⟨family full⟩"),
             (self.steps.q_update != QUpdate::Ngd, "⟨q_update ngd⟩"),
-        ];
-        match why.into_iter().find_map(|(lacks, needed)| lacks.then_some(needed)) {
+        ]);
+        match lacking {
             None => Ok(()),
             Some(needed) => {
                 Err(Error::usage(format!("⟨hyper dual⟩ keeps q as Gaussian sites: it needs {needed}"))
@@ -388,37 +360,28 @@ impl FitOptions {
     fn check_search(&self) -> Result<()> {
         if let Some(growth) = self.growth {
             growth.validate()?;
-            if self.inducing.is_some() {
-                return Err(Error::usage("⟨inducing⟩ is a number or auto, not both"));
-            }
+            refuse_if(self.inducing.is_some(), || Error::usage("⟨inducing⟩ is a number or auto, not both"))?;
         }
-        if !(1..=MOST_RESTARTS).contains(&self.restarts) {
-            return Err(Error::usage(format!(
-                "⟨restarts⟩ is {}, expected 1 to {MOST_RESTARTS}",
-                self.restarts
-            )));
-        }
-        if self.restarts == 1 {
-            return Ok(());
-        }
-        if self.hyper == Some(Hyper::Fixed) {
-            return Err(Error::usage(
+        let restarts = self.restarts;
+        refuse_if(!(1..=MOST_RESTARTS).contains(&restarts), || {
+            Error::usage(format!("⟨restarts⟩ is {restarts}, expected 1 to {MOST_RESTARTS}"))
+        })?;
+        refuse_if(restarts > 1 && self.hyper == Some(Hyper::Fixed), || {
+            Error::usage(
                 "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: restarts differ in starting values of hyper-parameters that are then trained",
             )
-            .hint("leave one of them out"));
-        }
-        if self.growth.is_some() {
-            return Err(Error::usage(
-                "⟨restarts⟩ cannot be combined with ⟨inducing auto⟩, because both are searches",
-            )
-            .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩"));
-        }
-        Ok(())
+            .hint("leave one of them out")
+        })?;
+        refuse_if(restarts > 1 && self.growth.is_some(), || {
+            Error::usage("⟨restarts⟩ cannot be combined with ⟨inducing auto⟩, because both are searches")
+                .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩")
+        })
     }
 
     /// Refuses options that have no effect with the update rule, or in fits that take no steps on q.
     fn check_steps(&self) -> Result<()> {
-        if let (true, Some(name)) = (self.is_collapsed(), self.step_option()) {
+        let step_option = || self.steps.first_given().or(self.max_steps.map(|_| "⟨max_steps⟩"));
+        if let (true, Some(name)) = (self.is_collapsed(), step_option()) {
             let (objective, hyper) = (self.objective, self.hyper_mode());
             return Err(Error::usage(format!(
                 "{name} is for steps on q and has no effect on ⟨objective {objective}⟩ with ⟨hyper {hyper}⟩, which solves for q exactly"
@@ -452,9 +415,9 @@ impl FitOptions {
                 either(&guards)
             )));
         }
-        if self.steps.q_nonnegative && self.steps.family != Family::Diagonal {
-            return Err(Error::usage("⟨q_nonnegative⟩ needs ⟨family diagonal⟩"));
-        }
+        refuse_if(self.steps.q_nonnegative && self.steps.family != Family::Diagonal, || {
+            Error::usage("⟨q_nonnegative⟩ needs ⟨family diagonal⟩")
+        })?;
         self.check_estimator()
     }
 

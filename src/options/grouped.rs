@@ -1,5 +1,6 @@
 //! Checks of the options that are combined with grouped effects.
 
+use super::check::{first_of, refuse_if};
 use super::fit::FitOptions;
 use super::words::{ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
@@ -37,10 +38,7 @@ impl FitOptions {
             (self.warp_target != TargetWarp::None, "⟨warp_target⟩".to_owned()),
             (self.model == ModelKind::Glm && prior && eliminates, "⟨prior_variance⟩".to_owned()),
         ];
-        let Some((_, name)) = other.into_iter().find(|(given, _)| *given) else {
-            self.check_coupled()?;
-            return self.check_fixed_effects();
-        };
+        let Some(name) = first_of(other) else { return self.check_coupled() };
         Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint("leave one of the two out"))
     }
 
@@ -60,20 +58,9 @@ impl FitOptions {
         } else {
             (all, format!("groupings beside ⟨objective {}⟩ by steps", self.objective), MOST_IN_STEPS)
         };
-        if coupled <= most {
-            return Ok(());
-        }
-        Err(Error::usage(format!("the {which} have {coupled} effects in total, expected at most {most}"))
-            .hint("leave a ⟨group⟩ out, or merge rare levels"))
-    }
-
-    /// Refuses the objective FITC for linear models.
-    fn check_fixed_effects(&self) -> Result<()> {
-        if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
-            return Err(Error::usage(
-                "⟨objective fitc⟩ needs inducing inputs, and ⟨model glm⟩ has no inducing inputs",
-            ));
-        }
-        Ok(())
+        refuse_if(coupled > most, || {
+            Error::usage(format!("the {which} have {coupled} effects in total, expected at most {most}"))
+                .hint("leave a ⟨group⟩ out, or merge rare levels")
+        })
     }
 }

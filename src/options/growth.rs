@@ -1,5 +1,6 @@
 //! The options of the search for the number of inducing inputs.
 
+use super::check::{positive, refuse_if};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -29,14 +30,8 @@ impl Growth {
 
     /// Refuses invalid values.
     pub(super) fn validate(&self) -> Result<()> {
-        if let Some(tolerance) = self.inducing_tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
-            return Err(Error::usage(format!(
-                "⟨inducing_tolerance⟩ is {tolerance}, expected a positive number"
-            )));
-        }
-        if self.max_inducing == Some(0) {
-            return Err(Error::usage("⟨max_inducing⟩ is 0, expected at least 1"));
-        }
-        Ok(())
+        self.inducing_tolerance.map_or(Ok(()), |tolerance| positive("⟨inducing_tolerance⟩", tolerance))?;
+        let wrong = self.max_inducing == Some(0);
+        refuse_if(wrong, || Error::usage("⟨max_inducing⟩ is 0, expected at least 1"))
     }
 }

@@ -1,5 +1,6 @@
 //! The options of the mini-batch steps on q: rule, schedule, batches, averages.
 
+use super::check::first_of;
 use crate::data::SizeSchedule;
 use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule};
 use serde::{Deserialize, Serialize};
@@ -69,17 +70,15 @@ impl StepOptions {
 
     /// Returns the first option, as messages mark it, that differs from its default and has no effect on closed-form objectives.
     pub(super) fn first_given(&self) -> Option<&'static str> {
-        [
-            ("⟨family⟩", self.family != Family::Full),
-            ("⟨q_average⟩", self.q_average != Average::None),
-            ("⟨q_bounds⟩", self.q_bounds.is_some()),
-            ("⟨q_nonnegative⟩", self.q_nonnegative),
-            ("⟨q_smoothness⟩", self.q_smoothness.is_some()),
-            ("⟨batch_schedule⟩", self.batch_schedule.is_some()),
-            ("⟨sample_schedule⟩", self.sample_schedule.is_some()),
-            ("⟨polish false⟩", !self.polish),
-        ]
-        .into_iter()
-        .find_map(|(name, given)| given.then_some(name))
+        first_of([
+            (self.family != Family::Full, "⟨family⟩"),
+            (self.q_average != Average::None, "⟨q_average⟩"),
+            (self.q_bounds.is_some(), "⟨q_bounds⟩"),
+            (self.q_nonnegative, "⟨q_nonnegative⟩"),
+            (self.q_smoothness.is_some(), "⟨q_smoothness⟩"),
+            (self.batch_schedule.is_some(), "⟨batch_schedule⟩"),
+            (self.sample_schedule.is_some(), "⟨sample_schedule⟩"),
+            (!self.polish, "⟨polish false⟩"),
+        ])
     }
 }

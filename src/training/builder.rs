@@ -4,7 +4,7 @@
 use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_groups};
 use super::choices::{Chosen, choose};
-use super::owned::{OwnedData, OwnedRows};
+use super::row_buffer::RowBuffer;
 use super::rows::TrainingData;
 use super::scaling::scaling_of;
 use super::start::Prototype;
@@ -42,7 +42,7 @@ pub struct ModelBuilder {
     likelihood: Option<ObservationModel>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
-    validation: Option<OwnedRows>,
+    validation: Option<RowBuffer>,
 }
 
 impl ModelBuilder {
@@ -86,7 +86,7 @@ impl ModelBuilder {
     /// Sets validation rows, which choose the parameters to keep: inputs (`n × D`) and targets, or [`Targets`] with exposures and weights,
     /// in the user's units.
     pub fn validation<'t>(mut self, x: MatRef<'_, f64>, targets: impl Into<Targets<'t>>) -> Self {
-        self.validation = Some(OwnedRows::of(x, targets.into()));
+        self.validation = Some(RowBuffer::of(Dataset { x, targets: targets.into() }));
         self
     }
 
@@ -112,7 +112,8 @@ impl ModelBuilder {
         let session = &mut session.until(clock, Clock::TRAINING);
         loop {
             let builder = ModelBuilder { options: chosen.options.clone(), ..self.clone() };
-            let Prepared { prototype, options, scaling, rows } = builder.prepare(x, y)?;
+            let Prepared { prototype, options, scaling, train, validation } = builder.prepare(x, y)?;
+            let rows = TrainingData::of_buffers(&train, validation.as_ref());
             match fit_rows(&rows, &options, Origin::Prototype(prototype), session) {
                 Err(error) if chosen.give_up(&error) => {}
                 fitted => {
@@ -168,9 +169,10 @@ impl ModelBuilder {
         }
         options.likelihood = Some(LikelihoodKind::of(&*prototype.likelihood));
         options.validate()?;
-        let train = OwnedRows::of(x, self.targets(y));
-        let mut rows = OwnedData { train, validation: self.validation.clone() };
-        check_data(&rows.borrowed(), None, &prototype.likelihood)?;
+        let mut train = RowBuffer::of(Dataset { x, targets: self.targets(y) });
+        let mut validation = self.validation.clone();
+        let rows = TrainingData::of_buffers(&train, validation.as_ref());
+        check_data(&rows, None, &prototype.likelihood)?;
         if y.iter().all(|value| Some(value) == y.first()) {
             return Err(Error::data(format!(
                 "all {} targets are the same, expected values that vary",
@@ -178,7 +180,7 @@ impl ModelBuilder {
             )));
         }
         let scaling = scaling_of(&options, x, y)?;
-        rows.scale(&scaling);
+        validation.iter_mut().chain([&mut train]).for_each(|rows| rows.scale(&scaling));
         if let Some(kernel) = prototype.kernel.as_mut().filter(|_| self.kernel.is_some()) {
             let (columns, target) = scaling.axes(inputs);
             to_scale(kernel.as_mut(), &columns, target)
@@ -186,7 +188,7 @@ impl ModelBuilder {
         }
         options.constraints.columns = options.constraints.columns.or_numbers(inputs);
         let options = options.with_units_of(&scaling);
-        Ok(Prepared { prototype, options, scaling, rows: Arc::new(rows) })
+        Ok(Prepared { prototype, options, scaling, train: Arc::new(train), validation })
     }
 }
 
@@ -204,5 +206,6 @@ pub(super) struct Prepared {
     pub prototype: Prototype,
     pub options: FitOptions,
     pub scaling: Scaling,
-    pub rows: Arc<OwnedData>,
+    pub train: Arc<RowBuffer>,
+    pub validation: Option<RowBuffer>,
 }

@@ -194,10 +194,7 @@ fn has_poisson_variance(likelihood: &dyn OneFunction) -> bool {
 
 /// Returns at most [`MOST_TRAINING_ROWS`] training rows, evenly spaced.
 fn some_rows(train: Dataset<'_>) -> RowBuffer {
-    let rows = spread(train.len(), MOST_TRAINING_ROWS);
-    let mut some = RowBuffer::new(train, rows.len());
-    some.take(train, &rows);
-    some
+    RowBuffer::taken(train, &spread(train.len(), MOST_TRAINING_ROWS))
 }
 
 /// Returns mean and squared standard error of the losses of a data set.

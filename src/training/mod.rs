@@ -13,7 +13,6 @@ mod lengths;
 mod neighbours;
 mod outcome;
 mod outputs;
-mod owned;
 mod parts;
 mod place;
 mod record;

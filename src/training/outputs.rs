@@ -3,7 +3,7 @@
 
 use super::arrays::{Origin, fit_rows};
 use super::failure::failed_start;
-use super::owned::OwnedRows;
+use super::row_buffer::RowBuffer;
 use super::rows::TrainingData;
 use super::run::{Fitted, Job, fit_from, ready};
 use super::shared::SharedObjective;
@@ -99,12 +99,12 @@ pub fn fit_shared_outputs(
     let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
     let prototype = Prototype { kernel: Some(kernel), likelihood: Gaussian::new(1.0).into() };
     let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;
-    let observed: Vec<OwnedRows> = (0..names.len()).map(|which| rows.of(which)).collect();
+    let observed: Vec<RowBuffer> = (0..names.len()).map(|which| rows.of(which)).collect();
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {
         return Err(Error::data(format!("the target '{name}' is missing in every row")));
     }
     let model = shared_model(rows, names, &observed, &plan, &prototype)?;
-    let mut model = ready(model, &plan.hyper, observed[0].dataset())?;
+    let mut model = ready(model, &plan.hyper, observed[0].data())?;
     let mut training = None;
     if trains {
         let mut monitor = session.monitor(plan.limits);
@@ -116,13 +116,13 @@ pub fn fit_shared_outputs(
         training = Some((outcome, monitor.records().to_vec(), monitor.elapsed().as_secs_f64()));
     }
     plan.hyper = HyperPlan { trains: false, constraints: Constraints::default(), ..plan.hyper };
-    let one = |(which, rows): (usize, &OwnedRows)| {
+    let one = |(which, rows): (usize, &RowBuffer)| {
         // Each output is fitted separately, with fixed hyper-parameters.
         let mut own = alone(&model, which)?;
         let (mut fixed, fix_inducing) = (Vec::new(), own.fix_inducing);
         own.for_each_parameter_mut(&mut |p| fixed.push(std::mem::replace(&mut p.fixed, true)));
         own.fix_inducing = true;
-        let (data, start) = (TrainingData::of(rows.dataset()), Start { model: own, q: None });
+        let (data, start) = (TrainingData::of(rows.data()), Start { model: own, q: None });
         let mut fitted =
             fit_from(start, &Job { rows: &data, plan: &plan, fresh: false }, &mut session.silent())?;
         fitted.model.fix_inducing = fix_inducing;
@@ -163,7 +163,7 @@ fn check_shared(options: &FitOptions) -> Result<()> {
 fn shared_model(
     rows: OutputRows<'_>,
     names: &[String],
-    observed: &[OwnedRows],
+    observed: &[RowBuffer],
     plan: &Plan,
     prototype: &Prototype,
 ) -> Result<LatentPrior> {
@@ -197,14 +197,15 @@ fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
 
 impl OutputRows<'_> {
     /// Returns the rows in which an output was observed.
-    fn of(&self, which: usize) -> OwnedRows {
+    fn of(&self, which: usize) -> RowBuffer {
         let (n, d) = self.x.shape();
         let width = self.targets.len() / n.max(1);
         let rows: Vec<usize> = (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect();
         let x = Mat::from_fn(rows.len(), d, |i, d| self.x[(rows[i], d)]);
         let y: Vec<f64> = rows.iter().map(|row| self.targets[row * width + which]).collect();
         let weights: Vec<f64> = rows.iter().filter_map(|row| self.weights.get(*row).copied()).collect();
-        OwnedRows::of(x.as_ref(), Targets { weights: &weights, ..Targets::of(&y) })
+        let targets = Targets { weights: &weights, ..Targets::of(&y) };
+        RowBuffer::of(Dataset { x: x.as_ref(), targets })
     }
 }
 

@@ -206,9 +206,7 @@ impl Round {
             None => self.losses(part, rows),
             Some(draw) => {
                 let drawn = draw.rows(part, rows.len());
-                let mut batch = RowBuffer::new(rows, drawn.len());
-                batch.take(rows, &drawn);
-                self.losses(part, batch.data())
+                self.losses(part, RowBuffer::taken(rows, &drawn).data())
             }
         }
     }

@@ -1,14 +1,17 @@
 //! Chosen rows of a data set copied side by side, for mini-batches and subsets.
 
 use crate::collapsed::Dataset;
+use crate::data::Scaling;
 use crate::objective::Targets;
 use faer::{Mat, RowRef};
 
 /// A buffer of rows; it allocates only while the number of rows exceeds the largest one so far.
+#[derive(Clone)]
 pub struct RowBuffer {
-    /// A column per row.
+    /// A column per row; the first `len` columns are in use.
     columns: Mat<f64>,
-    y: Vec<f64>,
+    len: usize,
+    pub(super) y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
     outputs: Vec<f64>,
@@ -25,6 +28,7 @@ impl RowBuffer {
         let room = || Vec::with_capacity(most);
         RowBuffer {
             columns: Mat::zeros(dims, most),
+            len: 0,
             y: room(),
             exposure: room(),
             weights: room(),
@@ -32,8 +36,35 @@ impl RowBuffer {
         }
     }
 
+    /// Creates a buffer with `rows` of `data`.
+    pub(super) fn taken(data: Dataset<'_>, rows: &[usize]) -> Self {
+        let mut buffer = RowBuffer::new(data, rows.len());
+        buffer.take(data, rows);
+        buffer
+    }
+
+    /// Creates a buffer with all rows of `data`, whose numbers of inputs and targets need not match before they are checked.
+    pub(super) fn of(data: Dataset<'_>) -> Self {
+        let Targets { y, exposure, weights, outputs } = data.targets;
+        RowBuffer {
+            columns: data.x.transpose().to_owned(),
+            len: data.x.nrows(),
+            y: y.to_vec(),
+            exposure: exposure.to_vec(),
+            weights: weights.to_vec(),
+            outputs: outputs.to_vec(),
+        }
+    }
+
+    /// Changes the rows from the user's units to the scale the model sees.
+    pub(super) fn scale(&mut self, scaling: &Scaling) {
+        scaling.scale_inputs(self.columns.as_mut().transpose_mut());
+        scaling.scale_target(&mut self.y);
+    }
+
     /// Forgets all rows.
     pub fn clear(&mut self) {
+        self.len = 0;
         self.y.clear();
         self.exposure.clear();
         self.weights.clear();
@@ -43,7 +74,8 @@ impl RowBuffer {
     /// Adds a row: its inputs, its target, and its exposure and weight, if any. The buffer must not
     /// be full.
     pub fn push(&mut self, x: RowRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
-        self.columns.col_mut(self.y.len()).copy_from(x.transpose());
+        self.columns.col_mut(self.len).copy_from(x.transpose());
+        self.len += 1;
         self.y.push(y);
         self.exposure.extend(exposure);
         self.weights.extend(weight);
@@ -67,6 +99,6 @@ impl RowBuffer {
     pub fn data(&self) -> Dataset<'_> {
         let targets =
             Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &self.outputs };
-        Dataset { x: self.columns.transpose().subrows(0, self.y.len()), targets }
+        Dataset { x: self.columns.transpose().subrows(0, self.len), targets }
     }
 }

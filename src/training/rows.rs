@@ -5,6 +5,7 @@ use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, BatchStream};
 use crate::error::{Error, Result};
+use std::sync::Arc;
 
 /// The rows that train and judge a fit, in memory or elsewhere, on the scale the model sees.
 pub trait TrainingRows {
@@ -168,6 +169,11 @@ impl<'a> TrainingData<'a> {
     pub fn of(train: Dataset<'a>) -> Self {
         TrainingData { train, validation: None, levels: 0 }
     }
+
+    /// Creates training data from buffered rows, for targets without levels.
+    pub(super) fn of_buffers(train: &'a RowBuffer, validation: Option<&'a RowBuffer>) -> Self {
+        TrainingData { validation: validation.map(RowBuffer::data), ..TrainingData::of(train.data()) }
+    }
 }
 
 impl TrainingRows for TrainingData<'_> {
@@ -208,6 +214,22 @@ pub(super) trait HeldRows: AllRows + Send {
 impl HeldRows for Dataset<'_> {
     fn dataset(&self) -> Dataset<'_> {
         *self
+    }
+}
+
+impl AllRows for Arc<RowBuffer> {
+    fn count(&self) -> usize {
+        self.y.len()
+    }
+
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        self.data().for_each(most, visit)
+    }
+}
+
+impl HeldRows for Arc<RowBuffer> {
+    fn dataset(&self) -> Dataset<'_> {
+        self.data()
     }
 }
 

@@ -91,7 +91,8 @@ fn train(
             model = evidence_start(model, rows.start_sample(), plan, monitor)?;
         }
         hold_amplitude(&mut model);
-        hold_likelihood(&mut model);
+        // The square loss does not use the parameters of the likelihood.
+        model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
     }
     // A posterior of the functions alone is no start for that of the functions and effects.
     let q = q.filter(|_| !plan.sums_effects());
@@ -109,11 +110,6 @@ fn train(
 /// which falls as the ratio grows.
 pub(super) fn hold_amplitude(model: &mut LatentModel) {
     model.layers[0].fix(&|p| p.name == "variance");
-}
-
-/// Fixes the parameters of the likelihood, which the square loss does not use.
-fn hold_likelihood(model: &mut LatentModel) {
-    model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }
 
 /// Splits the posteriors of a model with grouped effects in its layers into those of its functions and those of the effects.

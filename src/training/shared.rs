@@ -2,6 +2,7 @@
 //! bounds as one objective.
 
 use super::place::Place;
+use super::row_buffer::RowBuffer;
 use super::row_sums::{pass_over, sum_over};
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
@@ -14,27 +15,11 @@ use crate::variational::{Family, Normal};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Parameter;
 
-/// Rows with several outputs, all of which are present.
-struct Observed {
-    columns: Mat<f64>,
-    /// The targets of all outputs, row by row, and of the first output.
-    targets: Vec<f64>,
-    first: Vec<f64>,
-    weights: Vec<f64>,
-}
-
-impl Observed {
-    fn data(&self) -> Dataset<'_> {
-        let Observed { columns, targets, first, weights } = self;
-        let targets = Targets { outputs: targets, weights, ..Targets::of(first) };
-        Dataset { x: columns.transpose(), targets }
-    }
-}
-
 /// Outputs that were observed in the same rows.
 struct Group {
     outputs: Vec<usize>,
-    rows: Observed,
+    /// The rows with the targets of these outputs, row by row; `y` has those of the first output.
+    rows: RowBuffer,
 }
 
 /// The sum of the collapsed β-ELBOs of P outputs with separate Gaussian noise, as a function of the kernel, inducing inputs, means and
@@ -70,14 +55,13 @@ impl SharedObjective {
             }
         }
         let group = |(outputs, rows): (Vec<usize>, Vec<usize>)| {
+            let inputs = Mat::from_fn(rows.len(), x.ncols(), |i, d| x[(rows[i], d)]);
             let cells = rows.iter().flat_map(|row| outputs.iter().map(move |output| row * width + output));
-            let observed = Observed {
-                columns: Mat::from_fn(x.ncols(), rows.len(), |d, i| x[(rows[i], d)]),
-                targets: cells.map(|cell| targets[cell]).collect(),
-                first: rows.iter().map(|row| targets[row * width + outputs[0]]).collect(),
-                weights: rows.iter().filter_map(|row| weights.get(*row).copied()).collect(),
-            };
-            Group { outputs, rows: observed }
+            let all: Vec<f64> = cells.map(|cell| targets[cell]).collect();
+            let first: Vec<f64> = rows.iter().map(|row| targets[row * width + outputs[0]]).collect();
+            let weights: Vec<f64> = rows.iter().filter_map(|row| weights.get(*row).copied()).collect();
+            let targets = Targets { outputs: &all, weights: &weights, ..Targets::of(&first) };
+            Group { rows: RowBuffer::of(Dataset { x: inputs.as_ref(), targets }), outputs }
         };
         let groups = patterns.into_iter().map(group).collect();
         let mut own = Vec::new();

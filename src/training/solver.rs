@@ -5,8 +5,7 @@ use super::place::Place;
 use super::run::Job;
 use crate::error::Result;
 use crate::hyper::{
-    AdamOptions, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, StopReason, minimize_adam,
-    minimize_lbfgs,
+    AdamOptions, HyperObjective, LbfgsOptions, Monitor, Outcome, StopReason, minimize_adam, minimize_lbfgs,
 };
 use crate::options::{HyperOptimizer, HyperPlan};
 
@@ -68,9 +67,7 @@ pub(super) fn minimize(
 ) -> Outcome {
     match hyper.solver {
         HyperOptimizer::Lbfgs => minimize_lbfgs(objective, start, n, LbfgsOptions::default(), monitor),
-        HyperOptimizer::Adam => {
-            minimize_adam(&mut FullBatch::new(objective), start, n, adam_options(hyper), monitor)
-        }
+        HyperOptimizer::Adam => minimize_adam(objective, start, n, adam_options(hyper), monitor),
     }
 }
 

@@ -83,12 +83,10 @@ pub(super) fn better_start(
         return None;
     }
     let mut other = model.clone();
-    let mut natural = model.natural();
-    for (descriptor, value) in descriptors.iter().zip(&mut natural) {
+    other.change_values(|descriptor, value| {
         let found = found.get(&*descriptor.name).filter(|found| descriptor.transform.admits(**found));
-        *value = found.copied().unwrap_or(*value);
-    }
-    other.set_natural(&natural);
+        found.copied().unwrap_or(value)
+    });
     let rows = subset(train, SAMPLE, plan.seed);
     let x = rows.data().x.subcols(0, train.x.ncols() - columns_of(&plan.effects));
     let responses = layer_responses(&model.likelihood, rows.data().targets);
@@ -99,11 +97,6 @@ pub(super) fn better_start(
         layers.map(|(layer, sample)| sample.evidence(layer.kernel(), None)).sum()
     };
     (evidence(&other) > evidence(ended) + clear_gain(x.nrows())).then_some(other)
-}
-
-/// True if inducing inputs are fewer than the rows of a sample, and no neighbours supply the rest.
-fn are_few(plan: &Plan, inducing: usize, rows: usize) -> bool {
-    (1..rows).contains(&inducing) && !matches!(plan.way, Way::Neighbours(_))
 }
 
 /// Returns, for every layer, the working responses of its functions.
@@ -138,7 +131,8 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
                 own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
                 if amplitude > 0.0 && plan.hyper.trains {
                     let x = rows.data().x;
-                    let few = are_few(plan, *inducing, x.nrows());
+                    // No neighbours supply what fewer inducing inputs than rows leave out.
+                    let few = (1..x.nrows()).contains(inducing) && !matches!(plan.way, Way::Neighbours(_));
                     let z = few.then(|| inducing_inputs(x, own.as_ref())).transpose()?;
                     let sample = LengthSample::new(x, sample, train.len());
                     sample.improve(own.as_mut(), z.as_ref().map(Mat::as_ref));

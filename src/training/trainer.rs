@@ -4,8 +4,8 @@ use super::builder::Prepared;
 use super::check::{check_alike, check_data};
 use super::outcome::TakenBack;
 use super::outcome::Trained;
-use super::owned::{OwnedData, OwnedRows};
-use super::rows::{MemoryBatches, TrainingData, TrainingRows};
+use super::row_buffer::RowBuffer;
+use super::rows::{MemoryBatches, TrainingData};
 use super::run::{Job, finish, ready};
 use super::solver::adam_options;
 use super::start::initial_model;
@@ -15,10 +15,11 @@ use super::steps::{
 };
 use super::warm_start::warm_start;
 use crate::checkpoint::{decode, encode};
+use crate::collapsed::Dataset;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{
-    Adam, EpochMean, Event, Outcome, Pace, Record, Session, StochasticObjective, StopReason, Taken,
+    Adam, EpochMean, Event, HyperObjective, Outcome, Pace, Record, Session, StopReason, Taken,
 };
 use crate::likelihood::ObservationModel;
 use crate::model::{Model, Posterior, Score};
@@ -64,7 +65,8 @@ pub struct Trainer {
     /// The total number of steps, for a decaying learning rate.
     total_steps: Option<usize>,
     started: Instant,
-    rows: Arc<OwnedData>,
+    train: Arc<RowBuffer>,
+    validation: Option<RowBuffer>,
     likelihood: ObservationModel,
     scaling: Scaling,
     options: FitOptions,
@@ -74,8 +76,8 @@ pub struct Trainer {
 
 impl Trainer {
     pub(super) fn new(prepared: Prepared) -> Result<Trainer> {
-        let Prepared { prototype, options, scaling, rows } = prepared;
-        let n = rows.train.y.len();
+        let Prepared { prototype, options, scaling, train, validation } = prepared;
+        let n = train.y.len();
         let options = if options.has_own_q() { options.by_batches() } else { options };
         let plan = Plan::new(&options, &prototype.likelihood, n)?;
         let Way::Batches(steps) = plan.way.clone() else {
@@ -84,8 +86,8 @@ impl Trainer {
             )
             .hint("use the objectives elbo or dlm-log, with hyper-parameters joint, dual or fixed"));
         };
-        let train = rows.train.dataset();
-        let model = ready(initial_model(train, &plan, &prototype)?, &plan.hyper, train)?;
+        let rows = TrainingData::of_buffers(&train, validation.as_ref());
+        let model = ready(initial_model(rows.train, &plan, &prototype)?, &plan.hyper, rows.train)?;
         let model = if plan.sums_effects() { model.with_summed_effects() } else { model };
         let job = Job { rows: &rows, plan: &plan, fresh: true };
         let mut ignore = |_: &Event| {};
@@ -96,7 +98,7 @@ impl Trainer {
         let free = trained_values(&svgp, &plan);
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
-        let source = MemoryBatches::new(Arc::clone(&rows), inference.batches, inference.seed);
+        let source = MemoryBatches::new(Arc::clone(&train), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);
         let start = training.start();
         let per_epoch = training.steps_per_epoch();
@@ -109,7 +111,8 @@ impl Trainer {
             total_steps: [epochs, options.max_steps].into_iter().flatten().min(),
             started: Instant::now(),
             training,
-            rows,
+            train,
+            validation,
             likelihood: prototype.likelihood,
             scaling,
             options,
@@ -129,12 +132,15 @@ impl Trainer {
     /// Data errors for arrays that do not match, and for rows without the exposures or weights that the rows of the trainer have; fit errors
     /// if no further step is possible.
     pub fn step<'t>(&mut self, x: MatRef<'_, f64>, targets: impl Into<Targets<'t>>) -> Result<f64> {
-        let mut batch = OwnedRows::of(x, targets.into());
-        let data = TrainingData { train: batch.dataset(), validation: None, levels: 0 };
-        check_data(&data, Some(self.training.model().layer().input_dims()), &self.likelihood)?;
-        check_alike("batch", batch.dataset().targets, self.rows.train.dataset().targets)?;
+        let mut batch = RowBuffer::of(Dataset { x, targets: targets.into() });
+        check_data(
+            &TrainingData::of(batch.data()),
+            Some(self.training.model().layer().input_dims()),
+            &self.likelihood,
+        )?;
+        check_alike("batch", batch.data().targets, self.train.data().targets)?;
         batch.scale(&self.scaling);
-        self.take(|training, theta, gradient| training.step_on(batch.dataset(), theta, gradient))
+        self.take(|training, theta, gradient| training.step_on(batch.data(), theta, gradient))
     }
 
     /// Takes the steps of one epoch on the trainer's own rows; returns the mean of their objectives per row.
@@ -144,11 +150,11 @@ impl Trainer {
     /// Fit errors if no further step is possible.
     pub fn epoch(&mut self) -> Result<Record> {
         for _ in 0..self.steps_per_epoch() {
-            self.take(|training, theta, gradient| training.step(theta, gradient))?;
+            self.take(|training, theta, gradient| training.value_and_gradient(theta, gradient))?;
         }
         let validation_nll = self.validate();
         let (epoch, seconds) = (self.trace.len() + 1, self.started.elapsed().as_secs_f64());
-        let reached = self.mean.take(self.rows.train.y.len() as f64);
+        let reached = self.mean.take(self.train.y.len() as f64);
         let record = Record::of(epoch, seconds, reached, validation_nll);
         self.trace.push(record);
         Ok(record)
@@ -203,7 +209,9 @@ impl Trainer {
     ///
     /// A fit error if the objective is not finite at the end.
     pub fn finish(self) -> Result<Model> {
-        let Trainer { training, adam, rows, plan, steps, options, scaling, trace, started, .. } = self;
+        let Trainer {
+            training, adam, train, validation, plan, steps, options, scaling, trace, started, ..
+        } = self;
         let mut outcome = Outcome {
             theta: Vec::new(),
             value: f64::NAN,
@@ -216,13 +224,13 @@ impl Trainer {
         let taken_back = TakenBack { hyper: adam.rollbacks(), q };
         let sampled = svgp.objective().estimator().is_sampled();
         let sampling = sampled.then(|| svgp.estimator_counts());
-        let train = rows.train.dataset();
+        let rows = TrainingData::of_buffers(&train, validation.as_ref());
         let job = Job { rows: &rows, plan: &plan, fresh: false };
         let one_step = steps.polish && solves_in_one_step(&svgp, &plan, &steps);
-        let closed = if one_step { with_best_q(svgp.model.clone(), train, plan.beta) } else { None };
+        let closed = if one_step { with_best_q(svgp.model.clone(), rows.train, plan.beta) } else { None };
         let Valued { model, q, value } = match closed {
             Some(best) => best,
-            None => polished(svgp, &job, &steps, Sweep::of(&train, steps.batch_size), &mut outcome)?.at,
+            None => polished(svgp, &job, &steps, Sweep::of(&rows.train, steps.batch_size), &mut outcome)?.at,
         };
         if !value.is_finite() {
             return Err(Error::fit("training ended where the objective is not finite")
@@ -232,7 +240,7 @@ impl Trainer {
         let has_elbo = plan.beta == 1.0 && plan.loss == LossKind::Elbo;
         let elbo = has_elbo.then_some(-value);
         let trained = Trained { elbo, sampling, taken_back, ..Trained::at(model, q, value, outcome) };
-        let n = rows.train.y.len();
+        let n = rows.train.len();
         let fitted = finish(trained, &job, &trace, started.elapsed().as_secs_f64());
         Ok(fitted.into_model(scaling, &options.decided_for(n), n))
     }
@@ -244,22 +252,23 @@ impl Trainer {
     ) -> Result<f64> {
         self.gradient.fill(0.0);
         let value = evaluate(&mut self.training, self.adam.theta(), &mut self.gradient);
+        let prior_terms = self.training.prior_terms(self.adam.theta());
         // Without a total number of steps the learning rate is constant.
         let total_steps = self.total_steps.unwrap_or(usize::MAX);
         match self.adam.take(value, &self.gradient, Pace { total_steps, plateaus: 0 }) {
-            Taken::Descended => self.mean.add(value, self.training.prior_terms()),
+            Taken::Descended => self.mean.add(value, prior_terms),
             Taken::RolledBack => {}
             Taken::Stuck => {
                 return Err(Error::fit("no step on the hyper-parameters has a finite objective")
                     .hint("try a smaller learning rate, or go back to an earlier state"));
             }
         }
-        Ok(value / self.rows.train.y.len() as f64)
+        Ok(value / self.train.y.len() as f64)
     }
 
     /// Returns the current validation score, if there are validation rows.
     fn validate(&mut self) -> Option<f64> {
-        let validation = self.rows.validation()?;
+        let validation = self.validation.as_ref()?.data();
         let posterior = Posterior::new(self.training.model(), self.training.q());
         Some(posterior.score(validation, Score::of(self.plan.loss)))
     }

@@ -67,7 +67,9 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     let mut y = rows.targets.y.to_vec();
     model.scaling().scale_target(&mut y);
     let scaled = Dataset { x: x.transpose(), targets: Targets { y: &y, ..rows.targets } };
-    check_scale(scaled)?;
+    if let Some(cause) = huge_data(scaled) {
+        return Err(cause.error("the new rows cannot be learnt from"));
+    }
 
     let Start { model: latent, q } = Start::from_model(model, options, None, true);
     let latent = latent.factorised().map_err(|_| {
@@ -137,11 +139,6 @@ fn joint(model: &Model) -> Result<Vec<Normal>> {
     };
     let joint: Option<Vec<Normal>> = (0..model.posteriors().len()).map(of_process).collect();
     joint.ok_or_else(|| Error::fit("the model's q has a covariance that cannot be inverted"))
-}
-
-/// Refuses numbers whose squares overflow on the scale the model sees.
-fn check_scale(rows: Dataset<'_>) -> Result<()> {
-    huge_data(rows).map_or(Ok(()), |cause| Err(cause.error("the new rows cannot be learnt from")))
 }
 
 /// Warns if a new target lies far outside the range of the training targets.

@@ -197,9 +197,7 @@ pub(super) fn subset(train: Dataset<'_>, most: usize, seed: u64) -> RowBuffer {
         rows.truncate(most);
         rows.sort_unstable();
     }
-    let mut subset = RowBuffer::new(train, rows.len());
-    subset.take(train, &rows);
-    subset
+    RowBuffer::taken(train, &rows)
 }
 
 /// Improves a Gaussian model on the collapsed bound of a random subset.

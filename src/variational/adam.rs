@@ -14,18 +14,10 @@ use crate::linalg::{self, Operand, Part};
 use faer::Mat;
 
 pub(super) const RULE: Rule = Rule {
-    word: "adam",
-    mixes: false,
     entropy_gradient: true,
     sticks_the_landing: true,
-    guards: &[],
-    projects: false,
-    floors_at_smoothness: false,
-    takes_smoothness: false,
-    default_step: None,
     keeps_moments: true,
-    build: |q, _| Box::new(AdamRule::new(q)),
-    diagonal: DiagonalRule::adam,
+    ..Rule::new("adam", |q, _| Box::new(AdamRule::new(q)), DiagonalRule::adam)
 };
 
 /// The rule, with the factor `C` it carries and its moments.

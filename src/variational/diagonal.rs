@@ -22,8 +22,8 @@
 use super::limits::{PRECISION_RANGE, TRUST_RADIUS, clip, needs_trust, usable};
 use super::research::smoothness::Smoothness;
 use super::{
-    DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, Rule, RuleOptions, StepInfo,
-    UpdateRule, is_sane,
+    DataGradient, Factor, Guard, Matrix, MatrixRef, Normal, Rule, RuleOptions, StepInfo, UpdateRule, halved,
+    is_sane,
 };
 use crate::hyper::AdamMoments;
 
@@ -140,14 +140,7 @@ impl DiagonalRule {
         step: f64,
         formula: impl Fn(&Coordinate, f64) -> (f64, f64),
     ) -> StepInfo {
-        let mut step = step;
-        for rollbacks in 0..=MAX_HALVINGS {
-            if self.lands(|x| formula(x, step)) {
-                return StepInfo { step, rollbacks };
-            }
-            step *= 0.5;
-        }
-        StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
+        halved(step, |step| self.lands(|x| formula(x, step)))
     }
 
     pub(super) fn natural(&mut self, gradient: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {

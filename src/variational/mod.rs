@@ -121,6 +121,17 @@ impl StepInfo {
 /// The maximum number of times that a step is halved before it is rejected.
 const MAX_HALVINGS: usize = 30;
 
+/// Halves a step until `accept` takes it; returns the step, 0 if none was taken, and the number of halvings.
+fn halved(mut step: f64, mut accept: impl FnMut(f64) -> bool) -> StepInfo {
+    for rollbacks in 0..=MAX_HALVINGS {
+        if accept(step) {
+            return StepInfo { step, rollbacks };
+        }
+        step *= 0.5;
+    }
+    StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
+}
+
 /// Entries of at least this size count as overflow. Products of smaller entries, as steps compute them, stay finite.
 const OVERFLOW: f64 = 1e100;
 

@@ -39,18 +39,15 @@ use crate::linalg::{
 use faer::{Accum, Mat, MatRef};
 
 pub(super) const RULE: Rule = Rule {
-    word: "ngd",
     mixes: true,
-    entropy_gradient: false,
     sticks_the_landing: true,
     guards: &[Guard::Trust, Guard::Backtrack, Guard::Retraction, Guard::Projection],
-    projects: false,
-    floors_at_smoothness: false,
-    takes_smoothness: false,
     default_step: Some(0.1),
-    keeps_moments: false,
-    build: |q, options| Box::new(NaturalGradient::new(q).with_guard(options.guard)),
-    diagonal: DiagonalRule::natural,
+    ..Rule::new(
+        "ngd",
+        |q, options| Box::new(NaturalGradient::new(q).with_guard(options.guard)),
+        DiagonalRule::natural,
+    )
 };
 
 /// The rule, with the precision `S⁻¹` it carries from step to step and its buffers.

@@ -58,6 +58,18 @@ impl Matrix {
         }
     }
 
+    /// Returns the diagonal of a diagonal matrix, mutably.
+    ///
+    /// # Panics
+    ///
+    /// If the matrix is full.
+    pub(super) fn diagonal_mut(&mut self) -> &mut [f64] {
+        match self {
+            Matrix::Diagonal(diagonal) => diagonal,
+            Matrix::Full(_) => family_mismatch(),
+        }
+    }
+
     /// Sets every entry to `value`.
     pub fn fill(&mut self, value: f64) {
         match self {
@@ -157,6 +169,12 @@ impl<'a> MatrixRef<'a> {
             MatrixRef::Diagonal(diagonal) => diagonal,
             MatrixRef::Full(_) => family_mismatch(),
         }
+    }
+
+    /// Returns the zero matrix of this family and shape.
+    pub(super) fn to_zeros(self) -> Matrix {
+        let family = if matches!(self, MatrixRef::Full(_)) { Family::Full } else { Family::Diagonal };
+        Matrix::zeros(family, self.shape().0)
     }
 
     /// Returns a dense copy.

@@ -18,18 +18,15 @@ use crate::linalg::{self, EigenSolver};
 use faer::{Mat, MatRef};
 
 pub(super) const RULE: Rule = Rule {
-    word: "projected-ngvi",
     mixes: true,
-    entropy_gradient: false,
     sticks_the_landing: true,
-    guards: &[],
     projects: true,
-    floors_at_smoothness: false,
-    takes_smoothness: false,
     default_step: Some(0.1),
-    keeps_moments: false,
-    build: |q, options| Box::new(ProjectedNatural::new(q, options)),
-    diagonal: DiagonalRule::projected_natural,
+    ..Rule::new(
+        "projected-ngvi",
+        |q, options| Box::new(ProjectedNatural::new(q, options)),
+        DiagonalRule::projected_natural,
+    )
 };
 
 /// Returns the symmetric `sigma` with its eigenvalues clipped to `[low, high]`, the covariance of

@@ -4,6 +4,12 @@ use super::diagonal::DiagonalRule;
 use super::{DataGradient, Guard, Normal, StepInfo, UpdateRule};
 use std::fmt;
 
+/// Creates a rule for full covariances, for a q of this dimension.
+type Build = fn(&Normal, &RuleOptions) -> Box<dyn UpdateRule>;
+
+/// Takes one step of a rule for diagonal covariances: fills the candidate, given the gradient, β and the step.
+type DiagonalStep = fn(&mut DiagonalRule, &DataGradient<'_>, f64, f64) -> StepInfo;
+
 /// The properties of a rule, which determine the options that apply to it.
 pub struct Rule {
     /// Its name in options.
@@ -30,11 +36,28 @@ pub struct Rule {
     pub default_step: Option<f64>,
     /// True if the rule for diagonal covariances needs moments of the gradient, like Adam.
     pub(super) keeps_moments: bool,
-    /// Creates the rule for full covariances, for a q of this dimension.
-    pub(super) build: fn(&Normal, &RuleOptions) -> Box<dyn UpdateRule>,
-    /// Takes one step of the rule for diagonal covariances: fills the candidate, given the
-    /// gradient, β and the step.
-    pub(super) diagonal: fn(&mut DiagonalRule, &DataGradient<'_>, f64, f64) -> StepInfo,
+    pub(super) build: Build,
+    pub(super) diagonal: DiagonalStep,
+}
+
+impl Rule {
+    /// Creates a rule that needs no guard, takes the learning rate of hyper-parameters, and has none of the other properties.
+    pub(super) const fn new(word: &'static str, build: Build, diagonal: DiagonalStep) -> Rule {
+        Rule {
+            word,
+            mixes: false,
+            entropy_gradient: false,
+            sticks_the_landing: false,
+            guards: &[],
+            projects: false,
+            takes_smoothness: false,
+            floors_at_smoothness: false,
+            default_step: None,
+            keeps_moments: false,
+            build,
+            diagonal,
+        }
+    }
 }
 
 /// Two rules are equal if their names are.

@@ -2,7 +2,7 @@
 
 use super::diagonal::DiagonalRule;
 use super::limits::{clip, usable};
-use super::research::{gradient_descent, projected, proximal, wasserstein};
+use super::research::{cholesky_descent, projected, wasserstein};
 use super::rule::{Rule, RuleOptions};
 use super::{Family, Guard, Matrix, Normal, Schedule, UpdateRule, clip_eigenvalues};
 use super::{adam, natural, projected_natural, square_root};
@@ -44,7 +44,7 @@ rules! {
     /// Adam on the mean and the Cholesky factor.
     Adam = adam::RULE,
     /// Proximal gradients in the Cholesky factor (Domke, Gower & Garrigos 2023).
-    ProxSgd = proximal::RULE,
+    ProxSgd = cholesky_descent::PROX_SGD,
     /// Projected gradients in a symmetric factor (Domke, Gower & Garrigos 2023).
     ProjSgd = projected::RULE,
     /// Natural gradients with projection on bounded covariances (Guilmeau, Hendrikx & Forbes 2026).
@@ -52,7 +52,7 @@ rules! {
     /// Bures–Wasserstein gradients (Lambert et al. 2022).
     BwGd = wasserstein::RULE,
     /// Gradients in the Cholesky factor, its diagonal clamped (Wu & Gardner 2024).
-    Sgd = gradient_descent::RULE,
+    Sgd = cholesky_descent::SGD,
 }
 
 stored_as_text!(QUpdate);

@@ -104,15 +104,6 @@ impl Schedule {
             "a constant step for a horizon needs a positive smoothness and at least one step, not {smoothness} and {steps}"
         )))
     }
-
-    /// Returns [`Schedule::HalfT`] for the relative strong convexity ϖ > 0; a usage error for other
-    /// values.
-    pub fn for_relative_convexity(strong_convexity: f64) -> Result<Self> {
-        if positive(strong_convexity) {
-            return Ok(Schedule::HalfT { strong_convexity });
-        }
-        Err(Error::usage(format!("the relative strong convexity must be positive, not {strong_convexity}")))
-    }
 }
 
 fn positive(value: f64) -> bool {
@@ -227,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_conjugate_case_of_half_t_is_two_over_t() {
-        let half = Schedule::for_relative_convexity(1.0).expect("positive");
+        let half = Schedule::HalfT { strong_convexity: 1.0 };
         assert!((0..1000).all(|t| (half.at(t) - Schedule::TwoOverT.at(t)).abs() < 1e-15));
     }
 
@@ -237,7 +228,6 @@ mod tests {
         assert!(Schedule::for_horizon(0.0, 25).is_err());
         assert!(Schedule::for_horizon(f64::NAN, 25).is_err());
         assert!(Schedule::for_horizon(1.0, 0).is_err());
-        assert!(Schedule::for_relative_convexity(-1.0).is_err());
     }
 
     #[test]

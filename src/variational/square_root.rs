@@ -28,18 +28,14 @@ use crate::linalg::{self, Operand, Part, product};
 use faer::{Accum, Mat};
 
 pub(super) const RULE: Rule = Rule {
-    word: "sr-vn",
-    mixes: false,
-    entropy_gradient: false,
     sticks_the_landing: true,
     guards: &[Guard::Trust, Guard::None],
-    projects: false,
-    floors_at_smoothness: false,
-    takes_smoothness: false,
     default_step: Some(0.1),
-    keeps_moments: false,
-    build: |q, options| Box::new(SquareRoot::new(q).with_guard(options.guard)),
-    diagonal: DiagonalRule::square_root,
+    ..Rule::new(
+        "sr-vn",
+        |q, options| Box::new(SquareRoot::new(q).with_guard(options.guard)),
+        DiagonalRule::square_root,
+    )
 };
 
 /// The rule, with the factor C it carries and its buffers.

@@ -25,7 +25,7 @@ fn prior(model: &LatentPrior) -> &InducingPrior {
 /// Returns a model with the first `m` columns of `x` as inducing inputs.
 fn model_at(kernel: &str, x: &Mat<f64>, m: usize) -> LatentModel {
     let mut model = model(7, kernel, x.nrows(), m, Jitter::Relative(1e-8)).to_prior();
-    let layer = model.layer_mut().inducing_mut().expect("a sparse GP");
+    let layer = model.layers[0].inducing_mut().expect("a sparse GP");
     layer.z_mut().copy_from(x.as_ref().subcols(0, m).transpose());
     model.factorised().expect("K_uu factorises")
 }

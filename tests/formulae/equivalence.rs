@@ -75,7 +75,7 @@ fn inducing_every_datum_is_the_dense_gp() {
     let (x_test, _) = data(4, 2, 9);
     for fitc in [false, true] {
         let mut start = model(3, "matern32(ard)", 2, 60, Jitter::Absolute(0.0)).to_prior();
-        start.layer_mut().inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose());
+        start.layers[0].inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose());
         let start = start.factorised().expect("K_uu factorises");
         let layer = start.layer().inducing().expect("inducing points");
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);

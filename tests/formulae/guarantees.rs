@@ -4,11 +4,11 @@
 mod proven;
 mod rates;
 
-use faer::{Mat, MatRef};
+use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::linalg::{Factorizer, dot, gram_of_inverse, invert_lower, log_det, matvec, symmetric_eigen};
-use sparsegp::variational::{Average, IterateAverage, Schedule};
+use sparsegp::variational::{Average, IterateAverage, MatrixRef, Schedule};
 use sparsegp_research::*;
 use sparsegp_testkit::problems::Normals;
 use sparsegp_testkit::reference::{load, matrix, number, numbers};
@@ -144,9 +144,8 @@ fn simulate(
         q.precision =
             Mat::from_fn(d, d, |i, j| (1.0 - rho) * q.precision[(i, j)] + rho * estimate.precision[(i, j)]);
         let (mean, cov) = q.moments(&mut factorizer);
-        let second: Vec<f64> = cov.col_iter().flat_map(|c| c.iter().copied()).collect();
         for average in &mut averages {
-            average.push(&mean, &second).expect("shapes go together");
+            average.push(&mean, MatrixRef::Full(cov.as_ref()));
         }
     }
     let posterior = problem.natural(&(0..n).collect::<Vec<_>>(), &prior);
@@ -155,7 +154,7 @@ fn simulate(
     let (mean, cov) = q.moments(&mut Factorizer::new(d));
     let [expectation, tail] = averages.map(|average| {
         let (mean, second) = average.result().expect("iterates");
-        from(&mean, &MatRef::from_column_major_slice(&second, d, d).to_owned())
+        from(&mean, &second.as_ref().to_dense())
     });
     [from(&mean, &cov), expectation, tail]
 }
@@ -218,11 +217,11 @@ fn the_conjugate_bound_covers_every_sequence_of_batches() {
                     let (rho, chosen) = (2.0 / (t as f64 + 2.0), batch[sequence >> t & 1]);
                     eta += rho * (chosen.0 - eta);
                     precision += rho * (chosen.1 - precision);
-                    average.push(&[eta / precision], &[1.0 / precision]).expect("one number each");
+                    average.push(&[eta / precision], MatrixRef::Diagonal(&[1.0 / precision]));
                 }
                 let (mean, variance) = average.result().expect("iterates");
                 let off = mean[0] - posterior.0 / posterior.1;
-                let share = variance[0] * posterior.1;
+                let share = variance.as_ref().diagonal()[0] * posterior.1;
                 0.5 * (off * off * posterior.1 + share - 1.0 - share.ln())
             };
             let count = 1 << steps;

@@ -110,12 +110,12 @@ struct Bowl {
     scores: Vec<f64>,
 }
 
-impl StochasticObjective for Bowl {
+impl HyperObjective for Bowl {
     fn steps_per_epoch(&self) -> usize {
         10
     }
 
-    fn step(&mut self, x: &[f64], gradient: &mut [f64]) -> f64 {
+    fn value_and_gradient(&mut self, x: &[f64], gradient: &mut [f64]) -> f64 {
         self.step += 1;
         if x[0] > self.wall {
             return f64::NAN;
@@ -125,7 +125,7 @@ impl StochasticObjective for Bowl {
         (x[0] - 3.0).powi(2)
     }
 
-    fn end_epoch(&mut self, _x: &[f64]) -> Option<f64> {
+    fn validate(&mut self, _x: &[f64]) -> Option<f64> {
         self.scores.pop()
     }
 

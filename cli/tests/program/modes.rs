@@ -9,7 +9,7 @@ use sparsegp::model::Score;
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, VariationalModel, fit_arrays};
-use sparsegp::variational::{NaturalGradient, Parameterization, Rules, SquareRoot};
+use sparsegp::variational::{NaturalGradient, Parameterization, Rules, SquareRoot, UpdateRule};
 use sparsegp_testkit::problems::{Normals, data, model};
 use sparsegp_testkit::program::{Work, table};
 
@@ -84,7 +84,7 @@ fn a_rule_that_carries_the_precision_equals_a_rule_that_computes_it() {
         let [mut rule, mut other] =
             [&carried, &computed].map(|svgp| Rules::from(NaturalGradient::new(svgp.q())));
         for _ in 0..5 {
-            carried.evaluate_under_all(batch, true, &rule);
+            carried.evaluate_under(batch, true, rule.factor());
             computed.evaluate(batch, true);
             let mut natural = carried.model.natural();
             natural.iter_mut().take(3).for_each(|value| *value *= 1.1);
@@ -117,7 +117,7 @@ fn the_gradient_in_theta_from_samples_does_not_depend_on_the_rule_for_q() {
                 let mut svgp = VariationalModel::new(model, q, objective, y.len())
                     .with_parameterization(held)
                     .with_seed(3);
-                svgp.evaluate_under(batch, true, &rule);
+                svgp.evaluate_under(batch, true, rule.factor());
                 svgp.theta_gradient().to_vec()
             });
         // Both use the same samples and sum over them in the same way.

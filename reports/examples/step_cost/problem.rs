@@ -66,7 +66,7 @@ impl Problem {
             .with_direct_guard((form == Step::Direct).then_some(f64::INFINITY));
         let (x, y) = (self.x.clone(), self.y.clone());
         let mut step = move || {
-            let value = svgp.evaluate_under_all(Batch::of(x.transpose(), &y, 10.0), true, &rules);
+            let value = svgp.evaluate_under(Batch::of(x.transpose(), &y, 10.0), true, rules.factor());
             free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
             adam.take(value, &gradient, Pace { total_steps: 1, plateaus: 0 });
             free.unpack(adam.theta(), &mut natural);

@@ -62,20 +62,63 @@ pub struct Entry {
 }
 
 impl Entry {
-    const DEFAULT: Entry = Entry {
-        name: "",
-        kind: Kind::Flag,
-        value: "",
-        default: "",
-        help: "",
-        more: "",
-        effect: Effect::Any,
-        place: "",
-        everyday: false,
-        compared: true,
-        excludes: &[],
-        needs: "",
-    };
+    /// Creates an option that applies to all fits and can be combined with all options. The functions below set its other fields.
+    const fn new(name: &'static str, kind: Kind) -> Entry {
+        Entry {
+            name,
+            kind,
+            value: "",
+            default: "",
+            help: "",
+            more: "",
+            effect: Effect::Any,
+            place: "",
+            everyday: false,
+            compared: true,
+            excludes: &[],
+            needs: "",
+        }
+    }
+
+    const fn value(self, value: &'static str) -> Entry {
+        Entry { value, ..self }
+    }
+
+    const fn default(self, default: &'static str) -> Entry {
+        Entry { default, ..self }
+    }
+
+    const fn help(self, help: &'static str) -> Entry {
+        Entry { help, ..self }
+    }
+
+    const fn more(self, more: &'static str) -> Entry {
+        Entry { more, ..self }
+    }
+
+    const fn effect(self, effect: Effect) -> Entry {
+        Entry { effect, ..self }
+    }
+
+    const fn place(self, place: &'static str) -> Entry {
+        Entry { place, ..self }
+    }
+
+    const fn everyday(self) -> Entry {
+        Entry { everyday: true, ..self }
+    }
+
+    const fn not_compared(self) -> Entry {
+        Entry { compared: false, ..self }
+    }
+
+    const fn excludes(self, excludes: &'static [&'static str]) -> Entry {
+        Entry { excludes, ..self }
+    }
+
+    const fn needs(self, needs: &'static str) -> Entry {
+        Entry { needs, ..self }
+    }
 
     /// Returns the short help, in which `say` writes the marked options.
     pub fn help_with(&self, say: &Say<'_>) -> String {

@@ -2,20 +2,14 @@
 
 use super::{Entry, Kind};
 
-pub(super) const SCALING: &[Entry] = &[Entry {
-    name: "standardize",
-    kind: Kind::Switch,
-    help: "Do not standardise inputs and target",
-    excludes: &["from"],
-    ..Entry::DEFAULT
-}];
+pub(super) const SCALING: &[Entry] = &[Entry::new("standardize", Kind::Switch)
+    .help("Do not standardise inputs and target")
+    .excludes(&["from"])];
 
-pub(super) const HELD_OUT: &[Entry] = &[Entry {
-    name: "validation_fraction",
-    kind: Kind::Number,
-    value: "SHARE",
-    help: "Share of the rows to hold out for validation. Validation rows decide when to stop, which \
-           parameters to keep and, with ⟨betas⟩, which β to use [default: 0; 0.2 with ⟨betas⟩]",
-    compared: false,
-    ..Entry::DEFAULT
-}];
+pub(super) const HELD_OUT: &[Entry] = &[Entry::new("validation_fraction", Kind::Number)
+    .value("SHARE")
+    .help(
+        "Share of the rows to hold out for validation. Validation rows decide when to stop, which \
+         parameters to keep and, with ⟨betas⟩, which β to use [default: 0; 0.2 with ⟨betas⟩]",
+    )
+    .not_compared()];

@@ -9,11 +9,12 @@ mod fallback;
 mod held_out;
 mod trial;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::hyper::{Session, Stage};
 use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
+use crate::training::failure::unless_failed;
 use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values};
@@ -86,10 +87,8 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     let options = base(options, open);
     let mut search = Search::new(rows, &options, open, trials, session);
     search.enter("a first fit");
-    let best = match search.trials.judge(&options, None, search.session) {
-        Ok(judged) => judged,
-        Err(error) if error.kind() == ErrorKind::Fit => return Ok(Chosen::new(asked, plain, None)),
-        Err(error) => return Err(error),
+    let Some(best) = unless_failed(search.trials.judge(&options, None, search.session))? else {
+        return Ok(Chosen::new(asked, plain, None));
     };
     let (best, parts) = search.decide_all(best, open)?;
     let choices = Choices {
@@ -253,14 +252,11 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         self.enter(Part::Inducing.word());
         let half = FitOptions { inducing: Some(INDUCING.1 / 2), ..options.clone() };
-        let half = match self.trials.judge(&half, Some(&best), self.session) {
-            Ok(half) => half,
-            Err(error) if error.kind() == ErrorKind::Fit => return Ok((best, None)),
-            Err(error) => return Err(error),
-        };
-        if self.session.is_late() || half.loss() > best.loss() + NEGLIGIBLE {
+        let half = unless_failed(self.trials.judge(&half, Some(&best), self.session))?;
+        let is_as_good = |half: &Judged| half.loss() <= best.loss() + NEGLIGIBLE;
+        let Some(half) = half.filter(|half| !self.session.is_late() && is_as_good(half)) else {
             return Ok((best, None));
-        }
+        };
         let tried = vec![
             Tried { value: few.to_string(), ..best.tried() },
             Tried { value: (few / 2).to_string(), ..half.tried() },
@@ -277,15 +273,11 @@ impl<'s, 'a> Search<'s, 'a> {
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
         let with = best.options.with_neighbours(FEW_NEIGHBOURS);
         self.enter(part.word());
-        let taken = match self.judge_neighbours_of_sites(&best, &with, &mut tried) {
-            Ok(taken) => taken,
-            Err(error) if error.kind() == ErrorKind::Fit => {
-                tried.push(Tried { value: with.word_of(part), ..Tried::default() });
-                None
-            }
-            Err(error) => return Err(error),
-        };
-        Ok((taken.unwrap_or(best), Choice { part, tried }))
+        let taken = unless_failed(self.judge_neighbours_of_sites(&best, &with, &mut tried))?;
+        if taken.is_none() {
+            tried.push(Tried { value: with.word_of(part), ..Tried::default() });
+        }
+        Ok((taken.flatten().unwrap_or(best), Choice { part, tried }))
     }
 
     /// Returns the short fit with neighbours if they help, and records the losses of both fits.
@@ -324,14 +316,11 @@ impl<'s, 'a> Search<'s, 'a> {
                 continue;
             }
             self.enter(part.word());
-            match self.trials.judge(&options, Some(&best), self.session) {
+            match unless_failed(self.trials.judge(&options, Some(&best), self.session))? {
                 // A fit that the time limit cut short says nothing about its options.
-                Ok(_) if self.session.is_late() => break,
-                Ok(value) => judged.push(value),
-                Err(error) if error.kind() == ErrorKind::Fit => {
-                    tried.push(Tried { value: options.word_of(part), ..Tried::default() });
-                }
-                Err(error) => return Err(error),
+                Some(_) if self.session.is_late() => break,
+                Some(value) => judged.push(value),
+                None => tried.push(Tried { value: options.word_of(part), ..Tried::default() }),
             }
         }
         if part == Part::Neighbours

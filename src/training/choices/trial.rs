@@ -10,7 +10,6 @@ use crate::likelihood::TargetKind;
 use crate::model::{LatentPrior, Model, Posterior, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
-use crate::training::owned::OwnedRows;
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
@@ -53,8 +52,8 @@ const EXACT_ROWS: usize = 250;
 
 /// The rows of short fits, in the user's units.
 pub(super) struct Trials {
-    train: OwnedRows,
-    held: OwnedRows,
+    train: RowBuffer,
+    held: RowBuffer,
     levels: usize,
 }
 
@@ -87,14 +86,9 @@ impl Trials {
             }
             parts => parts?,
         };
-        let part = |rows: &[usize]| {
-            let mut buffer = RowBuffer::new(data, rows.len());
-            buffer.take(data, rows);
-            OwnedRows::of(buffer.data().x, buffer.data().targets)
-        };
-        let trials = Trials { train: part(&train), held: part(&held), levels };
-        let varies = |rows: &OwnedRows| rows.y.iter().any(|&y| y != rows.y[0]);
-        (varies(&trials.train)).then_some(trials)
+        let (train, held) = (RowBuffer::taken(data, &train), RowBuffer::taken(data, &held));
+        let varies = train.y.iter().any(|&y| y != train.y[0]);
+        varies.then_some(Trials { train, held, levels })
     }
 
     pub(crate) fn train_rows(&self) -> usize {
@@ -120,11 +114,11 @@ impl Trials {
         let from = from.filter(|from| from.kind() == options.likelihood_kind().target_kind());
         let short = short(options, self.train_rows(), from.is_some());
         let started = Instant::now();
-        let scaling = scaling_of(&short, self.train.dataset().x, &self.train.y)?;
+        let scaling = scaling_of(&short, self.train.data().x, &self.train.y)?;
         let short = short.with_units_of(&scaling);
         let mut train = self.train.clone();
         train.scale(&scaling);
-        let data = TrainingData { train: train.dataset(), validation: None, levels: self.levels };
+        let data = TrainingData { train: train.data(), validation: None, levels: self.levels };
         let start = from.map(|from| self.start(data.train, &short, from.model.latent())).transpose()?;
         let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
         let model = Arc::new(fitted.into_model(scaling, &short, self.train_rows()));
@@ -141,18 +135,16 @@ impl Trials {
         let mut model = initial_model(train, &plan, &prototype)?;
         let known: HashMap<String, f64> =
             from.named_values().into_iter().map(|(name, value)| (stem(&name), value)).collect();
-        let mut natural = model.natural();
-        for (descriptor, value) in model.descriptors().iter().zip(&mut natural) {
+        model.change_values(|descriptor, value| {
             let found = known.get(&stem(&descriptor.name)).filter(|_| descriptor.is_named());
-            *value = found.copied().unwrap_or(*value);
-        }
-        model.set_natural(&natural);
+            found.copied().unwrap_or(value)
+        });
         Ok(Start { model, q: None })
     }
 
     /// Returns the log loss of every held-out row, and its squared error.
     fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, Losses)> {
-        let held = self.held.dataset();
+        let held = self.held.data();
         let predictions = model.predict_by(posterior, held.x, held.targets.exposure.to_vec());
         let rows = predictions.losses(held.targets.y);
         let losses: Vec<f64> = rows.iter().map(|row| -row.0).collect();

@@ -196,9 +196,7 @@ fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(RowBuffer, RowBuffer)> {
     let (held_out, kept) = rows.split_at_mut(count);
     let part = |rows: &mut [usize]| {
         rows.sort_unstable();
-        let mut part = RowBuffer::new(train, rows.len());
-        part.take(train, rows);
-        part
+        RowBuffer::taken(train, rows)
     };
     Some((part(kept), part(held_out)))
 }

@@ -131,22 +131,18 @@ fn candidate(
 fn perturb(model: &mut LatentPrior, seed: u64) {
     let mut random = generator(seed, Purpose::Restart, 0);
     let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();
-    let descriptors = model.descriptors();
-    let mut natural = model.natural();
     let (mut last, mut common) = (String::new(), 1.0);
-    for (descriptor, value) in descriptors.iter().zip(&mut natural) {
-        let Transform::Positive { lower } = descriptor.transform else { continue };
-        if descriptor.fixed {
-            continue;
-        }
+    model.change_values(|descriptor, value| {
+        let (Transform::Positive { lower }, false) = (descriptor.transform, descriptor.fixed) else {
+            return value;
+        };
         let name = stem(&descriptor.name).unwrap_or(&descriptor.name).to_owned();
         let own = if name == last { factor(SPREAD_WITHIN) } else { 1.0 };
         if name != last {
             (last, common) = (name, factor(SPREAD));
         }
-        *value = lower + (*value - lower) * common * own;
-    }
-    model.set_natural(&natural);
+        lower + (value - lower) * common * own
+    });
 }
 
 /// Returns the options of the short fits of a round.

@@ -6,7 +6,7 @@ use super::{Stepped, Stepping};
 use crate::checkpoint::{decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::hyper::{FreeVector, Monitor, StochasticObjective, StopReason, minimize_adam};
+use crate::hyper::{FreeVector, HyperObjective, Monitor, StopReason, minimize_adam};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::threads::on_pool;
 use crate::training::failure::failed_start;
@@ -120,7 +120,7 @@ impl<'a> BatchTraining<'a> {
         value + self.prior_terms
     }
 
-    /// Takes a step of [`StochasticObjective::step`] on a batch of the caller.
+    /// Takes a step of [`HyperObjective::value_and_gradient`] on a batch of the caller.
     pub(in crate::training) fn step_on(
         &mut self,
         batch: Dataset<'_>,
@@ -154,17 +154,17 @@ impl<'a> BatchTraining<'a> {
     }
 }
 
-impl StochasticObjective for BatchTraining<'_> {
+impl HyperObjective for BatchTraining<'_> {
     fn steps_per_epoch(&self) -> usize {
         self.inference.steps_per_epoch()
     }
 
-    fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let model = self.inference.model();
         on_pool(model.batch_work(model.capacity()), || self.differentiate(theta, gradient, None))
     }
 
-    fn prior_terms(&self) -> f64 {
+    fn prior_terms(&self, _theta: &[f64]) -> f64 {
         self.prior_terms
     }
 
@@ -172,7 +172,7 @@ impl StochasticObjective for BatchTraining<'_> {
         self.error.is_some()
     }
 
-    fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {
+    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let validation = self.validation?;
         if !self.move_to(theta) {
             return Some(f64::NAN);

@@ -13,9 +13,7 @@ use crate::model::LatentModel;
 use crate::objective::{MOST_SAMPLES, Objective};
 use crate::options::StepPlan;
 use crate::training::rows::{BatchSource, MemoryBatches, Portion};
-use crate::variational::{
-    Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo,
-};
+use crate::variational::{Average, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo};
 use serde::{Deserialize, Serialize};
 
 /// The options of the steps on q.
@@ -77,7 +75,6 @@ pub struct Inference<'a> {
     options: InferenceOptions,
     /// The average of every process.
     averages: Vec<IterateAverage>,
-    flat: Vec<f64>,
     done: Done,
     safe: Vec<Normal>,
     /// θ, Z and q before the last step; `None` once the step was taken back.
@@ -141,7 +138,6 @@ impl<'a> Inference<'a> {
             source,
             rules: Rules::of_all(&options.rule, model.posteriors()),
             averages: model.posteriors().iter().map(|_| IterateAverage::new(options.average)).collect(),
-            flat: Vec::new(),
             done: Done::default(),
             safe: model.posteriors().to_vec(),
             before: None,
@@ -197,10 +193,7 @@ impl<'a> Inference<'a> {
     pub(in crate::training) fn restore(&mut self, state: InferenceState) -> bool {
         let InferenceState { model, rules, averages, done, safe, before, watch, shrink } = state;
         let counts = [done.iterations, done.rows, done.samples, done.rollbacks];
-        let suits = |(average, q): (&IterateAverage, &Normal)| {
-            let m = q.dim();
-            average.suits(self.options.average, m, if q.family() == Family::Full { m * m } else { m })
-        };
+        let suits = |(average, q): (&IterateAverage, &Normal)| average.suits(self.options.average, q);
         // The second half of a step from before must not follow.
         self.pending = None;
         let suits = self.model.restore(model)
@@ -308,11 +301,10 @@ impl<'a> Inference<'a> {
     fn take_back(&mut self) {
         self.shrink *= 0.5;
         let returned = self.before.take().is_some_and(|(natural, q)| self.model.return_to(&natural, q));
-        if returned {
-            self.rules.restart(self.model.posteriors());
-        } else {
-            self.replace_q(self.safe.clone());
+        if !returned {
+            self.model.set_q(self.safe.clone());
         }
+        self.rules.restart(self.model.posteriors());
     }
 
     /// Runs the second half of a step, if one has begun: moves q along the gradient of the batch.
@@ -352,47 +344,21 @@ impl<'a> Inference<'a> {
         if pending.remember && self.model.kl().is_finite() {
             self.safe.clone_from_slice(self.model.posteriors());
         }
-        self.take_in();
-    }
-
-    /// Adds the iterate to the average.
-    fn take_in(&mut self) {
-        if self.options.average == Average::None {
-            return;
-        }
-        for (q, average) in self.model.posteriors().iter().zip(&mut self.averages) {
-            self.flat.clear();
-            match &q.cov {
-                Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
-                Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
-            }
-            // All shapes are those of the same q, and a wrong shape is the only possible error.
-            let _ = average.push(q.mean(), &self.flat);
+        if self.options.average != Average::None {
+            let iterates = self.model.posteriors().iter().zip(&mut self.averages);
+            iterates.for_each(|(q, average)| average.push(q.mean(), q.cov()));
         }
     }
 
     /// Returns the averages of the iterates, one for each process, or the last iterates if there is no average (or it has no Cholesky
     /// factor, by rounding).
     pub fn averaged(&self) -> Vec<Normal> {
-        let averaged = |q: &Normal, average: &IterateAverage| {
-            let (mean, second) = average.result()?;
-            let m = mean.len();
-            match q.cov {
-                Matrix::Full(_) => {
-                    let cov = faer::Mat::from_fn(m, m, |i, j| second[j * m + i]);
-                    Normal::new(mean, cov).ok()
-                }
-                Matrix::Diagonal(_) => Normal::diagonal(mean, second).ok(),
-            }
+        let averaged = |average: &IterateAverage| match average.result()? {
+            (mean, Matrix::Full(cov)) => Normal::new(mean, cov).ok(),
+            (mean, Matrix::Diagonal(variances)) => Normal::diagonal(mean, variances).ok(),
         };
         let all = self.model.posteriors().iter().zip(&self.averages);
-        all.map(|(q, average)| averaged(q, average).unwrap_or_else(|| q.clone())).collect()
-    }
-
-    /// Continues from other posteriors.
-    fn replace_q(&mut self, q: Vec<Normal>) {
-        self.model.set_q(q);
-        self.rules.restart(self.model.posteriors());
+        all.map(|(q, average)| averaged(average).unwrap_or_else(|| q.clone())).collect()
     }
 
     pub(in crate::training) fn model_mut(&mut self) -> &mut VariationalModel {

@@ -108,7 +108,10 @@ pub(super) fn train(
     let ended = match closed {
         _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
         // The closed form removes the remaining noise of the mini-batches.
-        Some(train) => Ended::on_all(best_of_all(svgp, train, plan.beta)),
+        Some(train) => {
+            let best = with_best_q(svgp.model.clone(), train, plan.beta);
+            Ended::on_all(best.unwrap_or_else(|| valued(svgp, f64::NAN)))
+        }
         None => polished(svgp, job, steps, sample, &mut outcome)?,
     };
     // Held-out rows, if there are any, make the final decision.
@@ -202,12 +205,6 @@ pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> 
     let value = bound.solve(&theta)?;
     let (model, q) = bound.into_parts();
     Some(Valued { model, q: vec![q], value })
-}
-
-/// Returns the model with the q of the best ELBO; if that cannot be evaluated, the unchanged model
-/// with the value NaN.
-fn best_of_all(svgp: VariationalModel, train: Dataset<'_>, beta: f64) -> Valued {
-    with_best_q(svgp.model.clone(), train, beta).unwrap_or_else(|| valued(svgp, f64::NAN))
 }
 
 fn valued(svgp: VariationalModel, value: f64) -> Valued {

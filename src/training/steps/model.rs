@@ -209,20 +209,11 @@ impl VariationalModel {
 
     /// Returns the objective on a batch, `scale·Σ ℓ_i + β KL`, and stores all gradients.
     pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
-        self.evaluate_here(batch, train_theta, None)
+        self.evaluate_under(batch, train_theta, None)
     }
 
-    /// Like [`evaluate`](Self::evaluate), for a `rule` that may carry a factor of S, in which reparameterised gradients are then taken.
-    pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, rule: &dyn UpdateRule) -> f64 {
-        self.evaluate_here(batch, train_theta, rule.factor())
-    }
-
-    /// Like [`evaluate_under`](Self::evaluate_under), for the rules of all processes.
-    pub fn evaluate_under_all(&mut self, batch: Batch<'_>, train_theta: bool, rules: &Rules) -> f64 {
-        self.evaluate_here(batch, train_theta, rules.factor())
-    }
-
-    fn evaluate_here(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
+    /// Like [`evaluate`](Self::evaluate), for rules that may carry a factor of S, in which reparameterised gradients are then taken.
+    pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         let Batch { x, targets, scale } = batch;
         // Sums over rows in memory cannot fail.
         let value = self.evaluate_with(Portion::Here(Dataset { x, targets }), scale, train_theta, factor);

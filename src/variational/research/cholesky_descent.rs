@@ -1,6 +1,9 @@
 //! Gradient steps on (m, C) with C lower triangular, followed by a map of the diagonal of C:
 //! proximal (prox-SGD) or clamped (SGD).
 //!
+//! Prox-SGD (Domke, Gower & Garrigos 2023) takes a gradient step on the energy (everything except the entropy `−β log det C`), then the
+//! proximal operator of the entropy. SGD is the baseline of Wu & Gardner 2024.
+//!
 //! ```text
 //! m₊ = m − γ ĝ,    C ← C − γ tril(H C)
 //! prox-sgd    C_ii ← ½ (C_ii + √(C_ii² + 4γβ))
@@ -9,16 +12,38 @@
 //!
 //! Symbols are those of [`variational`](crate::variational).
 
-use super::proximal::{prox_entry, prox_negative_entropy};
 use super::smoothness::Smoothness;
 use crate::columns;
 use crate::linalg::{self, Operand, Part};
 use crate::variational::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use crate::variational::rule::Rule;
 use crate::variational::{
-    CONDITION, DataGradient, Factor, MAX_HALVINGS, Normal, RuleOptions, StepInfo, UpdateRule, mean_gradient,
-    move_mean,
+    CONDITION, DataGradient, DiagonalRule, Factor, Normal, RuleOptions, StepInfo, UpdateRule, halved,
+    mean_gradient, move_mean,
 };
 use faer::{Mat, MatMut, MatRef};
+
+pub(in crate::variational) const PROX_SGD: Rule = Rule {
+    takes_smoothness: true,
+    default_step: Some(0.5),
+    ..Rule::new(
+        "prox-sgd",
+        |q, options| Box::new(CholeskyDescent::new(q, options, Finish::Proximal)),
+        |rule, gradient, beta, step| Finish::Proximal.diagonal(rule, gradient, beta, step),
+    )
+};
+
+pub(in crate::variational) const SGD: Rule = Rule {
+    entropy_gradient: true,
+    sticks_the_landing: true,
+    takes_smoothness: true,
+    default_step: Some(0.5),
+    ..Rule::new(
+        "sgd",
+        |q, options| Box::new(CholeskyDescent::new(q, options, Finish::Clamped)),
+        |rule, gradient, beta, step| Finish::Clamped.diagonal(rule, gradient, beta, step),
+    )
+};
 
 /// The treatment of the entropy `−β Σ log C_ii` in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +60,24 @@ impl Finish {
 
     /// Returns the new diagonal entry of C from the old one, the one after the gradient step on the
     /// energy, and γβ.
-    pub(in crate::variational) fn entry(self, old: f64, stepped: f64, weight: f64) -> f64 {
+    fn entry(self, old: f64, stepped: f64, weight: f64) -> f64 {
         match self {
             Finish::Proximal => prox_entry(stepped, weight),
             Finish::Clamped => (stepped + weight / old).max(Self::LEAST),
         }
+    }
+
+    /// Takes a step of a diagonal C.
+    fn diagonal(
+        self,
+        rule: &mut DiagonalRule,
+        gradient: &DataGradient<'_>,
+        beta: f64,
+        step: f64,
+    ) -> StepInfo {
+        rule.descend(gradient, beta, step, |x, gamma, _| {
+            self.entry(x.deviation, x.deviation - gamma * x.hessian * x.deviation, gamma * beta)
+        })
     }
 
     fn apply(self, mut c: MatMut<'_, f64>, before: MatRef<'_, f64>, weight: f64) {
@@ -54,6 +92,21 @@ impl Finish {
             }
         }
     }
+}
+
+/// Applies the proximal operator of `−weight · Σ log C_ii` to a square C: the diagonal becomes
+/// positive, and the other entries stay (Domke, Gower & Garrigos 2023).
+pub fn prox_negative_entropy(mut c: MatMut<'_, f64>, weight: f64) {
+    for i in 0..c.nrows().min(c.ncols()) {
+        c[(i, i)] = prox_entry(c[(i, i)], weight);
+    }
+}
+
+/// Returns `½ (c + √(c² + 4w))`, the positive root of `x² − c x − w`, without cancellation where c
+/// < 0.
+fn prox_entry(c: f64, weight: f64) -> f64 {
+    let root = c.hypot(2.0 * weight.sqrt());
+    if c < 0.0 { 2.0 * weight / (root - c) } else { 0.5 * (c + root) }
 }
 
 /// The rule, with the factor C it carries and its buffers.
@@ -118,19 +171,13 @@ impl UpdateRule for CholeskyDescent {
         if self.smoothness.scales_steps() {
             self.observe(&gradient, beta);
         }
-        let mut step = step;
-        for rollbacks in 0..=MAX_HALVINGS {
-            let gamma = self.smoothness.gamma(step, beta);
-            if !self.moves_to(gamma, beta) {
-                step *= 0.5;
-                continue;
-            }
+        let info = halved(step, |step| self.moves_to(self.smoothness.gamma(step, beta), beta));
+        if info.step > 0.0 {
             std::mem::swap(&mut self.factor, &mut self.candidate);
-            move_mean(q, &self.gradient, gamma);
+            move_mean(q, &self.gradient, self.smoothness.gamma(info.step, beta));
             set_covariance(q, self.factor.as_ref());
-            return StepInfo { step, rollbacks };
         }
-        StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
+        info
     }
 
     fn restart(&mut self, q: &Normal) {

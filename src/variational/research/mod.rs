@@ -2,13 +2,11 @@
 //!
 //! `--q-update prox-sgd`, `proj-sgd`, `bw-gd` and `sgd` name these rules. docs/update-rules.md says when to use them.
 
-mod cholesky_descent;
-pub(super) mod gradient_descent;
+pub(super) mod cholesky_descent;
 pub(super) mod projected;
-pub(super) mod proximal;
 pub(super) mod smoothness;
 pub(super) mod wasserstein;
 
+pub use cholesky_descent::prox_negative_entropy;
 pub use projected::{Projected, raise_singular_values};
-pub use proximal::prox_negative_entropy;
 pub use wasserstein::Wasserstein;

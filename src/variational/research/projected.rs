@@ -23,23 +23,21 @@ use crate::variational::{is_sane_matrix, mean_gradient, move_mean};
 use faer::{Mat, MatRef};
 
 pub(in crate::variational) const RULE: Rule = Rule {
-    word: "proj-sgd",
-    mixes: false,
     entropy_gradient: true,
     sticks_the_landing: true,
-    guards: &[],
-    projects: false,
     floors_at_smoothness: true,
     takes_smoothness: true,
     default_step: Some(0.5),
-    keeps_moments: false,
-    build: |q, options| Box::new(Projected::new(q, options)),
-    diagonal: |rule, gradient, beta, step| {
-        rule.descend(gradient, beta, step, |x, gamma, floor| {
-            let c = x.deviation;
-            (c - gamma * (x.hessian * c - beta / c)).max(floor)
-        })
-    },
+    ..Rule::new(
+        "proj-sgd",
+        |q, options| Box::new(Projected::new(q, options)),
+        |rule, gradient, beta, step| {
+            rule.descend(gradient, beta, step, |x, gamma, floor| {
+                let c = x.deviation;
+                (c - gamma * (x.hessian * c - beta / c)).max(floor)
+            })
+        },
+    )
 };
 
 /// Returns the symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular

@@ -14,29 +14,26 @@ use super::smoothness::Smoothness;
 use crate::linalg::{self, Factorizer, Operand, Part, product, reflect_lower};
 use crate::variational::rule::Rule;
 use crate::variational::{
-    DataGradient, MAX_HALVINGS, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, is_sane_matrix,
+    DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, halved, is_sane_matrix,
     mean_gradient, move_mean,
 };
 use faer::{Accum, Mat};
 
 pub(in crate::variational) const RULE: Rule = Rule {
-    word: "bw-gd",
-    mixes: false,
     entropy_gradient: true,
     sticks_the_landing: true,
-    guards: &[],
-    projects: false,
-    floors_at_smoothness: false,
     takes_smoothness: true,
     default_step: Some(0.5),
-    keeps_moments: false,
-    build: |q, options| Box::new(Wasserstein::new(q, options)),
-    diagonal: |rule, gradient, beta, step| {
-        rule.descend(gradient, beta, step, |x, gamma, _| {
-            let c = x.deviation;
-            (c - gamma * (x.hessian * c - beta / c)).abs()
-        })
-    },
+    ..Rule::new(
+        "bw-gd",
+        |q, options| Box::new(Wasserstein::new(q, options)),
+        |rule, gradient, beta, step| {
+            rule.descend(gradient, beta, step, |x, gamma, _| {
+                let c = x.deviation;
+                (c - gamma * (x.hessian * c - beta / c)).abs()
+            })
+        },
+    )
 };
 
 /// The rule, with the Cholesky factor of S that it carries and its buffers.
@@ -113,22 +110,15 @@ impl UpdateRule for Wasserstein {
         if self.smoothness.scales_steps() {
             self.smoothness.observe(&gradient, beta);
         }
-        let mut step = step;
-        for rollbacks in 0..=MAX_HALVINGS {
-            let gamma = self.smoothness.gamma(step, beta);
-            if !self.moves_to(gamma) {
-                step *= 0.5;
-                continue;
-            }
-            let Matrix::Full(cov) = &mut q.cov else { return StepInfo::REJECTED };
+        let info = halved(step, |step| self.moves_to(self.smoothness.gamma(step, beta)));
+        if let (Matrix::Full(cov), true) = (&mut q.cov, info.step > 0.0) {
             std::mem::swap(cov, &mut self.cov);
             std::mem::swap(&mut self.factor, &mut self.candidate);
             linalg::invert_lower(self.factor.as_ref(), self.inverse.as_mut());
             q.log_det = linalg::log_det(self.factor.as_ref());
-            move_mean(q, &self.gradient, gamma);
-            return StepInfo { step, rollbacks };
+            move_mean(q, &self.gradient, self.smoothness.gamma(info.step, beta));
         }
-        StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
+        info
     }
 
     fn restart(&mut self, q: &Normal) {

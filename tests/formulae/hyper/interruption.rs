@@ -36,7 +36,7 @@ fn by_lbfgs(objective: &mut Rosenbrock, monitor: &mut Monitor<'_>) -> Outcome {
 
 fn by_adam(objective: &mut Rosenbrock, monitor: &mut Monitor<'_>) -> Outcome {
     let options = AdamOptions { rate: 0.3, decay_share: 0.5 };
-    minimize_adam(&mut FullBatch::new(objective), vec![-1.2, 1.0, -0.5, 2.0], 1.0, options, monitor)
+    minimize_adam(objective, vec![-1.2, 1.0, -0.5, 2.0], 1.0, options, monitor)
 }
 
 /// The complete result of a minimisation, except for times.
