@@ -37,9 +37,9 @@ class Classification(ClassifierMixin, Estimator):
         sample_weight : array-like of shape (n,), optional
             The weights of the rows' losses: a row of weight 2 counts as two rows.
         groups : str, list of str or array-like of shape (n,), optional
-            Grouped (random) effects in addition to the function, for two classes. A string is a formula with columns of the table ``X``:
-            ``"school"``, ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series
-            contains the level of each row; pass one to :meth:`predict` too.
+            Grouped (random) effects in addition to the function; with more than two classes, every class has its own. A string is a
+            formula with columns of the table ``X``: ``"school"``, ``"days | subject"``, ``"days || subject"`` for independent effects,
+            ``"batch/cask"``. An array or a series contains the level of each row; pass one to :meth:`predict` too.
 
         Returns
         -------

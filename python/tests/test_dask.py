@@ -196,8 +196,11 @@ def test_one_grouping_is_that_of_one_process(client):
         np.testing.assert_allclose(found.compute(), wanted, rtol=1e-6, atol=1e-7)
     pd.testing.assert_frame_equal(model.effects_, local.effects_, rtol=1e-5, atol=1e-6)
     assert model.variance_components_["lower"].isna().all()
-    with pytest.raises(ValueError, match="several groupings"):
-        model.fit(parts, targets, groups=["firm", "b"])
+    crossed = DaskSparseGPRegressor(client=client, **SMALL).fit(parts, targets, groups=["firm", "b"])
+    assert set(crossed.effects_["group"]) == {"firm", "b"}
+    assert crossed.score(parts, targets) > 0.3
+    classifier = DaskSparseGPClassifier(client=client, **SMALL).fit(parts, targets > targets.mean(), groups="firm")
+    assert len(classifier.effects_) == 9
     with pytest.raises(TypeError, match="formula"):
         model.fit(parts, targets, groups=targets)
 

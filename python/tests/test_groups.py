@@ -132,13 +132,17 @@ def test_rows_of_one_level_covary(firms):
 
 
 def test_models_and_parameters_without_grouped_effects_are_refused(firms):
-    X = firms[["value", "firm"]]
-    with pytest.raises(ValueError, match="groups"):
-        SparseGPRegressor("rbf", objective="dlm-log", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
     plain = SparseGPRegressor("rbf", n_inducing=5, epochs=2, auto="none").fit(firms[["value"]], firms["invest"])
     assert isinstance(plain.effects_, pd.DataFrame) and plain.effects_.empty
-    with pytest.raises(ValueError, match="softmax"):
-        SparseGPClassifier().fit(firms[["value", "year"]], firms["firm"], groups="year")
+
+
+def test_direct_losses_and_several_classes_have_groups(firms):
+    X = firms[["value", "firm"]]
+    direct = SparseGPRegressor("rbf", objective="dlm-log", n_inducing=5, epochs=30).fit(X, firms["invest"], groups="firm")
+    assert len(direct.effects_) == 11 and direct.score(X, firms["invest"]) > 0.5
+    size = pd.cut(firms["invest"], 3, labels=["low", "middle", "high"]).astype(str)
+    classifier = SparseGPClassifier(n_inducing=5, epochs=10).fit(X, size, groups="firm")
+    assert len(classifier.effects_) == 33 and (classifier.predict(X) == size).mean() > 0.7
 
 
 def test_classes_counts_and_heavy_tails_have_groups(firms):

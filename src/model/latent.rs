@@ -265,6 +265,11 @@ impl LatentModel {
         self
     }
 
+    /// True if grouped effects are a part of the layers.
+    pub(crate) fn sums_effects(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer, Layer::Sum(_)))
+    }
+
     /// Splits the posteriors of a model with grouped effects in its layers: returns the model of the functions, their posteriors, and the
     /// effects of every process.
     pub(crate) fn split(mut self, q: Vec<Normal>) -> (LatentModel, Vec<Normal>, Vec<EffectPosterior>) {

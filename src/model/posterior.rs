@@ -145,7 +145,7 @@ const COLUMNS: usize = 256;
 impl Posterior {
     /// Creates the posterior from a model and the whitened posteriors of its processes.
     pub fn new(model: &LatentModel, q: impl AsRef<[Normal]>) -> Self {
-        if model.layers.iter().any(|layer| matches!(layer, Layer::Sum(_))) {
+        if model.sums_effects() {
             let (model, q, effects) = model.clone().split(q.as_ref().to_vec());
             return Posterior::new(&model, q).with_effects(effects);
         }

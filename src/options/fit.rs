@@ -294,6 +294,12 @@ impl FitOptions {
             && !by_steps
     }
 
+    /// Returns true unless grouped effects in closed form need all rows in memory: sums by level add up over blocks of rows for one grouping and
+    /// Gaussian noise.
+    pub fn adds_up(&self) -> bool {
+        !self.eliminates_effects() || self.effects.len() == 1 && self.likelihood_kind().has_gaussian_noise()
+    }
+
     /// Returns the prior of the weights of f's features in a model with grouped effects. The coefficients of a linear model are fixed
     /// effects there.
     pub fn weight_prior(&self) -> WeightPrior {
@@ -472,7 +478,8 @@ impl FitOptions {
     /// sum over parts (collapsed), and otherwise uses mini-batches.
     pub fn decided_for_parts(&self, n: usize) -> FitOptions {
         let decided = self.decided(n, true);
-        if decided.is_collapsed() || self.hyper.is_some() { decided } else { self.clone().by_batches() }
+        let adds_up = decided.is_collapsed() && decided.adds_up();
+        if adds_up || self.hyper.is_some() { decided } else { self.clone().by_batches() }
     }
 
     fn decided(&self, n: usize, few: bool) -> FitOptions {

@@ -227,8 +227,8 @@ impl Round {
         if !pass.begin(problem, asked.form, asked.wanted) {
             return Ok(Sums::NoFactor);
         }
-        let levels =
-            (asked.wanted == Wanted::Origin && !effects.is_empty()).then(|| EffectRows::new(effects, rows.x));
+        let by_level = asked.wanted == Wanted::Origin && !effects.is_empty() && !model.sums_effects();
+        let levels = by_level.then(|| EffectRows::new(effects, rows.x));
         let mut by_level = levels.as_ref().map(|levels| EffectSums::zeros(levels, layers.dim()));
         for (chunk, from) in (0..rows.len()).step_by(CHUNK).enumerate() {
             let rows = rows.part(from, CHUNK.min(rows.len() - from));

@@ -15,6 +15,8 @@ use sparsegp_kernels::Dimension;
 pub(super) struct ModelAt {
     layers: Vec<LayerShape>,
     effects: Effects,
+    /// True if the effects are features of the layers.
+    summed: bool,
     likelihood: String,
     levels: usize,
     natural: Vec<f64>,
@@ -44,6 +46,7 @@ impl ModelAt {
         Ok(ModelAt {
             layers: model.layers.iter().map(shape).collect::<Result<_>>()?,
             effects: model.effects.clone(),
+            summed: model.sums_effects(),
             likelihood: model.likelihood.name().to_owned(),
             levels: model.likelihood.levels(),
             natural: model.natural(),
@@ -71,7 +74,7 @@ impl ModelAt {
         if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
             return Err(unreadable(&"its layers do not match its likelihood"));
         }
-        if !self.effects.is_consistent(self.effects.columns(), 1) {
+        if !self.effects.is_consistent(self.effects.columns(), layers.len()) {
             return Err(unreadable(&"its grouped effects contradict each other"));
         }
         let mut model = LatentPrior::of_layers(layers, likelihood, false);
@@ -80,9 +83,10 @@ impl ModelAt {
             return Err(unreadable(&"its values do not match its model"));
         }
         model.set_natural(&self.natural);
-        model.factorised().map_err(|_| {
+        let model = model.factorised().map_err(|_| {
             Error::fit("the covariance of the inducing inputs has a Cholesky factor on the client, but not on a machine that holds rows")
                 .hint("use machines with processors of one kind")
-        })
+        })?;
+        Ok(if self.summed { model.with_summed_effects() } else { model })
     }
 }

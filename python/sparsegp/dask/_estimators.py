@@ -236,8 +236,8 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         sample_weight : dask array or series of shape (n,), optional
             The weights of the rows' losses.
         groups : str, optional
-            Grouped effects of one grouping, as a formula with columns of ``X``: ``"school"``, ``"days | subject"``. The noise must be
-            Gaussian. Standard deviations have no intervals.
+            Grouped effects, as a formula with columns of ``X``, or a list of formulae: ``"school"``, ``"days | subject"``. Standard deviations
+            have no intervals.
 
         Returns
         -------
@@ -353,7 +353,7 @@ class DaskSparseGPCountRegressor(_Numbers):
 
     _of = SparseGPCountRegressor
 
-    def fit(self, X, y, sample_weight=None, *, exposure=None):
+    def fit(self, X, y, sample_weight=None, groups=None, *, exposure=None):
         """Fit the model.
 
         Parameters
@@ -364,6 +364,8 @@ class DaskSparseGPCountRegressor(_Numbers):
             The counts, in the same partitions.
         sample_weight : dask array or series of shape (n,), optional
             The weights of the rows' losses.
+        groups : str, optional
+            Grouped effects, as for :class:`DaskSparseGPRegressor`.
         exposure : dask array or series of shape (n,), optional
             The factor of each row's rate. Predictions need it too.
 
@@ -371,7 +373,7 @@ class DaskSparseGPCountRegressor(_Numbers):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, exposure)
+        return self._fit(X, y, sample_weight, exposure, groups=groups)
 
 
 @_with_more(**_OWN)
@@ -387,7 +389,7 @@ class DaskSparseGPClassifier(ClassifierMixin, _DaskEstimator):
 
     _of = SparseGPClassifier
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, groups=None):
         """Fit the model.
 
         Parameters
@@ -398,12 +400,14 @@ class DaskSparseGPClassifier(ClassifierMixin, _DaskEstimator):
             The classes, two or more, in the same partitions.
         sample_weight : dask array or series of shape (n,), optional
             The weights of the rows' losses.
+        groups : str, optional
+            Grouped effects, as for :class:`DaskSparseGPRegressor`.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups=groups)
 
     def _classes(self, partitions, cluster):
         labels = dask.delayed(_tasks.labels, pure=False)

@@ -226,8 +226,7 @@ fn by_batches(options: FitOptions, train: usize) -> FitOptions {
     let sparse = options.model == ModelKind::Gp;
     let inducing = if sparse { Some(options.inducing_for(train)) } else { options.inducing };
     let options = FitOptions { inducing, ..options };
-    // Sums over the levels of one grouping add up over blocks of rows if noise is Gaussian.
-    let sums = options.effects.len() == 1 && options.likelihood_kind().has_gaussian_noise();
+    let sums = !options.effects.is_empty() && options.adds_up();
     if sums { options.decided_for(train) } else { options.by_batches() }
 }
 
