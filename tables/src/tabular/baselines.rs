@@ -187,7 +187,9 @@ fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
 fn linear_options(model: &TableModel) -> FitOptions {
     let likelihood = linear_likelihood(model);
     let effects = model.options().effects.clone();
-    let alternating = (!likelihood.has_gaussian_noise() && effects.is_empty()).then_some(Hyper::Alternating);
+    // Grouped effects of one function have a closed form, or sites.
+    let steps = !likelihood.has_gaussian_noise() && (effects.is_empty() || likelihood.is_joint());
+    let alternating = steps.then_some(Hyper::Alternating);
     FitOptions {
         model: ModelKind::Glm,
         effects,
