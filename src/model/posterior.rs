@@ -146,7 +146,8 @@ impl Posterior {
     /// Creates the posterior from a model and the whitened posteriors of its processes.
     pub fn new(model: &LatentModel, q: impl AsRef<[Normal]>) -> Self {
         if model.sums_effects() {
-            let (model, q, effects) = model.clone().split(q.as_ref().to_vec());
+            let q = q.as_ref().to_vec();
+            let (model, q, effects) = model.clone().split(q);
             return Posterior::new(&model, q).with_effects(effects);
         }
         let layers = model.layers();

@@ -22,7 +22,7 @@ use sparsegp_testkit::statistics::{assert_unbiased, moments};
 
 /// Returns a model with the likelihood `kind` and a smooth latent function.
 fn with_likelihood(kind: LikelihoodKind, d: usize, m: usize) -> LatentModel {
-    LatentModel { likelihood: kind.build(3).into(), ..model(3, "rbf(ard)", d, m, Jitter::Relative(1e-6)) }
+    LatentModel { likelihood: kind.build(3), ..model(3, "rbf(ard)", d, m, Jitter::Relative(1e-6)) }
 }
 
 /// Returns counts whose rate follows the first input.

@@ -22,7 +22,6 @@ mod limits;
 mod modes;
 mod options;
 mod outputs;
-mod pairs;
 mod pipelines;
 mod places;
 mod rasters;

@@ -89,7 +89,7 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
     let likelihood = if mixes {
         outputs(inputs).into()
     } else {
-        likelihood(inputs["likelihood"].as_str().expect("a name"), &inputs["params"]).into()
+        likelihood(inputs["likelihood"].as_str().expect("a name"), &inputs["params"])
     };
     let model = LatentModel::of_layers(layers, likelihood, false).factorised().expect("K_uu factorises");
     let q = (0..means.len()).map(|i| {
