@@ -39,7 +39,7 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
         parameters: &mut [f64],
     );
 
-    /// Returns the parameters of the map, which come before those of the kernel; by default there are none.
+    /// Returns the parameters of the map, which come before the parameters of the kernel. A map has none by default.
     fn parameters(&self) -> &[Parameter] {
         &[]
     }

@@ -11,7 +11,7 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// Creates the numbers; `write` fills in those of the given points.
+    /// Creates the numbers; `write` fills in the numbers of the given points.
     pub fn of(
         inputs: Inputs<'_>,
         width: usize,

@@ -6,7 +6,7 @@ use super::sums::scale_segments;
 use super::term::Effects;
 use crate::latent::LatentLayer;
 use crate::linalg::{self, Operand};
-use crate::variational::{Matrix, Normal};
+use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,15 @@ struct Whitened {
 impl Moments {
     /// Splits the joint distribution of w (one number for each of `features`) and u. No term is eliminated.
     pub(crate) fn of_joint(effects: &Effects, q: &Normal, features: usize) -> Moments {
-        let (cov, all) = (q.cov().to_dense(), effects.coefficients());
+        let dense;
+        let cov = match q.cov() {
+            MatrixRef::Full(cov) => cov,
+            diagonal => {
+                dense = diagonal.to_dense();
+                dense.as_ref()
+            }
+        };
+        let all = effects.coefficients();
         let block =
             |i: usize, j: usize, rows: usize, columns: usize| cov.submatrix(i, j, rows, columns).to_owned();
         Moments {
@@ -129,13 +137,7 @@ impl Moments {
                     loads.others[(other + own, first + own)] = 1.0;
                     continue;
                 }
-                let (level, column) = (own / r, self.weight_loads.col(own));
-                let out = loads.weights.col_mut(first + own);
-                out.iter_mut().zip(column.iter()).for_each(|(out, k)| *out = -k);
-                for place in self.loads.offsets[level]..self.loads.offsets[level + 1] {
-                    let column = self.loads.columns[place] as usize;
-                    loads.others[(column, first + own)] = -self.loads.values[place * r + own % r];
-                }
+                self.add_eliminated_load((own / r, own % r, r), 1.0, (&mut loads, first + own));
             }
             first += of.coefficients();
             other += if term == self.eliminated { 0 } else { of.coefficients() };
@@ -245,15 +247,24 @@ impl Moments {
             let Some(Whitened { level, z, .. }) = self.eliminated_entry(effects, entries) else { continue };
             let r = z.len();
             for (i, z) in z.iter().enumerate() {
-                let load = self.weight_loads.col(level * r + i);
-                out.weights.col_mut(row).iter_mut().zip(load.iter()).for_each(|(out, k)| *out -= z * k);
-                for place in self.loads.offsets[level]..self.loads.offsets[level + 1] {
-                    let column = self.loads.columns[place] as usize;
-                    out.others[(column, row)] -= z * self.loads.values[place * r + i];
-                }
+                self.add_eliminated_load((level, i, r), *z, (&mut out, row));
             }
         }
         out
+    }
+
+    /// Adds `−z` times `K_l` of coefficient `i` of the r of an eliminated level to a column of loads.
+    fn add_eliminated_load(
+        &self,
+        (level, i, r): (usize, usize, usize),
+        z: f64,
+        (out, column): (&mut Loads, usize),
+    ) {
+        let load = self.weight_loads.col(level * r + i);
+        out.weights.col_mut(column).iter_mut().zip(load.iter()).for_each(|(out, k)| *out -= z * k);
+        for place in self.loads.offsets[level]..self.loads.offsets[level + 1] {
+            out.others[(self.loads.columns[place] as usize, column)] -= z * self.loads.values[place * r + i];
+        }
     }
 
     /// Adds the loads of the coefficients that are not eliminated, the rows' whitened z.

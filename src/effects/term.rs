@@ -183,22 +183,23 @@ impl Effects {
         Effects { inputs: self.inputs, terms: self.terms.clone(), parameters: self.parameters[own].to_vec() }
     }
 
-    /// Takes over the factors of a layer.
-    pub(crate) fn set_layer(&mut self, layer: usize, own: &Effects) {
-        let first = layer * self.terms.len();
-        self.parameters[first..first + self.terms.len()].clone_from_slice(&own.parameters);
+    /// Copies the values of the factors of a layer of effects with the same terms to layer `to`.
+    pub(crate) fn copy_layer(&mut self, to: usize, (from, layer): (&Effects, usize)) {
+        let terms = self.terms.len();
+        let own = &from.parameters[layer * terms..(layer + 1) * terms];
+        for (to, from) in self.parameters[to * terms..].iter_mut().zip(own) {
+            to.sd.values.copy_from_slice(&from.sd.values);
+            to.below.values.copy_from_slice(&from.below.values);
+        }
     }
 
-    /// Returns the terms with the factors of this layer for each of some layers.
-    pub fn for_layers(&self, layers: usize) -> Effects {
-        let parameters =
-            self.parameters.iter().cycle().take(layers * self.parameters.len()).cloned().collect();
-        Effects { parameters, ..self.clone() }
-    }
-
-    /// Appends the factors of a further layer, which has the same terms.
-    pub(crate) fn push_layer(&mut self, layer: Effects) {
-        self.parameters.extend(layer.parameters);
+    /// Joins the factors of several layers with the same terms; no terms if there are no layers.
+    pub fn of_layers(layers: impl IntoIterator<Item = Effects>) -> Effects {
+        let join = |mut all: Effects, layer: Effects| {
+            all.parameters.extend(layer.parameters);
+            all
+        };
+        layers.into_iter().reduce(join).unwrap_or_default()
     }
 
     /// Returns other terms, of the same widths, with the same parameters.

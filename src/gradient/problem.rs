@@ -1,4 +1,4 @@
-//! What a pass computes and from what: the form of its products, the results wanted, the problem, and a batch.
+//! The inputs of a pass: the form of its products, the wanted results, the problem, and a batch.
 
 use crate::effects::RowMoments;
 use crate::latent::{Layer, Layers};

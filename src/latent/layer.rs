@@ -37,8 +37,6 @@ impl<G> From<LinearLayer> for Layer<G> {
     }
 }
 
-impl<G> Layer<G> {}
-
 impl<G: AsRef<InducingPrior>> Layer<G> {
     /// The layer of the function, without grouped effects.
     pub fn function(&self) -> &Layer<G> {
@@ -139,8 +137,8 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
     }
 
     /// Returns the matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the
-    /// prior covariance for inducing points and reduced linear layers, 0 for whole linear layers. Inputs may have the columns of grouped
-    /// effects at the end.
+    /// prior covariance for inducing points and reduced linear layers, 0 for whole linear layers. Grouped effects are
+    /// not part of it.
     pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         match self {
             Layer::Inducing(layer) => {
@@ -150,7 +148,7 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
                 out
             }
             Layer::Linear(layer) => layer.base_covariance(x),
-            Layer::Sum(sum) => sum.base_covariance(x),
+            Layer::Sum(sum) => sum.function().base_covariance(x),
         }
     }
 }

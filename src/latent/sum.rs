@@ -70,34 +70,25 @@ impl<G: AsRef<InducingPrior>> SumLayer<G> {
             base.iter_mut().zip(x.row_iter()).for_each(|(base, x)| *base += self.effects.new_variance(x));
         }
     }
-
-    /// Returns the matrix whose diagonal is `base`; see [`Layer::base_covariance`].
-    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        let mut out = self.function.base_covariance(x.subcols(0, self.function.input_dims()));
-        if self.function.kappa() > 0.0 {
-            let features = self.effect_features(x);
-            let mut own = Mat::zeros(self.effects.coefficients(), x.nrows());
-            (0..x.nrows()).for_each(|row| features.add(row, 1.0, own.col_as_slice_mut(row)));
-            out += own.transpose() * &own;
-        }
-        self.effects.add_new_covariances(x, &mut out);
-        out
-    }
 }
 
 impl SumLayer {
-    /// Creates the sum of a function and grouped effects.
+    /// Creates the sum of a function and grouped effects, which have the factors of one layer.
     pub fn new(function: Layer, effects: Effects) -> Self {
-        let mut layer = SumLayer { function, effects: Effects::default(), whitening: Mat::new() };
-        layer.refresh(effects);
+        let all = function.dim() + effects.coefficients();
+        let mut layer = SumLayer { function, effects, whitening: Mat::identity(all, all) };
+        layer.copy_whitening();
         layer
     }
 
-    /// Takes over other factors of the effects, and the present factor of the function.
-    pub(crate) fn refresh(&mut self, effects: Effects) {
-        self.effects = effects;
-        let (m, all) = (self.function.dim(), self.dim());
-        self.whitening = Mat::identity(all, all);
+    /// Takes over the factors that effects have for a layer, and the present factor of the function.
+    pub(crate) fn refresh(&mut self, effects: &Effects, layer: usize) {
+        self.effects.copy_layer(0, (effects, layer));
+        self.copy_whitening();
+    }
+
+    fn copy_whitening(&mut self) {
+        let m = self.function.dim();
         if let Some(Operand { matrix, .. }) = self.function.whitening() {
             self.whitening.as_mut().submatrix_mut(0, 0, m, m).copy_from(matrix);
         }

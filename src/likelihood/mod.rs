@@ -211,7 +211,7 @@ impl Marginal<'_> {
 /// A row: what is known of it, and the marginals of its functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a, M = Marginal<'a>> {
-    /// The observation; predictions read its target only where they say so.
+    /// The observation; a prediction reads its target only if its documentation says so.
     pub at: Observation<'a>,
     /// The marginals.
     pub marginal: M,

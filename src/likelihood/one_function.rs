@@ -108,7 +108,8 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
         })
     }
 
-    /// Returns `E log p(y|f)` or `log E p(y|f)` under `N(f; μ, v)` with its derivatives; adds those in ψ to `own` unless that is empty.
+    /// Returns `E log p(y|f)` or `log E p(y|f)` under `N(f; μ, v)` with its derivatives. Adds the derivatives in ψ to `own`
+    /// unless `own` is empty.
     fn expectation(
         &self,
         of: Expectation,

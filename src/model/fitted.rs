@@ -74,7 +74,7 @@ impl Model {
         let mut summary = self.summary.clone();
         summary.updates.push(update);
         (summary.elbo_sum, summary.evidence_upper_bound) = (None, None);
-        let (latent, q, effects) = latent.split(q);
+        let (latent, q, effects) = latent.split(&q);
         let posterior = Posterior::new(&latent, &q).with_mean_variance(self.posterior.mean_variance());
         let mut posterior = posterior.with_effects(effects);
         if let (Some(nearby), Some(layer)) = (nearby, latent.layer().inducing()) {

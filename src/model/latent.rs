@@ -272,18 +272,18 @@ impl LatentModel {
 
     /// Splits the posteriors of a model with grouped effects in its layers: returns the model of the functions, their posteriors, and the
     /// effects of every process.
-    pub(crate) fn split(mut self, q: Vec<Normal>) -> (LatentModel, Vec<Normal>, Vec<EffectPosterior>) {
+    pub(crate) fn split(&self, q: &[Normal]) -> (LatentModel, Vec<Normal>, Vec<EffectPosterior>) {
         let layers = self.layers();
-        let of_process = |(process, q): (usize, Normal)| match layers.get(layers.of(process)) {
+        let of_process = |(process, q): (usize, &Normal)| match layers.get(layers.of(process)) {
             Layer::Sum(sum) => {
-                let (q, effects) = EffectPosterior::split(sum.effects(), &q, sum.function());
+                let (q, effects) = EffectPosterior::split(sum.effects(), q, sum.function());
                 (q, Some(effects))
             }
-            _ => (q, None),
+            _ => (q.clone(), None),
         };
-        let (q, effects): (Vec<Normal>, Vec<_>) = q.into_iter().enumerate().map(of_process).unzip();
-        self.layers = self.layers.iter().map(|layer| layer.function().clone()).collect();
-        (self, q, effects.into_iter().flatten().collect())
+        let (q, effects): (Vec<Normal>, Vec<_>) = q.iter().enumerate().map(of_process).unzip();
+        let functions = self.layers.iter().map(|layer| layer.function().clone()).collect();
+        (self.with_layers(functions), q, effects.into_iter().flatten().collect())
     }
 
     /// The model without factors.
@@ -332,7 +332,7 @@ impl LatentModel {
         self.effects.for_each_parameter_mut(&mut |p| fill(p, &mut parameters));
         for (index, layer) in self.layers.iter_mut().enumerate() {
             if let Layer::Sum(sum) = layer {
-                sum.refresh(self.effects.of_layer(index));
+                sum.refresh(&self.effects, index);
             }
         }
         factorised

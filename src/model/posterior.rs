@@ -146,8 +146,7 @@ impl Posterior {
     /// Creates the posterior from a model and the whitened posteriors of its processes.
     pub fn new(model: &LatentModel, q: impl AsRef<[Normal]>) -> Self {
         if model.sums_effects() {
-            let q = q.as_ref().to_vec();
-            let (model, q, effects) = model.clone().split(q);
+            let (model, q, effects) = model.split(q.as_ref());
             return Posterior::new(&model, q).with_effects(effects);
         }
         let layers = model.layers();

@@ -86,12 +86,13 @@ impl FitOptions {
             Error::usage(format!("⟨prior_mean⟩ is {}, expected a finite number", self.prior_mean))
         })?;
         self.steps.q_smoothness.map_or(Ok(()), |smoothness| positive("⟨q_smoothness⟩", smoothness))?;
-        let (low, high) = self.steps.q_bounds.unwrap_or((1.0, 2.0));
-        refuse_if(!(low > 0.0 && low < high && high.is_finite()), || {
-            Error::usage(format!(
-                "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
-            ))
-        })?;
+        if let Some((low, high)) = self.steps.q_bounds {
+            refuse_if(!(low > 0.0 && low < high && high.is_finite()), || {
+                Error::usage(format!(
+                    "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
+                ))
+            })?;
+        }
         let non_negative = |value: f64| value >= 0.0 && value.is_finite();
         let (Jitter::Absolute(jitter) | Jitter::Relative(jitter)) = self.jitter;
         refuse_if(!non_negative(jitter), || Error::usage("⟨jitter⟩ must be zero or a positive number"))?;
@@ -120,10 +121,12 @@ impl FitOptions {
         if let Some(name) = zero {
             return Err(Error::usage(format!("{name} is 0, expected at least 1")));
         }
-        let nodes = self.quadrature_nodes.unwrap_or(1);
-        refuse_if(!(1..=MOST_NODES).contains(&nodes), || {
-            Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}"))
-        })
+        match self.quadrature_nodes.filter(|nodes| !(1..=MOST_NODES).contains(nodes)) {
+            Some(nodes) => {
+                Err(Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}")))
+            }
+            None => Ok(()),
+        }
     }
 
     fn validate_combination(&self) -> Result<()> {

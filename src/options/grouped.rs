@@ -52,11 +52,11 @@ impl FitOptions {
     fn check_coupled(&self) -> Result<()> {
         let all = self.effects.iter().map(EffectTerm::coefficients).sum();
         let (coupled, which, most) = if self.neighbours.is_some() {
-            (all, "groupings beside ⟨neighbours⟩".to_owned(), MOST_BESIDE_NEIGHBOURS)
+            (all, "groupings beside ⟨neighbours⟩", MOST_BESIDE_NEIGHBOURS)
         } else if self.eliminates_effects() {
-            (self.coupled_effects(), "groupings other than the largest".to_owned(), MOST_COUPLED)
+            (self.coupled_effects(), "groupings other than the largest", MOST_COUPLED)
         } else {
-            (all, format!("groupings beside ⟨objective {}⟩ by steps", self.objective), MOST_IN_STEPS)
+            (all, "groupings of a fit by steps on q", MOST_IN_STEPS)
         };
         refuse_if(coupled > most, || {
             Error::usage(format!("the {which} have {coupled} effects in total, expected at most {most}"))

@@ -1,4 +1,4 @@
-//! How a model is trained: rows, batches, steps, the loop and its diagnosis.
+//! The training of a model: rows, batches, steps, the loop and its diagnosis.
 
 mod arrays;
 mod builder;

@@ -1,4 +1,4 @@
-//! Chosen rows of a data set copied side by side, for mini-batches and subsets.
+//! Rows of a data set, copied side by side: mini-batches, subsets, and rows that outlive the arrays of the caller.
 
 use crate::collapsed::Dataset;
 use crate::data::Scaling;

@@ -114,7 +114,7 @@ pub(super) fn hold_amplitude(model: &mut LatentModel) {
 
 /// Splits the posteriors of a model with grouped effects in its layers into those of its functions and those of the effects.
 fn separated(trained: Trained, sample: Dataset<'_>) -> Trained {
-    let (model, q, effects) = trained.model.split(trained.q);
+    let (model, q, effects) = trained.model.split(&trained.q);
     let summary = EffectSummary { target_mean: grouped::mean_of(sample), intervals: None };
     Trained { q, effects: Some((effects, summary)), model, ..trained }
 }

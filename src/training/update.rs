@@ -48,8 +48,9 @@ const FAR: f64 = 1e3;
 /// # Errors
 ///
 /// Usage errors if `forget` is not between 0 and 1, and for models that cannot be updated: trained
-/// for the squared loss, with nonnegative coefficients, or with outputs that mix processes. Data errors as for a fit. Fit errors if the objective is not finite at the new
-/// rows, or the covariance of the inducing inputs has no Cholesky factor.
+/// for the squared loss, with nonnegative coefficients, with outputs that mix processes, or with very many grouped effects. Data errors as
+/// for a fit, and for new levels in a model with neighbours. Fit errors if the objective is not finite at the new rows, or the covariance of
+/// the inducing inputs has no Cholesky factor.
 pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Session<'_>) -> Result<Model> {
     if !(0.0..=1.0).contains(&forget) {
         return Err(Error::usage(format!("⟨forget⟩ is {forget}, expected a share from 0 to 1")));

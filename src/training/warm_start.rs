@@ -152,7 +152,7 @@ fn surrogate_start(
         found.set_mean(constants);
     }
     if let Layer::Sum(sum) = &found {
-        model.effects.set_layer(layer, sum.effects());
+        model.effects.copy_layer(layer, (sum.effects(), 0));
     }
     model.layers[layer] = found;
     Ok((q, counts))

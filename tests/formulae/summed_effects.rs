@@ -5,6 +5,7 @@ use crate::grouped::{FITC, problem, solved};
 use crate::grouped_sites::{elbo, observed};
 use faer::Mat;
 use sparsegp::collapsed::{Dataset, WeightPrior};
+use sparsegp::effects::{Effects, POPULATION};
 use sparsegp::gradient::Batch;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{LatentModel, Posterior};
@@ -37,7 +38,7 @@ fn bounds_gradients_and_predictions_are_those_of_the_closed_form() {
         let (model, q) = summed.into_parts();
         // Levels 50 and 51 are new, and two rows share one of them.
         let mut x = problem.x.clone();
-        [(0, 50.0), (1, 50.0), (2, 51.0), (3, sparsegp::effects::POPULATION)]
+        [(0, 50.0), (1, 50.0), (2, 51.0), (3, POPULATION)]
             .into_iter()
             .for_each(|(row, code)| x[(row, 2)] = code);
         let [got, want] = [&Posterior::new(&model, [q]), &closed]
@@ -90,7 +91,7 @@ fn of_several(which: usize, seed: u64) -> (LatentModel, Vec<Normal>, Mat<f64>, V
     let layer = |means: usize| prior.clone().with_means(vec![0.2; means], false).into();
     let layers = if shared { vec![layer(functions)] } else { (0..functions).map(|_| layer(1)).collect() };
     let mut prior = LatentModel::of_layers(layers, likelihood, false);
-    prior.effects = problem.model.effects.for_layers(prior.layers.len());
+    prior.effects = Effects::of_layers(vec![problem.model.effects.clone(); prior.layers.len()]);
     let mut values = prior.natural();
     values.iter_mut().for_each(|value| *value *= (0.1 * normals.next()).exp());
     prior.set_natural(&values);

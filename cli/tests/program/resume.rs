@@ -134,7 +134,7 @@ fn cases() -> Vec<Case> {
             FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..batches(epochs(4)) },
         ),
         counts(
-            "zeros with a cause of their own",
+            "zero-inflated counts",
             LikelihoodKind::ZeroInflatedPoisson,
             FitOptions { hyper: Some(Hyper::Alternating), ..epochs(4) },
         ),

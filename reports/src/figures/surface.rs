@@ -83,8 +83,8 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
 
 /// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
 ///
-/// `cells` are the most probable class and its probability at the centre of each cell, row after row from the lowest. The limits on cells
-/// and points are those of [`surface`], which also explains `None`.
+/// `cells` are the most probable class and its probability at the centre of each cell, row after row from the lowest. Cells and
+/// points have the limits of [`surface`], which also explains `None`.
 pub(crate) fn regions(plane: &Plane, cells: &[(usize, f64)]) -> Option<Drawing> {
     let classes = plane.classes.len().max(1);
     let paint = |cell: usize| {

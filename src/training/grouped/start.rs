@@ -28,22 +28,12 @@ pub(in crate::training) fn start_effects(
     responses: &[Vec<f64>],
     terms: &[EffectTerm],
 ) -> Result<()> {
-    let shared = model.layers.len() == 1;
-    let (mut effects, mut rest) = (Effects::default(), 0.0);
-    for (function, responses) in responses.iter().enumerate() {
-        let (own, left) = started(x, responses, terms)?;
-        (effects, rest) = match function {
-            0 => (own, left),
-            _ if shared => break,
-            _ => {
-                effects.push_layer(own);
-                (effects, rest)
-            }
-        };
-    }
-    model.effects = effects;
+    let of_layers = responses.iter().take(model.layers.len()).map(|responses| started(x, responses, terms));
+    let (effects, rest): (Vec<Effects>, Vec<f64>) =
+        of_layers.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    model.effects = Effects::of_layers(effects);
     if model.layer().linear().is_some() && model.noise_variance().is_some() {
-        model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| rest));
+        model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| rest[0]));
     }
     Ok(())
 }

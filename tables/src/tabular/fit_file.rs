@@ -148,10 +148,7 @@ pub fn fit_file(
     session: &mut Session<'_>,
 ) -> Result<FileFit> {
     check_file_fit(request.path, request.columns, request.options, request.shuffle_buffer)?;
-    if let Some(start) = request
-        .start
-        .filter(|start| !start.schema().groups().is_empty() || !request.columns.groups.is_empty())
-    {
+    if let Some(start) = request.start {
         start.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
         request.columns.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
     }

@@ -263,26 +263,23 @@ impl Maker {
             self.begin_epoch()?;
         }
         let size = self.rows_left.div_ceil(self.batches_left);
-        let dims = self.batching.file().schema.dims();
+        let file = Arc::clone(self.batching.file());
+        let dims = file.schema.dims();
         let mut batch =
             self.returned.try_recv().unwrap_or_else(|_| RowBuffer::of_dims(dims, self.batching.batch));
         batch.clear();
-        let (exposure, weights) =
-            (self.batching.file().schema.exposure_name(), self.batching.file().schema.weights_name());
-        let (exposed, weighted) = (exposure.is_some(), weights.is_some());
+        let exposed = file.schema.exposure_name().is_some();
+        let weighted = file.schema.weights_name().is_some();
         for _ in 0..size {
             self.fill()?;
             if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, exposed, weighted)) {
-                return Err(self
-                    .batching
-                    .file()
-                    .changed(self.batching.file().rows.saturating_sub(self.rows_left)));
+                return Err(file.changed(file.rows.saturating_sub(self.rows_left)));
             }
         }
         self.rows_left -= size;
         self.batches_left -= 1;
         if self.batches_left == 0 && self.next_row()? {
-            return Err(self.batching.file().changed(self.batching.file().rows + 1));
+            return Err(file.changed(file.rows + 1));
         }
         Ok(batch)
     }
@@ -290,16 +287,17 @@ impl Maker {
     fn begin_epoch(&mut self) -> Result<()> {
         self.random = generator(self.batching.seed, Purpose::Batches, self.epoch);
         self.epoch += 1;
-        let order = self.batching.file().groups.as_ref().map(|groups| {
+        let file = Arc::clone(self.batching.file());
+        let order = file.groups.as_ref().map(|groups| {
             let mut order: Vec<usize> = (0..groups.len()).collect();
             order.shuffle(&mut self.random);
             order
         });
-        self.parts = Some(self.batching.file().parts(Role::Train, order.as_deref())?);
+        self.parts = Some(file.parts(Role::Train, order.as_deref())?);
         (self.part, self.at) = (None, 0);
         self.buffer.clear();
-        self.rows_left = self.batching.file().train;
-        self.batches_left = self.batching.file().train.div_ceil(self.batching.batch);
+        self.rows_left = file.train;
+        self.batches_left = file.train.div_ceil(self.batching.batch);
         Ok(())
     }
 
