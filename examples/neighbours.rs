@@ -81,8 +81,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let new = inputs(n, dims, n);
     let near_new = in_units_of(layer.kernel(), new.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
     let posterior = (found.q[0].mean(), found.q[0].cov().full());
-    let predictor =
-        Predictor { layer: &layer, effects: Effects::NONE, posterior, noise: &noise, data: (x.as_ref(), &y) };
+    let predictor = Predictor {
+        layer: &layer,
+        place: 0,
+        effects: Effects::NONE,
+        posterior,
+        noise: &noise,
+        data: (x.as_ref(), &y),
+    };
     let (mean, _) =
         timed("predictions", n, || predictor.marginals(new.as_ref(), &index, near_new.as_ref(), k));
     let squares: f64 = (0..n).map(|i| (mean[i] - target(&new, i)).powi(2)).sum();

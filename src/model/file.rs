@@ -395,7 +395,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         posterior = grouped::beside(posterior, &latent, &q, arrays)?;
     }
     if let Some(count) = description.neighbours {
-        posterior = nearby::beside(posterior, &latent, &q[0], count, arrays)?;
+        posterior = nearby::beside(posterior, &latent, &q, count, arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,

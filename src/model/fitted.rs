@@ -76,10 +76,7 @@ impl Model {
         (summary.elbo_sum, summary.evidence_upper_bound) = (None, None);
         let (latent, q, effects) = latent.split(&q);
         let posterior = Posterior::new(&latent, &q).with_mean_variance(self.posterior.mean_variance());
-        let mut posterior = posterior.with_effects(effects);
-        if let (Some(nearby), Some(layer)) = (nearby, latent.layer().inducing()) {
-            posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
-        }
+        let posterior = posterior.with_effects(effects).with_neighbours(&latent, nearby, &q);
         Model {
             posterior,
             latent: latent.to_prior(),

@@ -128,6 +128,7 @@ impl Model {
 
 /// The draws of a latent process, and its weight in the function of the target.
 struct Process {
+    index: usize,
     weight: f64,
     constant: f64,
     layer: InducingLayer,
@@ -167,7 +168,7 @@ impl Process {
         let set = |index| FeatureSet::new(&layer, (q, &root), index, count, key);
         let sets = (0..SETS.min(count)).into_par_iter().map(set).collect::<Result<_>>()?;
         let constant = prior.constant(process - layers.members(own).start).unwrap_or(0.0);
-        Ok(Process { weight, constant, layer, sets })
+        Ok(Process { index: process, weight, constant, layer, sets })
     }
 
     /// Returns what the values at some rows (`n × D`) need.
@@ -389,9 +390,9 @@ impl FunctionDraws {
         let most = (MOST_ROWS / self.neighbours().max(1)).min((MOST_VALUES / self.count.max(1)).max(ROWS));
         for from in (0..n).step_by(most.max(1)) {
             let block = scaled.as_ref().subrows(from, most.min(n - from));
-            let near = self.near(block);
             let mut values: Mat<f64> = Mat::zeros(block.nrows(), self.count);
             for process in &self.processes {
+                let near = self.near(process.index, block);
                 let rows = process.rows(block, near.as_ref());
                 for set in &process.sets {
                     check_stopped(stopped)?;
@@ -423,12 +424,12 @@ impl FunctionDraws {
         let (n, d) = x.shape();
         check_room(self.count, n * d)?;
         let values = self.latent(x, stopped)?;
-        let near = self.near(scaled.as_ref());
+        let near: Vec<_> = self.processes.iter().map(|of| self.near(of.index, scaled.as_ref())).collect();
         let of_row = |row: usize| -> Result<Mat<f64>> {
             let point = scaled.as_ref().subrows(row, 1);
             let mut out = Mat::zeros(self.count, d);
-            for process in &self.processes {
-                let (local, list) = match &near {
+            for (process, near) in self.processes.iter().zip(&near) {
+                let (local, list) = match near {
                     Some(near) => {
                         (Local::new(near.nearby, near.given, &near.lists[row]), &near.lists[row][..])
                     }
@@ -463,21 +464,22 @@ impl FunctionDraws {
 
     /// The number of neighbours of a row.
     fn neighbours(&self) -> usize {
-        self.local.as_ref().and_then(|(posterior, _)| posterior.beside()).map_or(0, |(_, count, _)| count)
+        self.local.as_ref().and_then(|(posterior, _)| posterior.beside(0)).map_or(0, |(_, count, _)| count)
     }
 
-    /// Returns the neighbours of scaled inputs.
-    fn near(&self, scaled: MatRef<'_, f64>) -> Option<Near<'_>> {
+    /// Returns the neighbours of scaled inputs, for a process.
+    fn near(&self, process: usize, scaled: MatRef<'_, f64>) -> Option<Near<'_>> {
         let (posterior, key) = self.local.as_ref()?;
-        let (nearby, count, given) = posterior.beside()?;
+        let (nearby, count, given) = posterior.beside(process)?;
         let lists = nearby.lists(given.layer, scaled, count);
         let mut rows: Vec<u32> = lists.iter().flatten().copied().collect();
         rows.sort_unstable();
         rows.dedup();
         let (data, _) = nearby.data();
         let points = Mat::from_fn(rows.len(), data.ncols(), |i, j| data[(rows[i] as usize, j)]);
-        let noise = rows.iter().map(|&row| nearby.noise_of(row, given.noise)).collect();
-        Some(Near { nearby, given, lists, rows, points, noise, key: *key })
+        let noise = rows.iter().map(|&row| nearby.noise_of(row, &given)).collect();
+        let key = Key { output: key.output + process as u64, ..*key };
+        Some(Near { nearby, given, lists, rows, points, noise, key })
     }
 
     /// Inputs on the scale the model sees.

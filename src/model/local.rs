@@ -30,8 +30,9 @@ impl<'a> Local<'a> {
     }
 
     /// A row given the training rows in `list`.
-    pub fn new(nearby: &Nearby, Beside { layer, noise, .. }: Beside<'a>, list: &[u32]) -> Local<'a> {
-        let (data, targets) = nearby.data();
+    pub fn new(nearby: &Nearby, given: Beside<'a>, list: &[u32]) -> Local<'a> {
+        let Beside { layer, place, function, .. } = given;
+        let ((data, _), targets) = (nearby.data(), nearby.targets_of(function));
         let u = list.len();
         let near = Mat::from_fn(u, data.ncols(), |i, j| data[(list[i] as usize, j)]);
         let features = whitened(layer, near.as_ref());
@@ -39,12 +40,12 @@ impl<'a> Local<'a> {
         layer.kernel().eval(Inputs::Gram(near.as_ref()), factor.as_mut(), &mut Scratch::new());
         factor -= features.transpose() * &features;
         for (i, &row) in list.iter().enumerate() {
-            factor[(i, i)] += nearby.noise_of(row, noise);
+            factor[(i, i)] += nearby.noise_of(row, &given);
         }
         if Factorizer::new(u).cholesky(factor.as_mut()).is_err() {
             factor.as_mut().fill(f64::NAN);
         }
-        let offset = layer.mean().values[0];
+        let offset = layer.mean().values[place];
         let targets = list.iter().map(|&row| targets[row as usize] - offset).collect();
         Local { layer, near, features, factor, targets }
     }

@@ -24,31 +24,34 @@ const MOST_JOINT: usize = 3000;
 /// The parts of a prediction other than its neighbours.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
+    /// The function, and its place among those that share its layer.
+    pub function: usize,
+    pub place: usize,
     pub layer: &'a InducingLayer,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,
     /// The posterior of the whitened inducing variables, followed by the whitened coefficients of
     /// effects.
     pub q: &'a Normal,
-    /// The noise variance of the likelihood, for rows without a separate noise variance.
-    pub noise: Option<f64>,
+    /// The noise variance of the likelihood, for rows without a separate noise variance; NaN without Gaussian noise.
+    pub noise: [f64; 1],
 }
 
 /// Training rows that a model stores, on the scale the model sees.
 pub struct NearbyRows {
     /// Inputs and the columns of grouped effects, a column for each row.
     pub(super) x: Mat<f64>,
-    /// Targets, n, or the targets of sites.
+    /// Targets, n, or the targets of sites, n for each function.
     pub(super) y: Vec<f64>,
-    /// Noise variances, n, if rows have separate ones.
+    /// Noise variances, as many, if rows have separate ones.
     pub(super) noise: Option<Vec<f64>>,
     /// True if numbers are stored in single precision.
     pub(super) single: bool,
 }
 
 impl NearbyRows {
-    /// Returns the rows `x` (`n × D`, then the columns of grouped effects) with targets `y` and
-    /// their noise variances, or the rows that `keeping` selects.
+    /// Returns the rows `x` (`n × D`, then the columns of grouped effects) with targets `y`, n for each function, and as many noise
+    /// variances, or the rows that `keeping` selects.
     pub fn new(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -56,7 +59,8 @@ impl NearbyRows {
         keeping: Keeping,
         seed: u64,
     ) -> NearbyRows {
-        let mut rows: Vec<usize> = (0..y.len()).collect();
+        let n = x.nrows();
+        let mut rows: Vec<usize> = (0..n).collect();
         if let Some(most) = keeping.rows.filter(|most| *most < rows.len()) {
             rows.shuffle(&mut generator(seed, Purpose::Neighbours, 1));
             rows.truncate(most);
@@ -64,15 +68,17 @@ impl NearbyRows {
         }
         let single = keeping.single;
         let stored = |value: f64| if single { f64::from(value as f32) } else { value };
-        let of = |values: &[f64]| rows.iter().map(|&row| stored(values[row])).collect();
+        let of = |values: &[f64]| {
+            values.chunks(n).flat_map(|own| rows.iter().map(|&row| stored(own[row]))).collect()
+        };
         let x = Mat::from_fn(x.ncols(), rows.len(), |d, i| stored(x[(rows[i], d)]));
         NearbyRows { x, y: of(y), noise: noise.map(of), single }
     }
 }
 
 impl NearbyRows {
-    /// Reads the rows in a model file.
-    pub(super) fn read(arrays: &Arrays<'_>) -> Checked<NearbyRows> {
+    /// Reads the rows of this number of functions in a model file.
+    pub(super) fn read(arrays: &Arrays<'_>, functions: usize) -> Checked<NearbyRows> {
         let single = arrays.tensors.tensor(name::NEIGHBOUR_INPUTS).is_ok_and(|x| x.dtype() == Dtype::F32);
         let shape = arrays.shape(name::NEIGHBOUR_INPUTS)?;
         let &[rows, dims] = &shape[..] else {
@@ -80,9 +86,9 @@ impl NearbyRows {
         };
         Unusable::unless(u32::try_from(rows).is_ok(), "it has too many neighbours")?;
         let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();
-        let y = arrays.values(name::NEIGHBOUR_TARGETS, &[rows])?;
+        let y = arrays.values(name::NEIGHBOUR_TARGETS, &[functions * rows])?;
         let noise = match arrays.has(name::NEIGHBOUR_NOISE) {
-            true => Some(arrays.values(name::NEIGHBOUR_NOISE, &[rows])?),
+            true => Some(arrays.values(name::NEIGHBOUR_NOISE, &[functions * rows])?),
             false => None,
         };
         let positive = noise.iter().flatten().all(|noise| *noise > 0.0);
@@ -106,7 +112,7 @@ impl Nearby {
         let inputs = inputs_of(layer, rows.x.as_ref().transpose());
         let units = half_lengths(layer.kernel(), inputs);
         let near = in_units_of(layer.kernel(), inputs, &units);
-        let index = Index::new(near.as_ref(), (0..rows.y.len() as u32).collect(), COMPARISONS);
+        let index = Index::new(near.as_ref(), (0..inputs.nrows() as u32).collect(), COMPARISONS);
         Nearby { rows, count, units, index }
     }
 
@@ -117,12 +123,12 @@ impl Nearby {
 
     /// The number of rows.
     pub fn len(&self) -> usize {
-        self.rows.y.len()
+        self.rows.x.ncols()
     }
 
     /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.rows.y.is_empty()
+        self.len() == 0
     }
 
     /// Returns true if numbers are stored in single precision.
@@ -132,40 +138,64 @@ impl Nearby {
 
     /// The bytes that the rows take in a file.
     pub fn bytes(&self) -> usize {
-        let columns = self.rows.x.nrows() + 1 + usize::from(self.rows.noise.is_some());
-        columns * self.len() * if self.rows.single { 4 } else { 8 }
+        let NearbyRows { x, y, noise, single } = &self.rows;
+        let numbers = x.nrows() * x.ncols() + y.len() + noise.as_ref().map_or(0, Vec::len);
+        numbers * if *single { 4 } else { 8 }
     }
 
     /// Inputs (`n × D`, then the columns of grouped effects) and targets, on the scale the model
     /// sees. If the noise is not Gaussian, the targets are those of the sites that approximate the
-    /// likelihood.
+    /// likelihood, n for each function.
     pub fn data(&self) -> (MatRef<'_, f64>, &[f64]) {
         (self.rows.x.as_ref().transpose(), &self.rows.y)
     }
 
-    /// The noise variances of the rows, if they differ from the likelihood's.
+    /// The noise variances of the rows, n for each function, if they differ from the likelihood's.
     pub fn noise(&self) -> Option<&[f64]> {
         self.rows.noise.as_deref()
     }
 
-    /// The noise variance of a training row; `noise` if all rows have the same one.
-    pub(super) fn noise_of(&self, row: u32, noise: Option<f64>) -> f64 {
-        self.noise().map_or(noise, |noise| Some(noise[row as usize])).unwrap_or(f64::NAN)
+    /// The targets of the rows for a function.
+    pub(super) fn targets_of(&self, function: usize) -> &[f64] {
+        self.rows.y.get(function * self.len()..(function + 1) * self.len()).unwrap_or_default()
+    }
+
+    /// The noise variances of the rows for a function; one for all if they have the noise of the likelihood.
+    pub(super) fn noises<'a>(&'a self, given: &'a Beside<'_>) -> &'a [f64] {
+        let own = given.function * self.len()..(given.function + 1) * self.len();
+        self.noise().map_or(&given.noise, |noise| &noise[own])
+    }
+
+    /// The noise variance of a training row for a function.
+    pub(super) fn noise_of(&self, row: u32, given: &Beside<'_>) -> f64 {
+        let noise = self.noises(given);
+        noise.get(row as usize).or(noise.first()).copied().unwrap_or(f64::NAN)
+    }
+
+    /// What predictions of a function need.
+    fn predictor<'a>(&'a self, given: &'a Beside<'a>) -> Predictor<'a> {
+        let Beside { layer, place, effects, q, .. } = *given;
+        let data = (self.data().0, self.targets_of(given.function));
+        Predictor {
+            layer,
+            place,
+            effects,
+            posterior: (q.mean(), q.cov().full()),
+            noise: self.noises(given),
+            data,
+        }
     }
 
     /// Returns means and variances of f at the rows `x` (`Q × D`), each given its `count` nearest
     /// stored rows.
     pub(super) fn marginals(
         &self,
-        Beside { layer, effects, q, noise }: Beside<'_>,
+        given: Beside<'_>,
         x: MatRef<'_, f64>,
         count: usize,
     ) -> (Vec<f64>, Vec<f64>) {
-        let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
-        let noise = self.noise().unwrap_or(&all);
-        let predictor = Predictor { layer, effects, posterior, noise, data: self.data() };
-        let near = in_units_of(layer.kernel(), inputs_of(layer, x), &self.units);
-        predictor.marginals(x, &self.index, near.as_ref(), count)
+        let near = in_units_of(given.layer.kernel(), inputs_of(given.layer, x), &self.units);
+        self.predictor(&given).marginals(x, &self.index, near.as_ref(), count)
     }
 
     /// The `count` rows that are nearest to each row of `x` (`Q × D`).
@@ -180,17 +210,15 @@ impl Nearby {
     /// times.
     pub(super) fn left_out(
         &self,
-        Beside { layer, effects, q, noise }: Beside<'_>,
+        given: Beside<'_>,
         rows: &[u32],
         count: usize,
         beta: f64,
     ) -> (Vec<f64>, Vec<f64>) {
-        let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
-        let noise = self.noise().unwrap_or(&all);
-        let near = in_units_of(layer.kernel(), inputs_of(layer, self.data().0), &self.units);
+        let near = in_units_of(given.layer.kernel(), inputs_of(given.layer, self.data().0), &self.units);
         let (order, lists) = nearest_others(near.as_ref(), rows, count, COMPARISONS);
-        let predictor = Predictor { layer, effects, posterior, noise, data: self.data() };
-        let (mean, variance) = predictor.left_out(&order, &lists, &vec![1.0 / beta; self.len()]);
+        let counted = vec![1.0 / beta; self.len()];
+        let (mean, variance) = self.predictor(&given).left_out(&order, &lists, &counted);
         let of_rows = |values: &[f64]| rows.iter().map(|&row| values[row as usize]).collect();
         (of_rows(&mean), of_rows(&variance))
     }
@@ -198,7 +226,7 @@ impl Nearby {
     /// Returns the joint covariance of f at the rows `x` (`Q × D`), given the nearest stored rows of each of them; fewer of them if they are
     /// too many in total.
     pub(super) fn covariance(&self, beside: Beside<'_>, x: MatRef<'_, f64>, mut count: usize) -> Mat<f64> {
-        let Beside { layer, noise, .. } = beside;
+        let layer = beside.layer;
         let near = in_units_of(layer.kernel(), inputs_of(layer, x), &self.units);
         let mut given = loop {
             let lists = self.index.nearest(near.as_ref(), count).1;
@@ -217,7 +245,7 @@ impl Nearby {
             Some(&row) => data[(j, row as usize)],
             None => x[(i - u, j)],
         });
-        let noise: Vec<f64> = given.iter().map(|&row| self.noise_of(row, noise)).collect();
+        let noise: Vec<f64> = given.iter().map(|&row| self.noise_of(row, &beside)).collect();
         let mut out = conditional_covariance(beside, points.as_ref(), &noise);
         beside.effects.add_new_covariances(x, &mut out);
         out
@@ -233,27 +261,27 @@ fn inputs_of<'x>(layer: &InducingLayer, x: MatRef<'x, f64>) -> MatRef<'x, f64> {
 pub(super) fn beside(
     posterior: Posterior,
     latent: &LatentPrior,
-    q: &Normal,
+    q: &[Normal],
     count: usize,
     arrays: &Arrays<'_>,
 ) -> Checked<Posterior> {
-    let rows = NearbyRows::read(arrays)?;
+    let rows = NearbyRows::read(arrays, q.len())?;
     let has_noise = rows.noise.is_some() || latent.likelihood.gaussian_noise().is_some();
-    let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
-    let (Some(layer), true) = (latent.layer().inducing(), full) else {
-        return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
-    };
-    let dims = layer.z().ncols() + latent.effects.columns();
+    let full = q.iter().all(|q| matches!(q.cov(), MatrixRef::Full(_)));
+    let inducing = latent.layers.iter().all(|layer| layer.inducing().is_some());
+    let suits = full && inducing && has_noise;
+    Unusable::unless(suits, "it has neighbours, which a model of its kind cannot use")?;
+    let dims = latent.input_dims();
     Unusable::unless(
         rows.x.nrows() == dims && count <= MOST_NEIGHBOURS,
         "its neighbours have another number of inputs than its model, or are too many",
     )?;
-    let joint = posterior.effects(0).is_none_or(|known| known.moments().is_joint());
+    let joint = posterior.all_effects().iter().all(|known| known.moments().is_joint());
     Unusable::unless(joint, "its grouped effects do not suit its neighbours")?;
     let singular = |_| Unusable::damaged("the covariance matrix of its inducing inputs is singular");
-    let layer = layer.factorised().map_err(singular)?;
-    let nearby = Nearby::new(&layer, rows, count);
-    Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
+    let latent = latent.factorised().map_err(singular)?;
+    let first = latent.layer().inducing().map(|first| Nearby::new(first, rows, count));
+    Ok(posterior.with_neighbours(&latent, first.map(Arc::new), q))
 }
 
 /// Returns the covariance of f at the last points, given q(w) and values at the first points with these noise variances:

@@ -68,11 +68,10 @@ pub(crate) struct Factors {
 /// Neighbours in addition to inducing inputs; predictions from neighbours need q(w) itself.
 #[derive(Clone)]
 struct Neighbours {
-    layer: Arc<InducingLayer>,
+    layers: Arc<Vec<InducingLayer>>,
     nearby: Arc<Nearby>,
-    /// The posterior of the whitened inducing variables, followed by the whitened coefficients of
-    /// effects.
-    q: Normal,
+    /// The posteriors of the whitened inducing variables, followed by the whitened coefficients of effects.
+    q: Arc<Vec<Normal>>,
     count: usize,
 }
 
@@ -174,12 +173,15 @@ impl Posterior {
         }
     }
 
-    /// Adds training rows as neighbours to the posterior; `q` is the posterior of the whitened
-    /// inducing variables of `layer`. If the model has grouped effects, add them before.
-    pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
-        let (layer, count) = (Arc::new(layer), nearby.count());
-        let q = self.joint(0).unwrap_or_else(|| q.clone());
-        Posterior { neighbours: Some(Neighbours { layer, nearby, q, count }), ..self }
+    /// Adds training rows as neighbours to the posterior, if there are any; `q` are the posteriors of the whitened inducing variables of the
+    /// model. If it has grouped effects, add them before.
+    pub fn with_neighbours(self, model: &LatentModel, nearby: Option<Arc<Nearby>>, q: &[Normal]) -> Self {
+        let Some(nearby) = nearby else { return self };
+        let layers = model.layers.iter().filter_map(|layer| layer.inducing().cloned()).collect();
+        let joint = |(process, q): (usize, &Normal)| self.joint(process).unwrap_or_else(|| q.clone());
+        let (q, count) = (q.iter().enumerate().map(joint).collect(), nearby.count());
+        let neighbours = Neighbours { layers: Arc::new(layers), nearby, q: Arc::new(q), count };
+        Posterior { neighbours: Some(neighbours), ..self }
     }
 
     /// Takes account of a constant mean that was trained on rows of Gaussian noise, with this total weight W.
@@ -248,11 +250,37 @@ impl Posterior {
         Some(Posterior { neighbours: Some(Neighbours { count, ..neighbours.clone() }), ..self.clone() })
     }
 
-    /// The training rows, the number of neighbours, and the other parts of a prediction.
-    pub(super) fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
-        let Neighbours { layer, nearby, q, count } = self.neighbours.as_ref()?;
-        let effects = self.effects(0).map_or(Effects::NONE, EffectPosterior::effects);
-        Some((nearby, *count, Beside { layer, effects, q, noise: self.likelihood.gaussian_noise() }))
+    /// The training rows, the number of neighbours, and the other parts of a prediction of a function.
+    pub(super) fn beside(&self, function: usize) -> Option<(&Nearby, usize, Beside<'_>)> {
+        let Neighbours { layers, nearby, q, count } = self.neighbours.as_ref()?;
+        let (own, effects) = (self.layers().of(function), self.effects(function));
+        let beside = Beside {
+            function,
+            place: function - self.layers().members(own).start,
+            layer: &layers[own],
+            effects: effects.map_or(Effects::NONE, EffectPosterior::effects),
+            q: &q[function],
+            noise: [self.likelihood.gaussian_noise().unwrap_or(f64::NAN)],
+        };
+        Some((nearby, *count, beside))
+    }
+
+    /// Returns the marginals of all functions from those of each of them; variances have a lower bound.
+    fn side_by_side(&self, mut of: impl FnMut(usize) -> Option<(Vec<f64>, Vec<f64>)>) -> Option<Marginals> {
+        let functions = self.factors.len();
+        let found = (0..functions).map(&mut of).collect::<Option<Vec<_>>>()?;
+        let least = self.mean_variance.max(f64::MIN_POSITIVE);
+        // Rounding may leave variances at or below zero; NaN stays NaN.
+        let positive = |v: f64| if v.is_nan() { v } else { v.max(least) };
+        let rows = 0..found[0].0.len();
+        let of_rows = |pick: &dyn Fn(&(Vec<f64>, Vec<f64>), usize) -> f64| {
+            rows.clone().flat_map(|row| found.iter().map(move |one| pick(one, row))).collect()
+        };
+        Some(Marginals {
+            mean: of_rows(&|one, row| one.0[row]),
+            variance: of_rows(&|one, row| positive(one.1[row])),
+            functions,
+        })
     }
 
     /// The factors of every process.
@@ -278,11 +306,10 @@ impl Posterior {
     /// Returns latent marginals at `x` (`n × D`, a row per datum), with b·M² flops per block of b
     /// rows, in parallel over blocks.
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
-        if let Some((nearby, count, given)) = self.beside() {
-            let (mean, variance) = nearby.marginals(given, x, count);
-            let least = self.mean_variance.max(f64::MIN_POSITIVE);
-            let positive = |v: f64| if v.is_nan() { v } else { v.max(least) };
-            return Marginals { mean, variance: variance.into_iter().map(positive).collect(), functions: 1 };
+        let near =
+            |function| self.beside(function).map(|(nearby, count, given)| nearby.marginals(given, x, count));
+        if let Some(marginals) = self.side_by_side(near) {
+            return marginals;
         }
         let (n, functions) = (x.nrows(), self.factors.len());
         let mut out =
@@ -302,11 +329,10 @@ impl Posterior {
     /// Returns latent marginals at some of the stored rows, each from its nearest other rows and without its own contribution to q, in a
     /// fit whose KL term has the weight `beta`. Returns `None` without neighbours.
     pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
-        let (nearby, count, given) = self.beside()?;
-        let (mean, mut variance) = nearby.left_out(given, rows, count, beta);
-        // Rounding may leave variances at or below zero; NaN stays NaN.
-        variance.iter_mut().filter(|v| **v <= 0.0).for_each(|v| *v = f64::MIN_POSITIVE);
-        Some(Marginals { mean, variance, functions: 1 })
+        self.side_by_side(|function| {
+            let (nearby, count, given) = self.beside(function)?;
+            Some(nearby.left_out(given, rows, count, beta))
+        })
     }
 
     /// The score of predictions of a data set, on the scale of the model.
@@ -395,7 +421,7 @@ impl Posterior {
 
     /// Returns the latent means of a function.
     pub(crate) fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
-        if let Some((nearby, count, given)) = self.beside() {
+        if let Some((nearby, count, given)) = self.beside(process) {
             return nearby.marginals(given, x, count).0;
         }
         let (n, layers) = (x.nrows(), self.layers());
@@ -427,7 +453,7 @@ impl Posterior {
 
     /// Returns the covariance of a function.
     pub fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
-        if let Some((nearby, count, given)) = self.beside() {
+        if let Some((nearby, count, given)) = self.beside(process) {
             return self.with_error_of_mean(nearby.covariance(given, x, count));
         }
         let layers = self.layers();

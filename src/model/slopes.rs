@@ -156,10 +156,11 @@ type Pair = (Mat<f64>, Mat<f64>);
 impl Posterior {
     /// The gradients of the mean and the variance of every latent process at `x` (`n × D`), on the scale the model sees.
     pub fn slopes(&self, x: MatRef<'_, f64>) -> Vec<Pair> {
-        if let Some((nearby, count, given)) = self.beside() {
-            return vec![local_slopes(nearby, given, x, count)];
-        }
-        (0..self.factors().len()).map(|process| self.slopes_of(process, x)).collect()
+        let of = |process| match self.beside(process) {
+            Some((nearby, count, given)) => local_slopes(nearby, given, x, count),
+            None => self.slopes_of(process, x),
+        };
+        (0..self.factors().len()).map(of).collect()
     }
 
     fn slopes_of(&self, process: usize, x: MatRef<'_, f64>) -> Pair {

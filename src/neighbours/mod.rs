@@ -45,7 +45,7 @@
 //! let q = evidence(10).q.swap_remove(0);
 //! let posterior = (q.mean(), q.cov().full());
 //! let predictor =
-//!     Predictor { layer: &layer, effects: Effects::NONE, posterior, noise: &noise, data: (x.as_ref(), &y) };
+//!     Predictor { layer: &layer, place: 0, effects: Effects::NONE, posterior, noise: &noise, data: (x.as_ref(), &y) };
 //! let index = Index::new(near.as_ref(), order.clone(), COMPARISONS);
 //! let (mean, variance) = predictor.marginals(x.as_ref(), &index, near.as_ref(), 10);
 //! assert!((mean[7] - y[7]).abs() < 0.05 && variance[7] < 0.01);

@@ -26,8 +26,10 @@ const MOST_KNOWN: f64 = 0.99;
 /// The components of predictions: layer, q(w) = N(m, S), and the data among which neighbours are
 /// searched.
 pub struct Predictor<'a> {
-    /// Kernel, inducing inputs and mean.
+    /// Kernel, inducing inputs and means.
     pub layer: &'a InducingLayer,
+    /// The place of the function among those that share the layer.
+    pub place: usize,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,
     /// The mean m (M) and the covariance S (`M × M`, both triangles) of the vector of w and, after it, the whitened coefficients of the
@@ -98,7 +100,7 @@ impl Predictor<'_> {
         let mut members = Members::default();
         let (mut mean, mut variance) = (vec![0.0; x.nrows()], vec![0.0; x.nrows()]);
         for window in &windows.all {
-            members.load(self.layer, 0, source, window);
+            members.load(self.layer, self.place, source, window);
             let of_block = |block: &Block| rooms.with(|room| self.block(&members, block, counted, room));
             let found: Vec<[Vec<f64>; 2]> = window.blocks.par_iter().map(of_block).collect();
             for (block, [means, variances]) in window.blocks.iter().zip(&found) {
@@ -131,7 +133,7 @@ impl Predictor<'_> {
         let mut t = room.t.as_mut().subcols_mut(0, b);
         let (mean, cov) = self.posterior;
         image(cov, features, own, 1.0, t.as_mut());
-        let offset = self.layer.mean().values[0];
+        let offset = self.layer.mean().values[self.place];
         centred.iter_mut().for_each(|c| *c = offset - *c);
         let Some(counted) = counted else {
             columns::add_moments(features, mean, t.as_ref(), &mut centred, &mut variance);

@@ -245,13 +245,6 @@ impl FitOptions {
         refuse_combination([
             (self.model != ModelKind::Gp, "⟨neighbours⟩ need ⟨model gp⟩".to_owned()),
             (
-                self.likelihood_kind().is_joint(),
-                format!(
-                    "⟨neighbours⟩ need a likelihood of one latent function, {} has several",
-                    self.likelihood_kind()
-                ),
-            ),
-            (
                 self.estimator != Estimator::Exact,
                 format!("⟨neighbours⟩ need ⟨estimator exact⟩, not {}", self.estimator),
             ),

@@ -127,10 +127,7 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
     let Trained { model, q, outcome, taken_back, nearby, effects, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
     let (effects, known) = effects.unzip();
-    posterior = posterior.with_effects(effects.unwrap_or_default());
-    if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
-        posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
-    }
+    posterior = posterior.with_effects(effects.unwrap_or_default()).with_neighbours(&model, nearby, &q);
     let weight = job.rows.in_memory().map_or(n as f64, |rows| rows.targets.total_weight());
     posterior = posterior.with_trained_mean(weight);
     let finished = FitFacts {

@@ -93,11 +93,11 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
         earlier.ok_or_else(|| Error::fit("the model's q has a covariance that cannot be inverted"))?;
     let mut nearby = None;
     let (latent, q) = if let Some(kept) = model.neighbours() {
-        let known = Known { model: &latent, nearby: kept, evidence: &earlier[0], forget };
+        let known = Known { model: &latent, nearby: kept, evidence: &earlier, forget };
         check_levels(&latent.effects, scaled)?;
         let (q, all) = by_neighbours(known, scaled, options, session)?;
         nearby = Some(all);
-        (latent.with_summed_effects(), vec![q])
+        (latent.with_summed_effects(), q)
     } else {
         let latent = latent.with_summed_effects();
         match closed_form(&latent, options, scaled, &earlier) {
@@ -178,7 +178,7 @@ fn by_neighbours(
     rows: Dataset<'_>,
     options: &FitOptions,
     session: &mut Session<'_>,
-) -> Result<(Normal, Arc<Nearby>)> {
+) -> Result<(Vec<Normal>, Arc<Nearby>)> {
     let plan = Plan::new(options, &known.model.likelihood, known.nearby.len() + rows.len())?;
     let Way::Neighbours(neighbours) = plan.way else {
         return Err(Error::usage("the model has neighbours, but its options name no number of neighbours"));

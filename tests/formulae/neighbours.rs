@@ -2,6 +2,7 @@
 //! inputs; some neighbours agree with dense algebra; sites given all others are those of expectation propagation.
 
 use super::grouped::{self, FITC, Problem, Reference, effect_covariance, term};
+use super::summed_effects::of_several;
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::{Dataset, solve};
 use sparsegp::effects::{EffectTerm, Effects};
@@ -10,7 +11,8 @@ use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Scratch, parse};
 use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LatentLayer};
 use sparsegp::likelihood::{
-    BernoulliProbit, Expectation, Gaussian, LatentMarginal, Observation, ObservationModel, Row,
+    BernoulliProbit, Expectation, Gaussian, LikelihoodKind, Marginal, Observation, ObservationModel, Row,
+    Slopes,
 };
 use sparsegp::model::LatentModel;
 use sparsegp::neighbours::{
@@ -19,6 +21,7 @@ use sparsegp::neighbours::{
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::{Keeping, LossKind, NeighbourPlan};
 use sparsegp::quadrature::Integrator;
+use sparsegp::registry::Registry;
 use sparsegp::training::{CollapsedObjective, GroupedObjective, NeighbourObjective};
 use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::compare::{entries, inverse};
@@ -283,7 +286,7 @@ fn effects_without_variance_leave_the_objective_without_effects() {
 /// Returns a predictor with a posterior of w and the rows `data`.
 fn predictor<'a>(model: &'a LatentModel, q: &'a Normal, data: (MatRef<'a, f64>, &'a [f64])) -> Predictor<'a> {
     let posterior = (q.mean(), q.cov().full());
-    Predictor { layer: layer(model), effects: Effects::NONE, posterior, noise: &[NOISE], data }
+    Predictor { layer: layer(model), place: 0, effects: Effects::NONE, posterior, noise: &[NOISE], data }
 }
 
 #[test]
@@ -369,63 +372,105 @@ fn more_neighbours_come_nearer_to_the_exact_evidence() {
     assert!(gaps.windows(2).all(|pair| pair[1] < pair[0]), "{gaps:?}");
 }
 
-/// Returns −log Z of expectation propagation for classes 0 and 1, with sequential updates
+/// Returns −log Z of expectation propagation with a site for each row and function of one layer, with sequential updates
 /// (Rasmussen & Williams 2006, algorithm 3.5 and equation 3.65, with moments by quadrature).
 fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
-    let n = y.len();
+    let (n, functions) = (y.len(), model.likelihood.functions());
     let k = gram(layer(model).kernel(), x);
-    let (mut tau, mut nu, mut integrator) = (vec![0.0; n], vec![0.0; n], Integrator::default());
-    let mean = layer(model).mean().values[0];
+    let means = &layer(model).mean().values;
+    let mut integrator = Integrator::default();
+    let (mut tau, mut nu) = (vec![vec![0.0; n]; functions], vec![vec![0.0; n]; functions]);
     // Σ = K − K (K + T⁻¹)⁻¹ K by one rank-one change for every site.
-    let (mut sigma, mut mu) = (k.clone(), vec![mean; n]);
-    let mut log_z = vec![(0.0, 0.0, 0.0); n];
-    let likelihood = model.likelihood.one().expect("one function");
+    let mut sigma = vec![k.clone(); functions];
+    let mut mu: Vec<Vec<f64>> = means.iter().map(|mean| vec![*mean; n]).collect();
+    let mut found = vec![(0.0, Vec::new(), Vec::new()); n];
     for _ in 0..200 {
         for i in 0..n {
-            let v = 1.0 / (1.0 / sigma[(i, i)] - tau[i]);
-            let cavity = v * (mu[i] / sigma[(i, i)] - nu[i]);
-            let latent = LatentMarginal::new(cavity, v);
-            let local = likelihood.expectation(
-                Expectation::LogPredictive,
-                Row::new(Observation::of(y[i]), latent),
-                &mut [],
-                &mut integrator,
-            );
-            log_z[i] = (local.value, cavity, v);
-            let curvature = 2.0 * local.variance - local.mean * local.mean;
-            let new = -curvature / (1.0 + v * curvature);
-            let shift = local.mean + new * (cavity + v * local.mean);
-            let (change, column) = (new - tau[i], sigma.col(i).to_owned());
-            let gain = (shift - nu[i] - change * mu[i]) / (1.0 + change * sigma[(i, i)]);
-            let scale = change / (1.0 + change * sigma[(i, i)]);
-            (0..n).for_each(|j| mu[j] += gain * column[j]);
-            sigma -= faer::Scale(scale) * (&column * column.transpose());
-            (tau[i], nu[i]) = (new, shift);
+            let v: Vec<f64> = (0..functions).map(|c| 1.0 / (1.0 / sigma[c][(i, i)] - tau[c][i])).collect();
+            let cavity: Vec<f64> =
+                (0..functions).map(|c| v[c] * (mu[c][i] / sigma[c][(i, i)] - nu[c][i])).collect();
+            let (mut by_mean, mut by_variance) = (vec![0.0; functions], vec![0.0; functions]);
+            let row = Row::new(Observation::of(y[i]), Marginal { mean: &cavity, variance: &v });
+            let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
+            let of = Expectation::LogPredictive;
+            let log_z = model.likelihood.expectation(of, row, slopes, &mut integrator);
+            for c in 0..functions {
+                let curvature = 2.0 * by_variance[c] - by_mean[c] * by_mean[c];
+                let new = -curvature / (1.0 + v[c] * curvature);
+                let shift = by_mean[c] + new * (cavity[c] + v[c] * by_mean[c]);
+                let (change, column) = (new - tau[c][i], sigma[c].col(i).to_owned());
+                let scale = 1.0 / (1.0 + change * sigma[c][(i, i)]);
+                let gain = scale * (shift - nu[c][i] - change * mu[c][i]);
+                (0..n).for_each(|j| mu[c][j] += gain * column[j]);
+                sigma[c] -= faer::Scale(change * scale) * (&column * column.transpose());
+                (tau[c][i], nu[c][i]) = (new, shift);
+            }
+            found[i] = (log_z, cavity, v);
         }
     }
     // The evidence of the sites as data, and the difference of each site from the likelihood.
-    let c: Vec<f64> = (0..n).map(|i| nu[i] / tau[i] - mean).collect();
-    let sites = -log_density(&with_diagonal(k, |i| 1.0 / tau[i]), &c);
-    let lacks = (0..n).map(|i| {
-        let ((value, cavity, v), noise) = (log_z[i], 1.0 / tau[i]);
-        let off = (nu[i] * noise - cavity).powi(2) / (v + noise);
-        value + 0.5 * (std::f64::consts::TAU.ln() + (v + noise).ln() + off)
-    });
-    sites - lacks.sum::<f64>()
+    let mut value = -found.iter().map(|(log_z, ..)| log_z).sum::<f64>();
+    for c in 0..functions {
+        let target: Vec<f64> = (0..n).map(|i| nu[c][i] / tau[c][i]).collect();
+        let centred: Vec<f64> = target.iter().map(|target| target - means[c]).collect();
+        value -= log_density(&with_diagonal(k.clone(), |i| 1.0 / tau[c][i]), &centred);
+        for (i, (_, cavity, v)) in found.iter().enumerate() {
+            let spread = v[c] + 1.0 / tau[c][i];
+            value -=
+                0.5 * (std::f64::consts::TAU.ln() + spread.ln() + (target[i] - cavity[c]).powi(2) / spread);
+        }
+    }
+    value
 }
 
 #[test]
 fn sites_with_all_other_data_are_those_of_expectation_propagation_for_any_inducing_inputs() {
     let n = 20;
     let x = Mat::from_fn(n, 2, |i, d| if d == 0 { (i as f64 * 0.618_034).fract() * 4.0 } else { 0.0 });
-    let y: Vec<f64> = (0..n).map(|i| f64::from((2.0 * x[(i, 0)]).sin() > 0.3 * (i % 3) as f64)).collect();
-    for m in [0, 5, 12] {
-        let model = model("matern52", m, BernoulliProbit);
+    let wave = |i: usize| (2.0 * x[(i, 0)]).sin() - 0.3 * (i % 3) as f64;
+    let softmax = Registry::default().likelihood(LikelihoodKind::Softmax, 3).expect("built in");
+    let likelihoods = [(ObservationModel::from(BernoulliProbit), 1), (softmax, 3)];
+    for ((likelihood, functions), m) in likelihoods.iter().flat_map(|of| [0, 5, 12].map(|m| (of, m))) {
+        let y: Vec<f64> = (0..n)
+            .map(|i| {
+                if *functions == 1 {
+                    f64::from(wave(i) > 0.0)
+                } else {
+                    (wave(i) + 1.3).floor().clamp(0.0, 2.0)
+                }
+            })
+            .collect();
+        let one = model("matern52", m, Gaussian::new(1.0)).to_prior();
+        let prior = one.layer().prior().expect("inducing inputs").clone();
+        let means = (0..*functions).map(|c| 0.3 - 0.2 * c as f64).collect();
+        let layers = vec![prior.with_means(means, false).into()];
+        let model = LatentModel::<InducingPrior>::of_layers(layers, likelihood.clone(), false);
+        let model = model.factorised().expect("a factor");
         let wanted = dense_ep(&model, x.as_ref(), &y);
         let mut objective = objective(&model, Dataset::of(x.as_ref(), &y), n, LossKind::Elbo);
         // Every call matches the sites again, from their current values.
         (0..12).for_each(|_| objective.look_up(n, n));
         let value = objective.solve(&objective.start()).expect("a value");
-        assert!((value - wanted).abs() < 1e-8 * wanted, "M = {m}: {value} and {wanted}");
+        assert!((value - wanted).abs() < 1e-8 * wanted, "{functions}, M = {m}: {value} and {wanted}");
+    }
+}
+
+#[test]
+fn gradients_of_several_functions_with_effects_are_those_of_finite_differences() {
+    for (which, loss) in [(0, LossKind::Elbo), (0, LossKind::Log), (1, LossKind::Elbo), (1, LossKind::Log)] {
+        let (model, x, y) = of_several(which, 12);
+        let mut objective = objective(&model, Dataset::of(x.as_ref(), &y), 5, loss);
+        let theta = objective.start();
+        let (_, gradient) = evaluated(&mut objective, &theta);
+        // Sites stay as they are between evaluations.
+        for at in 0..theta.len() {
+            let mut moved = |step: f64| {
+                let mut to = theta.clone();
+                to[at] += step;
+                objective.solve(&to).expect("a value") + objective.prior_terms(&to)
+            };
+            let slope = (8.0 * (moved(1e-3) - moved(-1e-3)) - (moved(2e-3) - moved(-2e-3))) / 12e-3;
+            assert_close(gradient[at], slope, 1e-6, &format!("{which} {loss:?}, value {at}"));
+        }
     }
 }

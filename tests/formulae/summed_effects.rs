@@ -74,8 +74,8 @@ fn the_joint_distribution_of_sites_is_a_stationary_point_of_the_bound() {
     }
 }
 
-/// Returns a model of several functions with the effects of the problem for each of its layers, posteriors and targets.
-fn of_several(which: usize, seed: u64) -> (LatentModel, Vec<Normal>, Mat<f64>, Vec<f64>) {
+/// Returns a model of several functions with the effects of the problem for each of its layers, inputs and targets.
+pub fn of_several(which: usize, seed: u64) -> (LatentModel, Mat<f64>, Vec<f64>) {
     let problem = problem(seed, [5, 4, 3], true);
     let mut normals = Normals::new(seed);
     let (kind, y): (_, Vec<f64>) = match which {
@@ -95,18 +95,16 @@ fn of_several(which: usize, seed: u64) -> (LatentModel, Vec<Normal>, Mat<f64>, V
     let mut values = prior.natural();
     values.iter_mut().for_each(|value| *value *= (0.1 * normals.next()).exp());
     prior.set_natural(&values);
-    let model = prior.factorised().expect("a factor").with_summed_effects();
-    let m = model.layer().dim();
-    let q = (0..functions)
-        .map(|process| sparsegp_testkit::problems::posterior(seed + process as u64, m))
-        .collect();
-    (model, q, problem.x, y)
+    (prior.factorised().expect("a factor"), problem.x, y)
 }
 
 #[test]
 fn direct_losses_of_several_functions_have_the_gradient_of_finite_differences() {
     for which in 0..2 {
-        let (model, q, x, y) = of_several(which, 11);
+        let (model, x, y) = of_several(which, 11);
+        let model = model.with_summed_effects();
+        let of_process = |process| sparsegp_testkit::problems::posterior(11 + process, model.layer().dim());
+        let q: Vec<Normal> = (0..model.likelihood.functions() as u64).map(of_process).collect();
         let objective = Objective { loss: Loss::LogPredictive(Estimator::Exact), ..Objective::elbo(0.7) };
         let mut svgp = VariationalModel::new(model, q, objective, y.len());
         let batch = Batch::of(x.as_ref(), &y, 1.0);

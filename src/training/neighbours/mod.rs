@@ -2,6 +2,7 @@
 //! between rounds.
 
 mod fewer_levels;
+mod given;
 mod new_rows;
 mod objective;
 mod sites;
@@ -114,7 +115,7 @@ pub(super) fn train(
         known = Some((effects, summary));
     }
     let elbo = (known.is_some() && objective.is_evidence()).then_some(-value);
-    Ok(Trained { nearby, elbo, effects: known, ..Trained::at(model, vec![q], value, outcome) })
+    Ok(Trained { nearby, elbo, effects: known, ..Trained::at(model, q, value, outcome) })
 }
 
 /// Trains the hyper-parameters of a model on a part of the levels.

@@ -1,33 +1,31 @@
 //! Updates a model with neighbours by new rows: they are added to the kept rows, and q learns from
 //! them; hyper-parameters stay.
 
+use super::given::Given;
 use super::in_rounds;
-use super::objective::{TRAINED_WITH, layer};
+use super::objective::{TRAINED_WITH, layer, standard};
 use super::sites::{Observed, Sites};
 use crate::collapsed::Dataset;
-use crate::effects::Effects;
-use crate::error::{Error, Result};
-use crate::gradient::{BatchPass, GivenRows, Problem, Wanted};
+use crate::error::Result;
+use crate::gradient::{BatchPass, GivenRows, Problem, ProcessSums, Wanted};
 use crate::hyper::Monitor;
-use crate::latent::{InducingLayer, LatentLayer};
 use crate::model::{LatentModel, Nearby, NearbyRows};
 use crate::neighbours::{
-    COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
+    COMPARISONS, Lists, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
 };
 use crate::objective::{Objective, Targets};
 use crate::options::NeighbourPlan;
 use crate::training::failure::new_rows_not_finite;
-use crate::variational::{Evidence, Family, Normal};
+use crate::variational::{Evidence, Normal};
 use faer::Mat;
-use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 
 /// The state of a model with neighbours before new rows.
 pub(in crate::training) struct Known<'a> {
     pub model: &'a LatentModel,
     pub nearby: &'a Nearby,
-    /// The evidence of earlier rows about q, reduced by the forgotten share.
-    pub evidence: &'a Evidence,
+    /// The evidence of earlier rows about the q of every function, reduced by the forgotten share.
+    pub evidence: &'a [Evidence],
     /// The share to forget.
     pub forget: f64,
 }
@@ -47,7 +45,7 @@ pub(in crate::training) fn with_new_rows(
     plan: &NeighbourPlan,
     seed: u64,
     monitor: &mut Monitor<'_>,
-) -> Result<(Normal, Arc<Nearby>)> {
+) -> Result<(Vec<Normal>, Arc<Nearby>)> {
     let mut rows = Joined::of(&known, new);
     let Known { model, nearby, evidence, .. } = known;
     let layer = layer(model)?;
@@ -55,29 +53,19 @@ pub(in crate::training) fn with_new_rows(
     let inputs = x.subcols(0, layer.z().ncols());
     let near = in_units_of(layer.kernel(), inputs, &half_lengths(layer.kernel(), inputs));
     let near = near.as_ref();
-    let order: Vec<u32> = (0..rows.y.len() as u32).collect();
+    let order: Vec<u32> = (0..rows.x.ncols() as u32).collect();
     let added = &order[rows.kept..];
     let lists = nearest_before(near, &order, added, plan.count, COMPARISONS);
-    let windows = Windows::near(near, added, &lists, Windows::most_members(layer.dim()));
+    let windows = Windows::near(near, added, &lists, rows.given(model).most_members());
     let objective = Objective { beta: plan.beta, ..Objective::fitc() };
-    let standard = [Normal::standard(Family::Full, evidence.shift.len())];
+    let standard = standard(model);
     let pass =
         BatchPass::given(model.layers(), &model.likelihood, objective, &standard, &windows, &model.effects);
-    let mut solver = Solver { model, layer, evidence, objective, standard, pass, windows };
+    let mut solver = Solver { model, evidence, objective, standard, pass, windows };
     if model.likelihood.gaussian_noise().is_none() {
         let (order, lists) = nearest_others(near, added, plan.count.min(TRAINED_WITH), COMPARISONS);
-        let likelihood = model
-            .likelihood
-            .one()
-            .ok_or_else(|| Error::usage("⟨neighbours⟩ need a likelihood of one latent function"))?;
-        rows.match_sites(
-            Observed { likelihood, targets: new.targets },
-            &mut solver,
-            &order,
-            &lists,
-            plan.nodes,
-            monitor,
-        )?;
+        let observed = Observed { likelihood: &model.likelihood, targets: new.targets };
+        rows.match_sites(observed, &mut solver, (&order, &lists), plan.nodes, monitor)?;
     }
     let q = solver.q(&rows).ok_or_else(new_rows_not_finite)?;
     // Noise variances of rows are stored only if some of them differ from that of the likelihood.
@@ -88,8 +76,8 @@ pub(in crate::training) fn with_new_rows(
     Ok((q, Arc::new(Nearby::new(layer, kept, nearby.count()))))
 }
 
-/// Kept rows followed by new ones.
-struct Joined<'a> {
+/// Kept rows followed by new ones. Targets and noise variances are n numbers for each function, one function after the other.
+struct Joined {
     /// `D × n`.
     x: Mat<f64>,
     /// The targets, or the targets of sites.
@@ -97,32 +85,31 @@ struct Joined<'a> {
     noise: Vec<f64>,
     /// The number of stored rows.
     kept: usize,
-    /// The grouped effects of the model.
-    effects: &'a Effects,
 }
 
-impl<'a> Joined<'a> {
+impl Joined {
     /// Joins the rows.
-    fn of(known: &Known<'a>, new: Dataset<'_>) -> Joined<'a> {
+    fn of(known: &Known<'_>, new: Dataset<'_>) -> Joined {
         let Known { model, nearby, forget, .. } = *known;
         let (old, targets) = nearby.data();
-        let kept = if forget < 1.0 { targets.len() } else { 0 };
+        let kept = if forget < 1.0 { nearby.len() } else { 0 };
         let noise = model.likelihood.gaussian_noise().unwrap_or(f64::NAN);
-        let of_kept = |row: usize| nearby.noise().map_or(noise, |own| own[row]) / (1.0 - forget);
-        Joined {
-            x: Mat::from_fn(old.ncols(), kept + new.len(), |d, i| {
-                if i < kept { old[(i, d)] } else { new.x[(i - kept, d)] }
-            }),
-            y: targets[..kept].iter().chain(new.targets.y).copied().collect(),
-            noise: (0..kept).map(of_kept).chain(new.targets.y.iter().map(|_| noise)).collect(),
-            kept,
-            effects: &model.effects,
+        let (mut y, mut noises) = (Vec::new(), Vec::new());
+        for function in 0..model.likelihood.functions() {
+            let of_kept = function * nearby.len()..function * nearby.len() + kept;
+            y.extend_from_slice(&targets[of_kept.clone()]);
+            y.extend_from_slice(new.targets.y);
+            noises.extend(of_kept.map(|at| nearby.noise().map_or(noise, |own| own[at]) / (1.0 - forget)));
+            noises.extend(new.targets.y.iter().map(|_| noise));
         }
+        let x = Mat::from_fn(old.ncols(), kept + new.len(), |d, i| {
+            if i < kept { old[(i, d)] } else { new.x[(i - kept, d)] }
+        });
+        Joined { x, y, noise: noises, kept }
     }
 
-    fn source(&self) -> Source<'_> {
-        let x = self.x.as_ref().transpose();
-        Source { x, y: &self.y, noise: &self.noise, queries: None, effects: self.effects }
+    fn given<'a>(&'a self, model: &'a LatentModel) -> Given<'a> {
+        Given::new(model, self.x.as_ref().transpose(), &self.y, Some(&self.noise))
     }
 
     /// Updates the sites of the new rows and q in turn, as training does.
@@ -130,17 +117,12 @@ impl<'a> Joined<'a> {
         &mut self,
         observed: Observed<'_>,
         solver: &mut Solver<'_>,
-        order: &[u32],
-        lists: &Lists,
+        (order, lists): (&[u32], &Lists),
         nodes: Option<usize>,
         monitor: &mut Monitor<'_>,
     ) -> Result<()> {
-        let kept = self.kept;
-        let mut variance = vec![0.0; self.y.len() - kept];
-        let new = self.x.as_ref().transpose().subrows(kept, variance.len());
-        let inputs = new.subcols(0, solver.layer.z().ncols());
-        solver.layer.kernel().diag(inputs, &mut variance, &mut Scratch::new());
-        self.effects.add_prior_variances(new, &mut variance);
+        let (x, kept) = (self.x.as_ref().transpose(), self.kept);
+        let variance = self.given(solver.model).prior_variances(x.subrows(kept, x.nrows() - kept));
         let mut sites = Sites::new(observed, &variance, nodes);
         self.take(&sites);
         in_rounds(|step| {
@@ -158,45 +140,51 @@ impl<'a> Joined<'a> {
 
     /// Sets the targets and noise variances of the new rows to those of the sites.
     fn take(&mut self, sites: &Sites) {
-        self.y[self.kept..].copy_from_slice(&sites.targets);
-        self.noise[self.kept..].copy_from_slice(&sites.noise);
+        let (n, kept) = (self.x.ncols(), self.kept);
+        for (all, new) in [(&mut self.y, &sites.targets), (&mut self.noise, &sites.noise)] {
+            let functions = all.chunks_exact_mut(n).zip(new.chunks_exact(n - kept));
+            functions.for_each(|(all, new)| all[kept..].copy_from_slice(new));
+        }
+    }
+
+    /// Returns the numbers of the new rows.
+    fn of_new(&self, all: &[f64]) -> Vec<f64> {
+        all.chunks_exact(self.x.ncols()).flat_map(|own| &own[self.kept..]).copied().collect()
     }
 }
 
 /// Solves for q from the evidence of earlier and new rows.
 struct Solver<'a> {
     model: &'a LatentModel,
-    layer: &'a InducingLayer,
-    evidence: &'a Evidence,
+    evidence: &'a [Evidence],
     objective: Objective,
     /// The q of a pass at the origin.
-    standard: [Normal; 1],
+    standard: Vec<Normal>,
     windows: Windows,
     pass: BatchPass,
 }
 
 impl Solver<'_> {
-    fn q(&mut self, rows: &Joined<'_>) -> Option<Normal> {
-        let (model, sources) = (self.model, [rows.source()]);
+    fn q(&mut self, rows: &Joined) -> Option<Vec<Normal>> {
+        let (model, given) = (self.model, rows.given(self.model));
+        let sources = given.sources();
         let problem = Problem::new(model.layers(), &model.likelihood, self.objective, &self.standard);
-        let given = GivenRows {
-            windows: &self.windows,
-            sources: &sources,
-            targets: Targets::of(&rows.y),
-            scale: 1.0,
-        };
+        // The losses at the origin are those of the targets of the sources.
+        let targets = Targets::of(&rows.y[..rows.x.ncols()]);
+        let given = GivenRows { windows: &self.windows, sources: &sources, targets, scale: 1.0 };
         self.pass.run_given(problem, given, Wanted::Origin, &[]);
-        let mut all = self.evidence.clone();
-        all.add_sums(&self.pass.sums().processes[0], self.objective.beta);
-        all.posterior()
+        let with_sums = |(evidence, sums): (&Evidence, &ProcessSums)| {
+            let mut all = evidence.clone();
+            all.add_sums(sums, self.objective.beta);
+            all.posterior()
+        };
+        self.evidence.iter().zip(&self.pass.sums().processes).map(with_sums).collect()
     }
 
-    /// Returns means and variances of f at the new rows given their nearest other rows, without their own contribution to q.
-    fn left_out(&self, rows: &Joined<'_>, q: &Normal, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
-        let Source { x, y, noise, effects, .. } = rows.source();
-        let (layer, posterior) = (self.layer, (q.mean(), q.cov().full()));
-        let predictor = Predictor { layer, effects, posterior, data: (x, y), noise };
-        let (mean, variance) = predictor.left_out(order, lists, &vec![1.0 / self.objective.beta; y.len()]);
-        (mean[rows.kept..].to_vec(), variance[rows.kept..].to_vec())
+    /// Returns means and variances of every function at the new rows given their nearest other rows, without their own contribution to q.
+    fn left_out(&self, rows: &Joined, q: &[Normal], order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
+        let counted = vec![1.0 / self.objective.beta; rows.x.ncols()];
+        let (mean, variance) = rows.given(self.model).left_out(q, order, lists, &counted);
+        (rows.of_new(&mean), rows.of_new(&variance))
     }
 }

@@ -1,6 +1,7 @@
 //! A model with neighbours as a function of its free parameters: q in closed form, and sites if
 //! noise is not Gaussian.
 
+use super::given::Given;
 use super::in_rounds;
 use super::sites::{Observed, SiteValues, Sites};
 use crate::checkpoint::encode;
@@ -10,10 +11,10 @@ use crate::effects::EffectPosterior;
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, GivenRows, Problem, Tangent, Wanted};
 use crate::hyper::HyperObjective;
-use crate::latent::{InducingLayer, LatentLayer};
+use crate::latent::InducingLayer;
 use crate::model::{LatentModel, LatentPrior, Nearby, NearbyRows, Posterior, Score};
 use crate::neighbours::{
-    COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
+    COMPARISONS, Lists, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
 };
 use crate::objective::Objective;
 use crate::options::{LossKind, NeighbourPlan};
@@ -54,10 +55,17 @@ pub struct NeighbourObjective<'a> {
     sites: Option<Sites>,
     others: (Vec<u32>, Lists),
     room: Option<Room>,
-    q: Normal,
+    q: Vec<Normal>,
     validation: Option<(Dataset<'a>, Score)>,
     /// The time after which sites are matched only once, and not in turn with q.
     end: Option<Instant>,
+}
+
+/// Returns the prior of the whitened inducing variables of every function and of the coefficients of its grouped effects.
+pub(super) fn standard(model: &LatentModel) -> Vec<Normal> {
+    let (layers, effects) = (model.layers(), model.effects.coefficients());
+    let of = |function| Normal::standard(Family::Full, layers.get(layers.of(function)).dim() + effects);
+    (0..model.likelihood.functions()).map(of).collect()
 }
 
 /// The passes of an evaluation over the rows and over their predictions, and the flat gradient that it left.
@@ -67,7 +75,7 @@ struct Room {
     flat: Vec<f64>,
 }
 
-/// Returns the layer of a model with neighbours, which is a sparse GP.
+/// Returns the layer of a model with neighbours, which is a sparse GP, or that of its first function, whose metric finds neighbours.
 pub(super) fn layer(model: &LatentModel) -> Result<&InducingLayer> {
     model.layer().inducing().ok_or_else(|| Error::usage("⟨neighbours⟩ need ⟨model gp⟩"))
 }
@@ -79,12 +87,12 @@ impl<'a> NeighbourObjective<'a> {
     ///
     /// If the model is not a sparse GP.
     pub fn new(model: LatentModel, data: Dataset<'a>, plan: NeighbourPlan, seed: u64) -> Result<Self> {
-        let m = layer(&model)?.dim() + model.effects.coefficients();
+        layer(&model)?;
         let mut order: Vec<u32> = (0..data.len() as u32).collect();
         order.shuffle(&mut generator(seed, Purpose::Neighbours, 0));
         Ok(NeighbourObjective {
             room: None,
-            q: Normal::standard(Family::Full, m),
+            q: standard(&model),
             rows: Vec::new(),
             windows: Windows::default(),
             left: None,
@@ -124,7 +132,7 @@ impl<'a> NeighbourObjective<'a> {
         // levels, because each level has its own rows.
         let weighs = effects.is_empty();
         self.share = if weighs { self.order.len() as f64 / rows.len().max(1) as f64 } else { 1.0 };
-        let most = Windows::most_members(layer.dim());
+        let most = self.given().most_members();
         let others = || Windows::near(near, rows, &nearest_others(near, rows, k, COMPARISONS).1, most);
         let before = || nearest_before(near, &self.order, rows, k, COMPARISONS);
         self.windows = match self.plan.loss {
@@ -133,8 +141,8 @@ impl<'a> NeighbourObjective<'a> {
         };
         self.left = (self.plan.loss == LossKind::Log).then(others);
         let (layers, likelihood) = (self.at.model.layers(), &self.at.model.likelihood);
-        let q = std::slice::from_ref(&self.q);
-        let pass = |objective, windows| BatchPass::given(layers, likelihood, objective, q, windows, effects);
+        let pass =
+            |objective, windows| BatchPass::given(layers, likelihood, objective, &self.q, windows, effects);
         self.room = Some(Room {
             rows: pass(self.closed_objective(), &self.windows),
             left: self.left.as_ref().map(|left| pass(self.predictive_objective(), left)),
@@ -149,17 +157,13 @@ impl<'a> NeighbourObjective<'a> {
     /// Updates in turn the sites, which are matched to leave-one-out predictions of all rows, and
     /// the q that follows from the sites.
     fn match_sites(&mut self) {
-        let Some(layer) = self.at.model.layer().inducing() else { return };
-        let nodes = self.plan.nodes;
         if self.sites.is_none() {
-            let mut variance = vec![0.0; self.data.len()];
-            layer.kernel().diag(self.inputs(), &mut variance, &mut Scratch::new());
-            self.at.model.effects.add_prior_variances(self.data.x, &mut variance);
-            self.sites = Some(Sites::new(self.observed(), &variance, nodes));
+            let variance = self.given().prior_variances(self.data.x);
+            self.sites = Some(Sites::new(self.observed(), &variance, self.plan.nodes));
         }
         in_rounds(|step| {
             self.solved()?;
-            let (mean, variance) = self.left_out(&self.others.0, &self.others.1)?;
+            let (mean, variance) = self.left_out(&self.others.0, &self.others.1);
             let mut sites = self.sites.take()?;
             let moved = sites.update(self.observed(), mean, variance, step);
             self.sites = Some(sites);
@@ -174,7 +178,7 @@ impl<'a> NeighbourObjective<'a> {
         let mut room = self.room.take()?;
         let closed = self.closed(&mut room.rows);
         self.room = Some(room);
-        self.q = closed?.q.swap_remove(0);
+        self.q = closed?.q;
         Some(())
     }
 
@@ -192,36 +196,29 @@ impl<'a> NeighbourObjective<'a> {
     }
 
     /// Returns the observations.
-    ///
-    /// # Panics
-    ///
-    /// If the likelihood has several functions; options refuse these with neighbours.
     fn observed(&self) -> Observed<'_> {
-        let likelihood = self.at.model.likelihood.one().expect("a likelihood of one function");
-        Observed { likelihood, targets: self.data.targets }
+        Observed { likelihood: &self.at.model.likelihood, targets: self.data.targets }
     }
 
-    /// Returns the data for neighbours; `noise` is a buffer for one variance of all rows.
-    fn source<'s>(&'s self, noise: &'s mut [f64; 1]) -> Source<'s> {
-        let (y, noise) = match &self.sites {
-            Some(sites) => (&sites.targets[..], &sites.noise[..]),
-            None => {
-                noise[0] = self.at.model.likelihood.gaussian_noise().unwrap_or(f64::NAN);
-                (self.data.targets.y, &noise[..])
-            }
-        };
-        Source { x: self.data.x, y, noise, queries: None, effects: &self.at.model.effects }
+    /// Returns the targets that rows are given and, if these are of sites, their noise variances.
+    fn known(&self) -> (&[f64], Option<&[f64]>) {
+        match &self.sites {
+            Some(sites) => (&sites.targets, Some(&sites.noise)),
+            None => (self.data.targets.y, None),
+        }
     }
 
-    /// Returns means and variances of f at rows given other rows, under the last q without the contribution of these rows.
-    fn left_out(&self, order: &[u32], lists: &Lists) -> Option<(Vec<f64>, Vec<f64>)> {
-        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
-        let Source { x, y, noise, effects, .. } = self.source(&mut noise);
-        let posterior = (self.q.mean(), self.q.cov().full());
-        let mut counted = vec![0.0; y.len()];
+    /// Returns the data that rows are given.
+    fn given(&self) -> Given<'_> {
+        let (targets, noise) = self.known();
+        Given::new(&self.at.model, self.data.x, targets, noise)
+    }
+
+    /// Returns means and variances of every function at rows given other rows, under the last q without the contribution of these rows.
+    fn left_out(&self, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
+        let mut counted = vec![0.0; self.data.len()];
         self.rows.iter().for_each(|&row| counted[row as usize] = self.share / self.plan.beta);
-        let predictor = Predictor { layer, effects, posterior, data: (x, y), noise };
-        Some(predictor.left_out(order, lists, &counted))
+        self.given().left_out(&self.q, order, lists, &counted)
     }
 
     /// Returns a sample of `terms` rows, in their order.
@@ -242,7 +239,7 @@ impl<'a> NeighbourObjective<'a> {
         let near = in_units_of(layer.kernel(), inputs, &half_lengths(layer.kernel(), inputs));
         let rows = self.sample(CALIBRATED_ON);
         let (order, lists) = nearest_others(near.as_ref(), &rows, self.plan.count, COMPARISONS);
-        let (mean, variance) = self.left_out(&order, &lists)?;
+        let (mean, variance) = self.left_out(&order, &lists);
         let square = |&row: &u32| {
             let i = row as usize;
             (self.data.targets.y[i] - mean[i]).powi(2) / (variance[i] + noise)
@@ -309,13 +306,17 @@ impl<'a> NeighbourObjective<'a> {
     }
 
     /// Returns the whitened q of the last point without the coefficients of grouped effects, and the posterior of these.
-    pub(super) fn split(&self) -> (Normal, Vec<EffectPosterior>) {
+    pub(super) fn split(&self) -> (Vec<Normal>, Vec<EffectPosterior>) {
         let LatentModel { effects, .. } = &self.at.model;
         if effects.is_empty() {
             return (self.q.clone(), Vec::new());
         }
-        let (q, effects) = EffectPosterior::split(effects, &self.q, self.at.model.layer());
-        (q, vec![effects])
+        let layers = self.at.model.layers();
+        let of_function = |(function, q): (usize, &Normal)| {
+            let own = layers.of(function);
+            EffectPosterior::split(&effects.of_layer(own), q, layers.get(own))
+        };
+        self.q.iter().enumerate().map(of_function).unzip()
     }
 
     /// Returns the number of rows.
@@ -364,14 +365,14 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns the posterior at the last point that could be evaluated, with the rows that
     /// predictions look up.
     pub fn posterior(&self) -> Option<Posterior> {
-        let (layer, (q, effects)) = (self.at.model.layer().inducing()?.clone(), self.split());
+        let (q, effects) = self.split();
         let posterior = Posterior::new(&self.at.model, &q).with_effects(effects);
-        Some(posterior.with_neighbours(layer, self.nearby()?, &q))
+        Some(posterior.with_neighbours(&self.at.model, Some(self.nearby()?), &q))
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated, without the
     /// coefficients of grouped effects.
-    pub fn into_parts(self) -> (LatentModel, Normal) {
+    pub fn into_parts(self) -> (LatentModel, Vec<Normal>) {
         let (q, _) = self.split();
         (self.at.model, q)
     }
@@ -398,30 +399,32 @@ impl<'a> NeighbourObjective<'a> {
         pass: &mut BatchPass,
         windows: &Windows,
         objective: Objective,
-        q: &Normal,
+        q: &[Normal],
         wanted: Wanted,
         tangents: &[Tangent],
     ) -> Option<f64> {
-        let (model, mut noise) = (&self.at.model, [0.0]);
+        let (model, given) = (&self.at.model, self.given());
         model.layer().inducing()?;
-        let sources = [self.source(&mut noise)];
+        let sources = given.sources();
         let rows = GivenRows { windows, sources: &sources, targets: self.data.targets, scale: self.share };
-        let problem = Problem::new(model.layers(), &model.likelihood, objective, std::slice::from_ref(q));
+        let problem = Problem::new(model.layers(), &model.likelihood, objective, q);
         Some(pass.run_given(problem, rows, wanted, tangents))
     }
 
-    fn objective(&self, room: &mut Room, gradient: bool) -> Option<(f64, Normal)> {
+    fn objective(&self, room: &mut Room, gradient: bool) -> Option<(f64, Vec<Normal>)> {
         let Room { rows, left, flat } = room;
-        let Solution { mut value, mut q } = self.closed(rows)?;
-        let (q, beta) = (q.swap_remove(0), self.plan.beta);
+        let Solution { mut value, q } = self.closed(rows)?;
+        let beta = self.plan.beta;
         let (mut tangents, mut own) = (Vec::new(), vec![0.0; self.at.model.likelihood.own_len()]);
         let mut predictions = self.left.as_ref().zip(left.as_mut());
         if let Some((windows, left)) = &mut predictions {
             let wanted = if gradient { Wanted::Gradient } else { Wanted::Losses };
-            value = self.run(left, windows, self.predictive_objective(), &q, wanted, &[])? + beta * q.kl();
+            value = self.run(left, windows, self.predictive_objective(), &q, wanted, &[])?
+                + beta * q.iter().map(Normal::kl).sum::<f64>();
             own.copy_from_slice(left.likelihood_gradient());
             if gradient {
-                tangents.push(tangent(&rows.sums().processes[0], &left.sums().processes[0], &q, beta));
+                let sums = rows.sums().processes.iter().zip(&left.sums().processes);
+                tangents.extend(sums.zip(&q).map(|((inner, outer), q)| tangent(inner, outer, q, beta)));
             }
         } else if let Some(sites) = &self.sites {
             value += self.share * sites.correction(self.observed(), &self.rows, &mut own);
@@ -429,19 +432,23 @@ impl<'a> NeighbourObjective<'a> {
         }
         if gradient {
             self.run(rows, &self.windows, self.closed_objective(), &q, Wanted::Envelope, &tangents)?;
-            let (mut layer, mut through) =
-                (rows.layer_gradients()[0].clone(), rows.sums().through[0].clone());
+            let (mut gradients, mut through) = (rows.layer_gradients().to_vec(), rows.sums().through.clone());
             if let Some((_, left)) = predictions {
-                layer.add(&left.layer_gradients()[0]);
-                through.add(&left.sums().through[0]);
+                gradients.iter_mut().zip(left.layer_gradients()).for_each(|(sum, own)| sum.add(own));
+                through.iter_mut().zip(&left.sums().through).for_each(|(sum, own)| sum.add(own));
             }
             if self.sites.is_none() {
-                own[0] += through.noise;
+                own[0] += through[0].noise;
             }
-            self.at.model.flatten_gradient(std::slice::from_ref(&layer), &own, flat);
-            let effects = &self.at.model.effects;
-            for (term, bar) in through.factors.iter().enumerate() {
-                effects.flatten(term, bar.as_ref(), flat);
+            let LatentModel { effects, .. } = &self.at.model;
+            self.at.model.flatten_gradient(&gradients, &own, flat);
+            for layer in 0..gradients.len() {
+                let members = &mut through[self.at.model.layers().members(layer)];
+                let (sum, others) = members.split_first_mut()?;
+                others.iter().for_each(|other| sum.add(other));
+                for (term, bar) in sum.factors.iter().enumerate() {
+                    effects.flatten(term, bar.as_ref(), flat);
+                }
             }
         }
         Some((value, q))
@@ -449,10 +456,9 @@ impl<'a> NeighbourObjective<'a> {
 
     /// Returns the rows that predictions look up.
     pub(super) fn nearby(&self) -> Option<Arc<Nearby>> {
-        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
-        let Source { x, y, noise, .. } = self.source(&mut noise);
-        let noise = self.sites.as_ref().map(|_| noise);
-        let rows = NearbyRows::new(x, y, noise, self.plan.keeping, self.seed);
+        let layer = self.at.model.layer().inducing()?;
+        let (targets, noise) = self.known();
+        let rows = NearbyRows::new(self.data.x, targets, noise, self.plan.keeping, self.seed);
         Some(Arc::new(Nearby::new(layer, rows, self.plan.count)))
     }
 }

@@ -1,0 +1,94 @@
+//! The data that rows are given, for every function of a model: inputs, targets and noise variances, or sites.
+
+use crate::effects::Effects;
+use crate::latent::{InducingLayer, LatentLayer};
+use crate::model::LatentModel;
+use crate::neighbours::{Lists, Predictor, Source, Windows};
+use crate::variational::Normal;
+use faer::MatRef;
+use sparsegp_kernels::Scratch;
+
+/// Data of n rows. Targets and noise variances are n numbers for each function, one function after the other.
+pub(super) struct Given<'a> {
+    layers: Vec<(&'a InducingLayer, Effects)>,
+    processes: usize,
+    x: MatRef<'a, f64>,
+    targets: &'a [f64],
+    noise: Option<&'a [f64]>,
+    /// The noise variance of all rows without `noise`.
+    shared_noise: [f64; 1],
+}
+
+impl<'a> Given<'a> {
+    /// Creates the view of rows `x` (`n × D`, then the columns of grouped effects); without `noise` they have the noise of the likelihood.
+    pub fn new(
+        model: &'a LatentModel,
+        x: MatRef<'a, f64>,
+        targets: &'a [f64],
+        noise: Option<&'a [f64]>,
+    ) -> Self {
+        let layers = model.layers.iter().enumerate();
+        let layers = layers.filter_map(|(at, layer)| Some((layer.inducing()?, model.effects.of_layer(at))));
+        let (layers, shared) = (layers.collect(), model.likelihood.gaussian_noise().unwrap_or(f64::NAN));
+        Given { layers, processes: model.likelihood.functions(), x, targets, noise, shared_noise: [shared] }
+    }
+
+    /// Returns the layer of a function, with the place of the function among those that share it.
+    fn layer_of(&self, function: usize) -> (&(&'a InducingLayer, Effects), usize) {
+        if self.layers.len() == 1 { (&self.layers[0], function) } else { (&self.layers[function], 0) }
+    }
+
+    /// Returns the targets and noise variances of a function.
+    fn data_of(&self, function: usize) -> (&'a [f64], &[f64]) {
+        let own = function * self.x.nrows()..(function + 1) * self.x.nrows();
+        (&self.targets[own.clone()], self.noise.map_or(&self.shared_noise, |noise| &noise[own]))
+    }
+
+    /// Returns the data of every function for a pass.
+    pub fn sources(&self) -> Vec<Source<'_>> {
+        let of = |function| {
+            let ((_, effects), (y, noise)) = (self.layer_of(function).0, self.data_of(function));
+            Source { x: self.x, y, noise, queries: None, effects }
+        };
+        (0..self.processes).map(of).collect()
+    }
+
+    /// Returns means and variances of every function at the rows given other rows, as [`Predictor::left_out`] does.
+    pub fn left_out(
+        &self,
+        q: &[Normal],
+        order: &[u32],
+        lists: &Lists,
+        counted: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
+        let (mut means, mut variances) = (Vec::new(), Vec::new());
+        for (function, q) in q.iter().enumerate() {
+            let ((layer, effects), place) = self.layer_of(function);
+            let (y, noise) = self.data_of(function);
+            let posterior = (q.mean(), q.cov().full());
+            let predictor = Predictor { layer, place, effects, posterior, data: (self.x, y), noise };
+            let (mean, variance) = predictor.left_out(order, lists, counted);
+            means.extend(mean);
+            variances.extend(variance);
+        }
+        (means, variances)
+    }
+
+    /// Returns the prior variances of every function at rows.
+    pub fn prior_variances(&self, x: MatRef<'_, f64>) -> Vec<f64> {
+        let mut all = Vec::with_capacity(self.processes * x.nrows());
+        for function in 0..self.processes {
+            let ((layer, effects), _) = self.layer_of(function);
+            let mut variance = vec![0.0; x.nrows()];
+            layer.kernel().diag(x.subcols(0, layer.z().ncols()), &mut variance, &mut Scratch::new());
+            effects.add_prior_variances(x, &mut variance);
+            all.extend(variance);
+        }
+        all
+    }
+
+    /// Returns the maximum number of members of a window: the features of all functions are in memory together.
+    pub fn most_members(&self) -> usize {
+        Windows::most_members((0..self.processes).map(|function| self.layer_of(function).0.0.dim()).sum())
+    }
+}
