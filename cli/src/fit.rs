@@ -61,11 +61,10 @@ fn fit_one_target(
     let (mut cross_validation, mut table) = (None, None);
     if let Some(count) = args.held_out.cv {
         let read = read_table_with(&args.data, &args.columns.read_options())?;
-        cross_validation = Some(cross::validate(args, &read, count.into(), &options, started)?);
-        // The fit to all rows gets the rest of the time; a limit that has passed still leaves a usable model.
-        let left = |seconds: f64| (seconds - started.elapsed().as_secs_f64()).max(1e-3);
-        options.max_seconds = options.max_seconds.map(left);
-        (table, started) = (Some(read), Instant::now());
+        let targets = [args.schema_options().target];
+        cross_validation = cross::validate(args, (&read, &targets), count.into(), &options, started)?.pop();
+        started = cross::restarted(&mut options, started);
+        table = Some(read);
     }
     let (fitted, checkpoint) = fitting::fit(args, table, started, &options, start)?;
     let model = fitted.model();

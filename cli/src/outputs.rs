@@ -1,6 +1,7 @@
 //! `fit` with several targets: fits a model for each target, and writes their scores and one model file.
 
 use super::args::FitArgs;
+use super::cross;
 use super::evaluate::evaluate;
 use super::fit::{self, Outcome};
 use super::fitting;
@@ -19,9 +20,15 @@ use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, TableMode
 use std::time::Instant;
 
 /// Runs the command.
-pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOptions) -> Result<()> {
+pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], options: &FitOptions) -> Result<()> {
     check(args)?;
     let table = read_table_with(&args.data, &args.columns.read_options())?;
+    let (mut options, mut crossed) = (options.clone(), Vec::new());
+    if let Some(count) = args.held_out.cv {
+        crossed = cross::validate(args, (&table, targets), count.into(), &options, started)?;
+        started = cross::restarted(&mut options, started);
+    }
+    let options = &options;
     let columns = args.schema_options();
     let request = OutputsRequest {
         table: &table,
@@ -47,12 +54,14 @@ pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOp
     if let Some(path) = &args.output.model_out {
         fit.models.save(path)?;
     }
+    let mut crossed = crossed.into_iter();
     let outcome = |model| {
         let test = test_figures(args, started, options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
         let mut outcome = Outcome::of(args, model, table.rows(), test);
         outcome.rows = alone.then(|| rows_of(&fit, model)).transpose()?;
         outcome.document = outcome.document.with_config("outputs", fit.sharing.to_string());
+        outcome.document.cross_validation = crossed.next();
         Ok(outcome)
     };
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
@@ -81,10 +90,6 @@ fn decided(fit: &OutputsFit) -> String {
 
 /// Refuses options that work for one target only.
 fn check(args: &FitArgs) -> Result<()> {
-    if args.held_out.cv.is_some() {
-        return Err(Error::usage("--cv is for one target")
-            .hint("give --test-fraction, or fit the targets one by one"));
-    }
     let given = [
         ("--from", args.objective.from.is_some()),
         ("--betas", args.objective.betas.is_some()),

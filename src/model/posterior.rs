@@ -217,6 +217,11 @@ impl Posterior {
         covariance
     }
 
+    /// Returns the posterior with another observation of the same functions.
+    pub(crate) fn with_likelihood(self, likelihood: ObservationModel) -> Self {
+        Posterior { likelihood, ..self }
+    }
+
     /// Adds grouped effects to the posterior, one set for each process; their columns follow the inputs of f.
     pub fn with_effects(self, effects: Vec<EffectPosterior>) -> Self {
         Posterior { effects: Arc::new(effects), ..self }

@@ -13,7 +13,7 @@ use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Constraints, Session};
 use crate::likelihood::{Gaussian, Mixed, OneFunction, Outputs};
-use crate::model::{LatentModel, LatentPrior, Posterior};
+use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
@@ -228,12 +228,10 @@ fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
     let mixed = output.ok_or_else(|| Error::fit("the fit is not one of several outputs"))?;
     let LatentPrior { layers, fix_inducing, effects, .. } = fitted.model.clone();
     let model = LatentPrior { effects, ..LatentPrior::of_layers(layers, mixed.into(), fix_inducing) };
-    let posterior = Posterior::from_factors(&model, fitted.posterior.factors().to_vec());
-    let posterior = posterior.with_effects(fitted.posterior.all_effects().to_vec());
     Ok(Fitted {
+        posterior: fitted.posterior.clone().with_likelihood(model.likelihood.clone()),
         model,
         q: fitted.q.clone(),
-        posterior,
         summary: fitted.summary.clone(),
         search: fitted.search.clone(),
         targets: (Vec::new(), Vec::new()),

@@ -29,8 +29,8 @@ pub struct FitArgs {
     ///
     /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' gives effects to
     /// each level of OUTER, and to each level of INNER within a level of OUTER. Group columns are inputs only if --features names them.
-    /// Training uses all rows at once. With Gaussian noise (elbo, vfe, fitc) it has a closed form. With any other likelihood of one latent
-    /// function, so not softmax, it takes natural-gradient steps on q (elbo). Groups can be combined with --neighbours (elbo, dlm-log).
+    /// For likelihoods of one latent function with elbo, vfe or fitc, the effects of the largest grouping have a closed form. In all other fits
+    /// q is the joint distribution of the function and up to 3,000 effects. With --neighbours the objective is elbo or dlm-log.
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     #[command(flatten)]
@@ -125,9 +125,9 @@ pub struct HeldOutArgs {
     pub test_fraction: Option<f64>,
     /// Also cross-validate: before the fit to all rows, split the rows into K parts, and predict each part by a fit to the other parts
     ///
-    /// The parts have equal shares of the classes. With --split-by, all rows of a group are in the same part. With --split-time, each part
+    /// The parts of one target have equal shares of the classes. With --split-by, all rows of a group are in the same part. With --split-time, each part
     /// is predicted from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume"])]
     pub cv: Option<u16>,
     /// With --cv, also cross-validate a fit with these options changed, on the same parts; may be repeated
     ///

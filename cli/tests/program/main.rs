@@ -22,6 +22,7 @@ mod limits;
 mod modes;
 mod options;
 mod outputs;
+mod pairs;
 mod pipelines;
 mod places;
 mod rasters;

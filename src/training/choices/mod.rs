@@ -157,7 +157,10 @@ fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
         open = open.without(&[Part::Kernel, Part::Neighbours, Part::Objective]);
     }
     let solves = options.with_neighbours(1).validate().is_ok() && data.targets.weights.is_empty();
-    if !solves || options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some() {
+    // Sites of several functions take so long that short fits would take most of the time.
+    let slow = options.likelihood_kind().is_joint();
+    if slow || !solves || options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some()
+    {
         open = open.without(&[Part::Neighbours, Part::Objective]);
     }
     open

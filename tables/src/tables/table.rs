@@ -286,8 +286,14 @@ impl Table {
     /// Returns the rows that have a value in a column, or all rows if there is no such column. Markers of missing cells are not values.
     /// Messages count the rows within the whole table.
     pub fn with_values(&self, name: &str) -> Cow<'_, Table> {
-        let Some(column) = self.column(name) else { return Cow::Borrowed(self) };
-        let missing = column.lacking();
+        self.with_any_value(&[name])
+    }
+
+    /// Returns the rows that have a value in one of the columns with these names; see [`Table::with_values`].
+    pub fn with_any_value(&self, names: &[impl AsRef<str>]) -> Cow<'_, Table> {
+        let columns = names.iter().filter_map(|name| self.column(name.as_ref()));
+        let lacking: Vec<_> = columns.map(Column::lacking).collect();
+        let missing = |row| !lacking.is_empty() && lacking.iter().all(|lacks| lacks(row));
         if !(0..self.rows).any(&missing) {
             return Cow::Borrowed(self);
         }

@@ -20,7 +20,7 @@ pub struct Fold {
 
 /// Returns the folds of a table whose rows all have a target: `count` parts of the rows, each predicted from all others.
 ///
-/// Rows are dealt to the parts at random; every class, and every value of a target with few distinct numbers,
+/// Rows are dealt to the parts at random; with one target every class, and every value of a target with few distinct numbers,
 /// is dealt in equal shares. Rows of a group stay together. With times, the rows are cut into `count + 1`
 /// consecutive parts, and each part except the first is predicted from all earlier parts.
 ///
@@ -29,13 +29,16 @@ pub struct Fold {
 /// A usage error if there are fewer rows, groups or times than parts; data errors about the column to split by.
 pub fn folds(
     table: &Table,
-    target: &str,
+    targets: &[String],
     by: Option<&SplitBy>,
     count: usize,
     seed: u64,
 ) -> Result<Vec<Fold>> {
     let part = match by {
-        None => dealt(&strata(table, target)?, count, seed),
+        None => match targets {
+            [target] => dealt(&strata(table, target)?, count, seed),
+            _ => dealt(&vec![0; table.rows()], count, seed),
+        },
         Some(SplitBy::Group(name)) => groups_dealt(&groups_in(&|take| take(table), name)?, count, seed),
         Some(SplitBy::Time(name)) => in_order(&times_in(&|take| take(table), name)?, count + 1),
     };
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn every_row_is_predicted_once_and_classes_keep_their_shares() {
         let table = table(50, |i| format!("{},a,{i}\n", if i % 10 == 3 { "rare" } else { "common" }));
-        let folds = folds(&table, "y", None, 5, 0).unwrap();
+        let folds = folds(&table, &["y".into()], None, 5, 0).unwrap();
         assert_eq!(parts(&folds, 50), vec![1; 50]);
         for fold in &folds {
             assert_eq!((fold.train.len(), fold.test.len()), (40, 10));
@@ -142,7 +145,7 @@ mod tests {
     fn groups_stay_together_in_parts_of_like_size() {
         let table = table(60, |i| format!("{},g{},{i}\n", i as f64 * 0.1, i % 7));
         let by = SplitBy::Group("g".into());
-        let folds = folds(&table, "y", Some(&by), 3, 1).unwrap();
+        let folds = folds(&table, &["y".into()], Some(&by), 3, 1).unwrap();
         assert_eq!(parts(&folds, 60), vec![1; 60]);
         for fold in &folds {
             assert!((16..=26).contains(&fold.test.len()), "{}", fold.test.len());
@@ -154,7 +157,7 @@ mod tests {
     fn times_are_predicted_from_earlier_ones() {
         let table = table(40, |i| format!("{},a,{}\n", i as f64 * 0.1, (40 - i) / 2));
         let by = SplitBy::Time("t".into());
-        let folds = folds(&table, "y", Some(&by), 3, 0).unwrap();
+        let folds = folds(&table, &["y".into()], Some(&by), 3, 0).unwrap();
         let time = |row: &usize| (40 - row) / 2;
         for fold in &folds {
             let latest = fold.train.iter().map(time).max().unwrap();
@@ -166,6 +169,6 @@ mod tests {
     #[test]
     fn more_parts_than_rows_are_refused() {
         let table = table(3, |i| format!("{i}.5,a,{i}\n"));
-        assert!(folds(&table, "y", None, 4, 0).is_err());
+        assert!(folds(&table, &["y".into()], None, 4, 0).is_err());
     }
 }

@@ -1,0 +1,222 @@
+//! The page of the book on what can be combined: every family of likelihoods with every way to fit and every operation, on a small table.
+//!
+//! A fit that works predicts the held-out rows better than their mean does. What is refused is refused as a usage error, whose first line is on
+//! the page. `SPARSEGP_WRITE_PAIRS=1 cargo test --test program pairs` writes the page.
+
+use rayon::prelude::*;
+use serde_json::Value;
+use sparsegp_testkit::problems::Normals;
+use sparsegp_testkit::program::{Run, Work};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The families, with the column of a target that suits them; the column with a 2 is a second one.
+const FAMILIES: [(&str, &str); 16] = [
+    ("gaussian", "number"),
+    ("student-t", "number"),
+    ("gaussian-heteroskedastic", "number"),
+    ("gamma", "positive"),
+    ("exponential", "positive"),
+    ("gamma-shaped", "positive"),
+    ("beta-logit", "share"),
+    ("bernoulli-logit", "class"),
+    ("bernoulli-probit", "class"),
+    ("ordinal", "rank"),
+    ("softmax", "color"),
+    ("poisson", "count"),
+    ("negative-binomial", "count"),
+    ("negative-binomial-dispersed", "count"),
+    ("zero-inflated-poisson", "count"),
+    ("hurdle-poisson", "count"),
+];
+
+/// The ways to fit, by their options. `T2` stands for two targets.
+const FITS: [(&str, &str); 24] = [
+    ("ELBO", ""),
+    ("β-ELBO", "--beta 0.5"),
+    ("DLM", "--objective dlm-log"),
+    ("joint", "--hyper joint"),
+    ("alternating", "--hyper alternating"),
+    ("mean-field q, Adam", "--hyper joint --family diagonal --q-update adam"),
+    ("grid of β", "--objective dlm-log --betas 0.5,1"),
+    ("restarts", "--restarts 2"),
+    ("growth", "GROW"),
+    ("linear model", "--model glm"),
+    ("rows on disk", "--shuffle-buffer 40"),
+    ("neighbours", "--neighbours 4"),
+    ("neighbours, DLM", "--neighbours 4 --objective dlm-log"),
+    ("groups", "--group g"),
+    ("crossed groups", "--group g --group h"),
+    ("groups, DLM", "--group g --objective dlm-log"),
+    ("groups, joint", "--group g --hyper joint"),
+    ("groups, linear model", "--group g --model glm"),
+    ("groups, rows on disk", "--group g --shuffle-buffer 40"),
+    ("groups and neighbours", "--group g --neighbours 4"),
+    ("groups and neighbours, DLM", "--group g --neighbours 4 --objective dlm-log"),
+    ("two targets", "T2 --outputs own"),
+    ("two targets, groups", "T2 --outputs own --group g"),
+    ("two targets, neighbours", "T2 --outputs own --neighbours 4"),
+];
+
+/// Operations on saved models: the options of the fit, and the command with the model `m`.
+const OPERATIONS: [(&str, &str, &str); 9] = [
+    ("update", "", "update m data.csv --model-out n"),
+    ("update with groups", "--group g", "update m data.csv --model-out n"),
+    ("update with neighbours", "--neighbours 4", "update m data.csv --model-out n"),
+    (
+        "start from a model",
+        "",
+        "fit data.csv --quiet --auto none --target TARGET --epochs 3 --from m --model-out n",
+    ),
+    (
+        "start with groups",
+        "--group g",
+        "fit data.csv --quiet --auto none --target TARGET --epochs 3 --from m --model-out n",
+    ),
+    (
+        "start with neighbours",
+        "--neighbours 4",
+        "fit data.csv --quiet --auto none --target TARGET --epochs 3 --from m --model-out n",
+    ),
+    ("evaluate, groups", "--group g", "evaluate m data.csv"),
+    ("explain, groups", "--group g", "explain m data.csv"),
+    ("draws, groups", "--group g", "predict m data.csv --draws 3 --out n"),
+];
+
+/// The outcome of a cell.
+#[derive(Clone, PartialEq)]
+enum Cell {
+    Works,
+    Refused(String),
+    Fails(String),
+}
+
+/// Returns a table with a target for every family, which depends on two inputs and two groups.
+fn table(rows: usize) -> String {
+    let mut normals = Normals::new(7);
+    let mut text = "x,z,g,h,number,positive,share,class,rank,color,count".to_owned();
+    text.push_str(",number2,positive2,share2,class2,rank2,color2,count2\n");
+    for row in 0..rows {
+        let (x, z, g, h) = (1.5 * normals.next(), normals.next(), row * 5 % 7, row * 3 % 4);
+        let f = (1.4 * x).sin() + 0.4 * z + 0.6 * (g as f64 - 3.0) / 2.0 + 0.3 * (h as f64 - 1.5);
+        let _ = write!(text, "{x:.4},{z:.4},g{g},h{h}");
+        for _ in 0..2 {
+            let y = f + 0.2 * normals.next();
+            let count = (1.2 + 1.5 * y).exp().round().min(40.0) * f64::from(u8::from(row % 6 != 0));
+            let class = if y > 0.0 { "yes" } else { "no" };
+            let rank = (2.5 + 1.2 * y).round().clamp(1.0, 4.0);
+            let color = ["blue", "green", "red"][(1.5 + y).floor().clamp(0.0, 2.0) as usize];
+            let share = 1.0 / (1.0 + (-y).exp());
+            let _ = write!(text, ",{y:.4},{:.4},{share:.4},{class},{rank},{color},{count}", y.exp());
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns true if the held-out rows are predicted better than by their mean, for every target.
+fn gains(document: &Value) -> bool {
+    if let Some(outputs) = document["outputs"].as_object() {
+        return outputs.values().all(gains);
+    }
+    let nll = |of: &Value| of["nll"].as_f64().unwrap_or(f64::NAN);
+    nll(&document["test"]) < nll(&document["baselines"]["constant"])
+}
+
+fn cell(work: &Work, (likelihood, target): (&str, &str), options: &str, then: Option<&str>) -> Cell {
+    let targets = if options.contains("T2") { format!("{target},{target}2") } else { target.to_owned() };
+    let size = if options.contains("GROW") { "--inducing auto --max-inducing 12" } else { "--inducing 8" };
+    let size = if options.contains("glm") { "" } else { size };
+    let own = options.replace("T2", "").replace("GROW", "");
+    let model = format!("m-{likelihood}-{}", own.replace(' ', ""));
+    let shared = format!(
+        "data.csv --quiet --auto none --features x,z --target {targets} --likelihood {likelihood} --epochs 12 {size} {own}"
+    );
+    let commands = match then {
+        None => vec![format!("fit {shared} --test-fraction 0.25 --json")],
+        Some(then) => vec![
+            format!("fit {shared} --model-out {model}"),
+            then.replace(" m ", &format!(" {model} "))
+                .replace("TARGET", target)
+                .replace("out n", &format!("out {model}.next")),
+        ],
+    };
+    let mut last = None;
+    for command in commands {
+        let run = work.run(&command);
+        let error = run.stderr().lines().find(|line| line.starts_with("error")).unwrap_or("").to_owned();
+        match run.0.status.code() {
+            Some(0) => last = Some(run),
+            Some(2) => return Cell::Refused(error.trim_start_matches("error: ").to_owned()),
+            _ => return Cell::Fails(format!("{command}: {error}")),
+        }
+    }
+    let document = last.filter(|_| then.is_none()).map(Run::json);
+    match document {
+        Some(document) if !gains(&document) => {
+            Cell::Fails(format!("{likelihood} {options}: no better than the mean"))
+        }
+        _ => Cell::Works,
+    }
+}
+
+/// Returns the page for the rows of the table.
+fn page(rows: &[(String, Vec<Cell>)]) -> String {
+    let cells = || rows.iter().flat_map(|(_, cells)| cells);
+    let works = cells().filter(|cell| **cell == Cell::Works).count();
+    let mut reasons: Vec<&String> = Vec::new();
+    let mut body = String::new();
+    for (name, cells) in rows {
+        let _ = write!(body, "| {name} |");
+        for cell in cells {
+            let Cell::Refused(reason) = cell else {
+                body.push_str(" ✓ |");
+                continue;
+            };
+            let place = reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
+                reasons.push(reason);
+                reasons.len() - 1
+            });
+            let _ = write!(body, " {} |", place + 1);
+        }
+        body.push('\n');
+    }
+    let mut text = format!(
+        "# What can be combined\n\nA test runs every family of likelihoods with every way to fit and every operation on a table of 160 rows, and\n\
+         writes this page. A fit that works (✓) predicts held-out rows better than their mean does. {works} of {} combinations work.\n\
+         A number refers to the message of a refused combination below the table.\n\n|  |",
+        cells().count()
+    );
+    FAMILIES.iter().for_each(|(family, _)| text.push_str(&format!(" {family} |")));
+    text.push_str(&format!("\n| --- |{}\n{body}\n", " --- |".repeat(FAMILIES.len())));
+    for (place, reason) in reasons.iter().enumerate() {
+        let _ = writeln!(text, "{}. {reason}", place + 1);
+    }
+    text
+}
+
+#[test]
+fn the_page_of_the_book_is_what_the_program_does() {
+    let work = Work::empty();
+    work.write("data.csv", &table(160));
+    let fits = FITS.iter().map(|(name, options)| (*name, *options, None));
+    let operations = OPERATIONS.iter().map(|(name, options, then)| (*name, *options, Some(*then)));
+    let ways: Vec<_> = fits.chain(operations).collect();
+    let row = |(name, options, then): &(&str, &str, Option<&str>)| {
+        let cells = FAMILIES.par_iter().map(|family| cell(&work, *family, options, *then)).collect();
+        ((*name).to_owned(), cells)
+    };
+    let rows: Vec<(String, Vec<Cell>)> = ways.par_iter().map(row).collect();
+    let failed: Vec<&String> = rows
+        .iter()
+        .flat_map(|(_, cells)| cells)
+        .filter_map(|cell| if let Cell::Fails(why) = cell { Some(why) } else { None })
+        .collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/combinations.md");
+    let text = page(&rows);
+    if std::env::var_os("SPARSEGP_WRITE_PAIRS").is_some() {
+        std::fs::write(&path, &text).expect("written");
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(std::fs::read_to_string(&path).expect("the page") == text, "the page differs: {text}");
+}
