@@ -1,4 +1,4 @@
-//! `fit --cv`: the parts, their scores, and the options that it cannot be combined with.
+//! `fit --cv`: the parts and their scores.
 
 use sparsegp_testkit::program::{Run, Work, number};
 use std::fmt::Write as _;
@@ -97,43 +97,4 @@ fn fits_with_other_options_are_scored_on_the_same_parts() {
     let line = text.lines().find(|line| line.starts_with("--kernel linear")).expect("a row");
     assert_eq!(line.matches('±').count(), 3, "two scores and the difference: {text}");
     assert!(text.contains("NLL difference") && text.contains("--likelihood 'student-t'"), "{text}");
-}
-
-#[test]
-fn rows_from_standard_input_have_the_same_scores() {
-    let text = table(0..ROWS);
-    let work = Work::with("data.csv", &text);
-    let options = "--target y --features x --auto none --inducing 20 --cv 3 --quiet --json";
-    let file = work.run(&format!("fit data.csv {options}")).json();
-    let piped = work.run_with_input(&format!("fit - {options}"), text.as_bytes()).json();
-    assert_eq!(piped["data"]["train"], file["data"]["train"]);
-    for fold in 0..3 {
-        let nll = format!("/cross_validation/folds/{fold}/nll");
-        assert_eq!(number(&piped, &nll), number(&file, &nll));
-    }
-}
-
-#[test]
-fn options_that_cannot_be_combined_with_it_are_refused() {
-    let work = Work::with("data.csv", &table(0..20));
-    let cases: [(&str, &[&str]); 14] = [
-        ("--target y --cv 1", &["--cv"]),
-        ("--target y --cv 21", &["--cv 21"]),
-        ("--target y --cv 5 --test-fraction 0.2", &["--test-fraction"]),
-        ("--target x,y --cv 5", &["--cv is for one target"]),
-        ("--target y --cv 7 --split-by g", &["--cv 7"]),
-        ("--target y --against=--reml", &["--cv"]),
-        ("--target y --test-fraction 0.2 --against=--reml", &["--against has no effect without --cv"]),
-        ("--target y --test-fraction 0.2 --unseen new", &["--unseen has no effect without --test"]),
-        (
-            "--target y --cv 3 --checkpoint-every 5",
-            &["--checkpoint-every has no effect without --checkpoint"],
-        ),
-        ("--target y --cv 3 --against=--seed=4", &["--seed is the same for all fits"]),
-        ("--target y --cv 3 --against=glm", &["expects options such as"]),
-        ("--target y --cv 3 --against=--model=glmm", &["glmm"]),
-        ("--target y --cv 3 --against=--kernel=rbff", &["rbff"]),
-        ("--target y --cv 3 --learning-rate 0.1 --against=--objective=vfe", &["--learning-rate"]),
-    ];
-    work.refuses(2, "fit data.csv", &cases);
 }

@@ -25,6 +25,7 @@ mod outputs;
 mod pipelines;
 mod places;
 mod rasters;
+mod refusals;
 mod report;
 mod resume;
 mod search_cli;
