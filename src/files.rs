@@ -315,17 +315,6 @@ mod tests {
         assert_eq!(names(), 1);
     }
 
-    #[test]
-    fn a_missing_folder_and_a_folder_for_a_file_are_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let error = AtomicFile::create(&folder.path().join("no/such/out")).expect_err("no folder");
-        assert!(error.to_string().contains("no/such/out: cannot be written: No such file"), "{error}");
-        assert!(!error.to_string().contains(".sparsegp-"), "{error}");
-        assert_eq!(error.exit_code(), 3);
-        let error = AtomicFile::create(folder.path()).expect_err("a folder");
-        assert!(error.to_string().ends_with("is a folder, expected the name of a file"), "{error}");
-    }
-
     #[cfg(unix)]
     #[test]
     fn permissions_are_those_of_an_ordinary_or_the_older_file_and_links_are_followed() {

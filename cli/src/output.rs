@@ -137,14 +137,3 @@ pub fn wrapped(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
     }
     lines
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_texts_continue_in_the_next_row() {
-        let rows = [vec!["ab".into(), "one two three four".into()], vec!["c".into(), "five".into()]];
-        assert_eq!(table(&wrapped(&rows, 13)), "ab  one two\n    three\n    four\nc   five\n");
-    }
-}

@@ -349,46 +349,4 @@ mod tests {
         let said: Vec<String> = (1..=100).flat_map(|number| lines.take(&many(number))).collect();
         assert_eq!(said.len(), 11, "the first and every tenth: {said:?}");
     }
-
-    #[test]
-    fn a_warm_start_gets_one_line_and_does_not_count_as_time_of_epochs() {
-        let mut lines = Lines::new("data");
-        let warm = |done| Event::Stage(Stage::WarmStart { rows: 9, done, iterations: 40 });
-        let said: Vec<String> = (0..=40).flat_map(|done| lines.take(&warm(done))).collect();
-        assert_eq!(
-            said,
-            ["fit starts: data", "warm start: hyper-parameters from 9 rows, at most 40 iterations"]
-        );
-        assert_eq!(place(&Stage::WarmStart { rows: 9, done: 7, iterations: 40 }), (7, 40));
-        let mut pace = Pace::default();
-        let mut at = |epoch, seconds| pace.take(&Record::of(epoch, seconds, 0.0.into(), None));
-        assert_eq!((at(1, 60.5), at(2, 61.0), at(3, 61.5)), (None, Some(0.5), Some(0.5)));
-        assert_eq!((at(1, 9.0), at(2, 10.0)), (None, Some(1.0)), "another training");
-    }
-
-    #[test]
-    fn the_fits_of_a_grid_together_get_the_lines_of_one_fit() {
-        let mut lines = Lines::new("data");
-        let mut said = Vec::new();
-        for number in 1..=4 {
-            let stages = [
-                Stage::Beta { beta: 0.5, number, of: 4 },
-                Stage::WarmStart { rows: 9, done: 0, iterations: 9 },
-            ];
-            said.extend(stages.iter().flat_map(|stage| lines.take(&Event::Stage(*stage))));
-            said.extend(training(&mut lines, 50, None));
-        }
-        said.extend(lines.take(&Event::Stage(Stage::Refit { beta: 0.5 })));
-        said.extend(training(&mut lines, 50, None));
-        assert_eq!(said.len(), 1 + 5 * 2, "{said:?}");
-        assert_eq!(said[1], "β = 0.5, 1 of 4");
-    }
-
-    #[test]
-    fn many_fits_get_a_line_for_every_tenth_and_the_last() {
-        let mut lines = Lines::new("data");
-        let said: Vec<String> = (1..=48).flat_map(|done| lines.take_fit(done, 48, "text")).collect();
-        assert_eq!((said.len(), said[10].as_str()), (11, "48/48  text"));
-        assert_eq!(Lines::new("data").take_fit(6, 6, "done before").len(), 2);
-    }
 }

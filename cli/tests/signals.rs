@@ -92,10 +92,7 @@ fn files(folder: &Path, known: &[&str]) -> Vec<String> {
 fn every_command_ends_soon_after_a_signal_and_leaves_nothing_half_written() {
     let work = prepared();
     let mut random = ChaCha8Rng::seed_from_u64(35);
-    for (signal, arguments) in [Signal::SIGTERM, Signal::SIGINT]
-        .into_iter()
-        .flat_map(|signal| COMMANDS.into_iter().map(move |arguments| (signal, arguments)))
-    {
+    for (signal, arguments) in [Signal::SIGTERM, Signal::SIGINT].into_iter().cycle().zip(COMMANDS) {
         let mut child = start(&work, arguments);
         std::thread::sleep(Duration::from_millis(random.random_range(300..1200)));
         assert!(child.try_wait().expect("a child").is_none(), "{arguments}: {}", text(&mut child));

@@ -397,36 +397,3 @@ pub(crate) fn expression_with(name: &str, options: &[Option<String>]) -> String 
     let options: Vec<&str> = options.iter().flatten().map(String::as_str).collect();
     if options.is_empty() { name.to_owned() } else { format!("{name}({})", options.join(", ")) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use faer::Mat;
-
-    #[test]
-    fn a_warm_scratch_neither_grows_nor_shrinks() {
-        let text = "matern52(ard) + periodic * rbf[0:2] + scale(arccosine[1] * polynomial(ard, degree=2)) + spectral_mixture * additive";
-        for dims in [2, 5] {
-            let kernel = crate::parse(text, dims).expect("a valid expression");
-            let points = |n: usize| Mat::from_fn(n, dims, |i, d| ((3 * i + d) as f64).sin());
-            let (left, right) = (points(40), points(25));
-            let mut scratch = Scratch::new();
-            let mut sizes = Vec::new();
-            for _ in 0..6 {
-                for inputs in [
-                    Inputs::Cross { left: left.as_ref(), right: right.as_ref() },
-                    Inputs::Gram(left.as_ref()),
-                ] {
-                    let (rows, cols) = inputs.shape();
-                    let mut k = Mat::zeros(rows, cols);
-                    kernel.eval(inputs, k.as_mut(), &mut scratch);
-                    let mut parameters = vec![0.0; value_names(kernel.as_ref()).len()];
-                    let gradient = Gradient { parameters: &mut parameters, left: None, right: None };
-                    kernel.adjoint(inputs, k.as_ref(), k.as_ref(), gradient, &mut scratch);
-                }
-                sizes.push((scratch.free.len(), scratch.free.iter().map(Vec::capacity).sum::<usize>()));
-            }
-            assert_eq!(sizes[4], sizes[5], "buffers and their capacity per round: {sizes:?}");
-        }
-    }
-}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use sparsegp_rasters::{MapColumns, Raster};
-use sparsegp_tables::tables::{Grid, PredictedRows, PredictedTable};
+use sparsegp_tables::tables::{PredictedRows, PredictedTable};
 
 /// A cursor over a NetCDF header.
 struct Bytes<'a> {
@@ -257,24 +257,6 @@ fn a_geotiff_file_is_north_up_with_its_pixels_around_the_points() {
 }
 
 #[test]
-fn a_map_without_degrees_has_no_reference_system() {
-    for map in [None, places(false)] {
-        let fields = tiff_fields(&written("m.tif", "lon=0:3:1,lat=0:2:1", map));
-        assert!(fields.contains_key(&33550) && !fields.contains_key(&34735));
-    }
-    // Degrees along one axis only are no map.
-    let fields = tiff_fields(&written("m.tif", "lon=0:3:1,month=1:2:1,lat=4", places(true)));
-    assert!(!fields.contains_key(&34735));
-    let bytes = written("m.nc", "lon=0:3:1,lat=0:2:1", places(false));
-    let file = NetCdf::of(&bytes);
-    assert_eq!(file.variables["lon"].attributes["axis"], "X");
-    assert!(!file.variables["lon"].attributes.contains_key("units") && !file.variables.contains_key("crs"));
-    let bytes = written("m.nc", "lon=0:3:1,lat=0:2:1", None);
-    let lon = &NetCdf::of(&bytes).variables["lon"].attributes;
-    assert_eq!(lon.iter().collect::<Vec<_>>(), [(&"long_name".to_owned(), &"lon".to_owned())]);
-}
-
-#[test]
 fn files_beyond_four_gibibytes_have_wide_positions() {
     let folder = tempfile::tempdir().unwrap();
     let grid = "lon=0:40000:1,lat=0:40000:1";
@@ -295,59 +277,4 @@ fn files_beyond_four_gibibytes_have_wide_positions() {
     assert_eq!(strips.len(), 2 * 40_001);
     assert_eq!(strips[40_001] - strips[0], band as u64);
     assert_eq!(strips[0], tiff.len() as u64);
-}
-
-#[test]
-fn names_are_allowed_and_different() {
-    let path = Path::new("m.nc");
-    let grid: Grid = "a/b=0:1:1,standard_deviation=2,1st=3".parse().unwrap();
-    let raster = Raster::new(path, &grid, None, vec!["u".into(), "v_w".into()]).unwrap().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("m.nc");
-    let names = [
-        "mean_u",
-        "variance_v_w",
-        "variance",
-        "q0.05_u",
-        "probability_of_zero_u",
-        "probability_yes / no_u",
-        "covariance_u_v_w",
-    ];
-    raster.create(&path, columns(&names)).unwrap().finish().unwrap();
-    let file = NetCdf::of(&std::fs::read(path).unwrap());
-    for (name, words) in [
-        ("a_b", "a/b"),
-        ("_1st", "1st"),
-        ("mean_u", "mean of u"),
-        ("standard_deviation_v_w", "standard deviation of v_w"),
-        ("standard_deviation", "standard_deviation"),
-        ("standard_deviation_", "standard_deviation"),
-        ("q0.05_u", "0.05 quantile of u"),
-        ("probability_of_zero_u", "probability of zero of u"),
-        ("probability_yes___no_u", "probability that u is yes / no"),
-        ("covariance_u_v_w", "covariance of the latent functions of u and v_w"),
-    ] {
-        assert_eq!(file.variables[name].attributes["long_name"], words, "{name}");
-    }
-}
-
-#[test]
-fn a_geotiff_file_has_two_ranges_and_as_many_bands_as_it_can_count() {
-    for (grid, found) in [
-        ("a=0:1:1,b=0:1:1,c=0:1:1", "found a, b, c with several values"),
-        ("a=0:1:1,b=1", "found a with several values"),
-        ("a=0,b=1", "found no column with several values"),
-    ] {
-        let refused = Raster::new(Path::new("m.tif"), &grid.parse().unwrap(), None, Vec::new()).unwrap_err();
-        assert!(refused.to_string().contains(found), "{refused}");
-        assert_eq!(refused.exit_code(), 2);
-    }
-    let raster = raster("m.tif", "a=0:1:1,b=0:1:1", None);
-    let many = PredictedTable { numbers: vec!["mean".into(); 1 << 16], ..PredictedTable::default() };
-    let refused = raster.create(Path::new("m.tif"), many).unwrap_err();
-    assert!(
-        refused.to_string().contains("65536 columns of predictions, expected at most 65535"),
-        "{refused}"
-    );
-    assert!(Raster::new(Path::new("m.csv"), &"a=0".parse().unwrap(), None, Vec::new()).unwrap().is_none());
 }

@@ -353,13 +353,6 @@ fn reliability(results: &Results, groups: &[Group], size: usize) -> Vec<CurveSer
 mod tests {
     use super::*;
 
-    fn group(objective: Contender, train_size: usize, role: Role, nll: f64) -> Group {
-        let mut figures = vec![Some(Estimate { mean: nll, standard_error: Some(0.0123) })];
-        figures.resize(26, None);
-        let nlls = (0..5).map(|repeat| (repeat, nll + 0.02 * (repeat as f64 - 2.0))).collect();
-        Group { objective, train_size, role, beta: Some(0.25), runs: 5, figures, nlls, seconds: Some(1.5) }
-    }
-
     #[test]
     fn estimates_show_two_digits_of_their_error() {
         let text = |mean, standard_error| estimate_text(&Estimate { mean, standard_error });
@@ -371,45 +364,5 @@ mod tests {
         assert_eq!(text(1.5e-9, None), "1.500e-9");
         assert_eq!(text(2e9, Some(1e7)), "2.000e9 ± 1.0e7");
         assert_eq!([short(1.0, 3), short(0.0078125, 3), short(100.0, 3)], ["1", "0.00781", "100"]);
-    }
-
-    #[test]
-    fn the_table_marks_the_best_of_each_size_and_leaves_the_grid_out() {
-        let groups = [
-            group(Contender::Elbo, 100, Role::Single, 1.0),
-            group(Contender::DlmLog, 100, Role::Grid, 0.1),
-            group(Contender::DlmLog, 100, Role::Selected, 0.5),
-            group(Contender::Elbo, 200, Role::Single, 0.4),
-            group(Contender::DlmLog, 200, Role::Selected, 0.6),
-        ];
-        let rows = table(&groups, Task::Count);
-        assert_eq!(
-            rows[0].join("|"),
-            "objective|train size|runs|β|NLL|mean relative error|95 % coverage|seconds"
-        );
-        assert_eq!(rows.len(), 5);
-        assert_eq!(rows[2].join("|"), "dlm-log|100|5|0.25|0.500 ± 0.012 *|-|-|1.50");
-        let stars: Vec<bool> = rows[1..].iter().map(|row| row[4].ends_with('*')).collect();
-        assert_eq!(stars, [false, true, true, false]);
-        let noisy = |mut group: Group, repeat: usize| {
-            group.nlls[repeat].1 += 1.0;
-            group
-        };
-        let within = [groups[0].clone(), noisy(groups[2].clone(), 1)];
-        assert!(
-            table(&within, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')),
-            "within the noise"
-        );
-        for repeats in 1..STARRED_REPEATS {
-            let mut few = [groups[0].clone(), groups[2].clone()];
-            few.iter_mut().for_each(|group| group.nlls.truncate(repeats));
-            let starred = table(&few, Task::Count)[1..].iter().any(|row| row.concat().contains('*'));
-            assert!(!starred && !legend(&few).contains("star"), "{repeats} repeats");
-        }
-        assert!(legend(&groups).contains("a star marks"));
-        assert!(table(&groups, Task::Regression)[0].contains(&"RMSE".to_owned()));
-        assert!(against_size(&groups, NLL).is_some_and(|figure| figure.svg().contains("dlm-log")));
-        assert_eq!(against_size(&groups[..3], NLL), None);
-        assert!(against_beta(&groups, NLL, 100).is_some() && against_beta(&groups, NLL, 200).is_none());
     }
 }

@@ -293,20 +293,6 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn fractions_are_checked() {
-        assert_eq!(split(10, -0.1, 0.0, 0).map_err(|e| e.exit_code()), Err(2));
-        assert_eq!(split(10, 0.0, f64::NAN, 0).map_err(|e| e.exit_code()), Err(2));
-        assert_eq!(split(10, 1.0, 0.0, 0).map_err(|e| e.exit_code()), Err(2));
-        assert_eq!(split(10, 0.6, 0.5, 0).map_err(|e| e.exit_code()), Err(2));
-        let error = split(10, 0.5, 0.4, 0).expect_err("one row left");
-        assert_eq!(
-            error.to_string(),
-            "of 10 rows, 5 for testing and 4 for validation leave fewer than 2 to train on"
-        );
-        assert_eq!(split(0, 0.0, 0.0, 0).map_err(|e| e.exit_code()), Err(3));
-    }
-
-    #[test]
     fn nothing_held_out_takes_no_memory_and_fits_any_table() {
         let roles = Roles::new(1 << 40, 0.0, 0.0, 0).expect("roles");
         assert!(roles.rows().is_none() && roles.of(7) == Role::Train);

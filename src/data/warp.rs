@@ -286,13 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_are_not_positive_have_no_map() {
-        let error = TargetMap::of(TargetWarp::Log, &[1.0, 0.0]).expect_err("a zero");
-        assert!(error.to_string().contains("warp_target"), "{error}");
-        assert!(TargetMap::of(TargetWarp::None, &[-1.0]).is_ok_and(|map| map.is_none()));
-    }
-
-    #[test]
     fn moments_are_those_of_a_slow_integral() {
         let mut integrator = Integrator::default();
         for (map, at) in

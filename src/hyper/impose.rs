@@ -317,23 +317,6 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_of_single_values() {
-        let (seen, values) = impose(
-            "fix kernel.lengthscales.1=5\nfix mean.constant\nbounds *.noise_variance=,0.05\nprior *.lengthscales=gamma(2,1)",
-        )
-        .expect("constraints");
-        assert_eq!(
-            seen.iter().map(|d| d.fixed).collect::<Vec<_>>(),
-            [false, false, true, true, false, false]
-        );
-        assert_eq!(values[..4], [1.0, 2.0, 5.0, 0.5]);
-        assert_eq!(seen[4].transform, Transform::Bounded { lower: 1e-6, upper: 0.05 }, "the floor is kept");
-        assert!(seen[4].transform.admits(values[4]), "the start moved inside: {}", values[4]);
-        assert_eq!(seen[1].prior, Some(Prior::Gamma { shape: 2.0, rate: 1.0 }));
-        assert_eq!((seen[0].prior, seen[2].prior, seen[4].prior), (None, None, None));
-    }
-
-    #[test]
     fn repeated_bounds_leave_values_on_their_edge() {
         let bounds = vec!["kernel.variance=1,2".parse().expect("bounds")];
         let (constraints, own) = (Constraints { bounds, ..Constraints::default() }, own());
@@ -343,37 +326,6 @@ mod tests {
         values[0] = 2.0;
         constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
         assert_eq!(values[0], 2.0);
-    }
-
-    #[test]
-    fn ties_join_groups_share_priors_and_start_at_the_first() {
-        let (seen, values) = impose(
-            "tie kernel.lengthscales.1,kernel.lengthscales.0\ntie kernel.variance,kernel.lengthscales.0\nprior kernel.variance=halfcauchy(1)",
-        )
-        .expect("constraints");
-        assert_eq!(values[..3], [1.0, 1.0, 1.0]);
-        assert!(seen[..3].iter().all(|d| d.tie == seen[0].tie && d.prior == seen[0].prior));
-        assert!(seen[0].tie.is_some() && seen[0].prior.is_some() && seen[3].tie.is_none());
-    }
-
-    #[test]
-    fn default_priors_give_way_to_others() {
-        let (mut settings, own, mut values) = (ValueSettings::default(), own(), vec![1.0; 6]);
-        let priors = ["kernel.variance=none", "kernel.lengthscales.0=gamma(3,1)"];
-        let priors = priors.iter().map(|text| text.parse().expect("prior")).collect();
-        let constraints = Constraints { prior: priors, ..Constraints::default() };
-        constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
-        let weak = Prior::LogNormal { mu: 0.0, sigma: 3.0 };
-        let of = |settings: &ValueSettings| {
-            let mut seen = own.clone();
-            settings.apply(&mut seen);
-            seen.iter().map(|d| d.prior).collect::<Vec<_>>()
-        };
-        settings.set_default_priors(own[..3].iter().map(|d| (d.name.clone(), weak)));
-        let given = Some(Prior::Gamma { shape: 3.0, rate: 1.0 });
-        assert_eq!(of(&settings)[..3], [None, given, Some(weak)]);
-        settings.set_default_priors([]);
-        assert_eq!(of(&settings)[..3], [None, given, None]);
     }
 
     #[test]
@@ -398,21 +350,5 @@ mod tests {
         let hint = impose("fix x=1").expect_err("refused").advice();
         let names = "the names are kernel.variance, kernel.lengthscales.0 to .1, mean.constant, likelihood.noise_variance";
         assert_eq!(hint.as_deref(), Some(names));
-    }
-
-    #[test]
-    fn settings_without_an_effect_are_refused() {
-        let (mut settings, mut own, mut values) = (ValueSettings::default(), own(), vec![1.0; 6]);
-        own[0].fixed = true;
-        for constraints in [
-            Constraints {
-                bounds: vec!["kernel.variance=0.1,".parse().expect("bounds")],
-                ..Default::default()
-            },
-            Constraints { prior: vec!["kernel.variance=none".parse().expect("prior")], ..Default::default() },
-        ] {
-            let error = constraints.impose(&mut settings, &own, &[], &mut values).expect_err("no effect");
-            assert!(error.to_string().contains("is fixed, so this has no effect"), "{error}");
-        }
     }
 }

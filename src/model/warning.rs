@@ -347,13 +347,4 @@ mod tests {
             assert_eq!(serde_json::from_str::<Warning>(&stored).expect("a warning"), warning);
         }
     }
-
-    #[test]
-    fn inputs_are_named_and_long_lists_cut() {
-        let inputs = (0..8).map(|index| Input { index, name: None }).collect();
-        let mut warning = Warning::Irrelevant { inputs };
-        assert!(warning.to_string().contains("inputs 0, 1, 2, 3, 4, 3 more"), "{warning}");
-        warning.name_inputs(&["a".into(), "b".into()]);
-        assert!(warning.to_string().contains("inputs 'a', 'b', 2"), "{warning}");
-    }
 }

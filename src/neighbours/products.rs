@@ -60,35 +60,3 @@ pub(crate) fn add_gram(mut gram: MatMut<'_, f64>, x: MatRef<'_, f64>, y: MatRef<
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use faer::Mat;
-
-    #[test]
-    fn sparse_rows_give_the_products_of_dense_ones() {
-        let (n, rows) = (7, 9);
-        for dense in [0, 4, rows] {
-            let x = Mat::from_fn(rows, n, |i, j| {
-                let value = ((3 * i + 5 * j) % 11) as f64 - 4.0;
-                if i < dense || (i + j) % 3 == 0 { value } else { 0.0 }
-            });
-            let weights: Vec<f64> = (0..n).map(|j| 0.5 + j as f64).collect();
-            let y = Mat::from_fn(n, rows, |j, i| weights[j] * x[(i, j)]);
-            let mut gram = Mat::zeros(rows, rows);
-            add_gram(gram.as_mut(), x.as_ref(), y.as_ref(), dense);
-            let whole = &x * &y;
-            (0..rows).for_each(|j| (j..rows).for_each(|i| assert_eq!(gram[(i, j)], whole[(i, j)])));
-
-            let mut found = Mat::zeros(rows, n);
-            image(whole.as_ref(), x.as_ref(), dense, 2.0, found.as_mut());
-            let expected = &whole * &x;
-            for (i, j) in (0..rows).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                let kept = i < dense || x[(i, j)] != 0.0;
-                let expected = if kept { 2.0 * expected[(i, j)] } else { 0.0 };
-                assert!((found[(i, j)] - expected).abs() <= 1e-12 * expected.abs(), "{dense}, {i}, {j}");
-            }
-        }
-    }
-}

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use faer::Mat;
     use proptest::prelude::*;
-    use rand::seq::SliceRandom;
+
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
     use std::collections::HashSet;
@@ -279,41 +279,6 @@ mod tests {
             .collect();
         all.sort_unstable();
         all.into_iter().take(k).map(|(_, point)| point).collect()
-    }
-
-    #[test]
-    fn the_search_finds_what_brute_force_finds() {
-        let small = [(1, 1, 3), (2, 3, 5), (63, 2, 4), (65, 1, 70), (5, 30, 9), (129, 20, 200)];
-        for (n, d, k) in small.into_iter().chain([(1000, 3, 7), (700, 8, 30), (2500, 5, 12), (1500, 13, 40)])
-        {
-            let x = points(n, d, 1);
-            let mut order: Vec<u32> = (0..n as u32).collect();
-            order.shuffle(&mut ChaCha8Rng::seed_from_u64(2));
-            let mut rank = vec![0; n];
-            order.iter().enumerate().for_each(|(at, &point)| rank[point as usize] = at);
-            let (others, before) =
-                (everyone(x.as_ref(), k, n), nearest_before(x.as_ref(), &order, &order, k, n));
-            let fresh = points(90, d, 3);
-            let index = Index::new(x.as_ref(), (0..n as u32).collect(), n);
-            let among = index.nearest(fresh.as_ref(), k).1;
-            assert_eq!((others.len(), before.len(), among.len()), (n, n, 90));
-            for row in 0..n {
-                assert_eq!(others.get(row), slowly(x.as_ref(), row, |other| other != row, k));
-                assert_eq!(before.get(row), slowly(x.as_ref(), row, |other| rank[other] < rank[row], k));
-            }
-            let some: Vec<u32> = order.iter().copied().step_by(3).collect();
-            let (near, part) = nearest_others(x.as_ref(), &some, k, n);
-            let of_some = nearest_before(x.as_ref(), &order, &some, k, n);
-            assert_eq!(near.iter().collect::<HashSet<_>>(), some.iter().collect());
-            for (row, rank) in rank.iter().enumerate() {
-                let wanted = |all: &Lists| if rank % 3 == 0 { all.get(row).to_vec() } else { vec![] };
-                assert_eq!((part.get(row), of_some.get(row)), (&wanted(&others)[..], &wanted(&before)[..]));
-            }
-            let both = Mat::from_fn(n + 90, d, |i, j| if i < n { x[(i, j)] } else { fresh[(i - n, j)] });
-            for row in 0..90 {
-                assert_eq!(among.get(row), slowly(both.as_ref(), n + row, |other| other < n, k));
-            }
-        }
     }
 
     #[test]

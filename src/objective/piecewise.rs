@@ -375,28 +375,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_error_falls_as_the_cube_of_the_number_of_pieces() {
-        // ε^{−⅓} is nearly linear in R; its slope tends to limit^{−⅓}.
-        let limit = PI.powi(3) / (18.0 * 3f64.sqrt());
-        let root = |pieces: usize| bound(pieces).max_error().cbrt().recip();
-        for (from, to, tolerance) in [(10, 20, 3e-3), (20, 50, 1e-3), (50, 100, 3e-4), (51, 99, 3e-4)] {
-            let ratio = ((to - from) as f64 / (root(to) - root(from))).powi(3) / limit;
-            assert!((ratio - 1.0).abs() < tolerance, "{from} to {to}: {ratio}");
-        }
-        for pieces in 3..100 {
-            assert!(bound(pieces + 1).max_error() < bound(pieces).max_error(), "{pieces}");
-        }
-    }
-
-    #[test]
-    fn other_numbers_of_pieces_are_refused() {
-        for pieces in [0, 2, 101, usize::MAX] {
-            let error = PiecewiseBound::new(pieces).expect_err("refused");
-            assert_eq!(error.kind(), crate::ErrorKind::Usage);
-        }
-    }
-
     /// Integrates `E B(x)` and its derivatives, through those of the normal density, by Gauss–Legendre panels that end where pieces do.
     fn integrated(bound: &PiecewiseBound, mu: f64, v: f64) -> Local {
         const NODES: [(f64, f64); 3] = [

@@ -167,24 +167,4 @@ mod tests {
         assert_eq!(options.constraints.bounds.len(), 1);
         assert_eq!(named(json!({ "model": "glm" })).expect("a linear model").model, ModelKind::Glm);
     }
-
-    #[test]
-    fn errors_name_unknown_options_and_invalid_values() {
-        let said = |json| named(json).expect_err("refused").message_with(&|name, _| format!("<{name}>"));
-        assert!(said(json!({ "kernal": "rbf" })).contains("'kernal'"));
-        for (name, value) in [
-            ("objective", json!("elbow")),
-            ("kernel", json!(3)),
-            ("inducing", json!(-1)),
-            ("neighbours", json!("many")),
-            ("jitter", json!([])),
-            ("q_step", json!("sometimes")),
-            ("beta", json!(-1.0)),
-            ("fix", json!(["=3"])),
-            ("max_inducing", json!(3)),
-        ] {
-            let text = said(Value::Object(Map::from_iter([(name.to_owned(), value)])));
-            assert!(text.contains(&format!("<{name}>")), "{name}: {text}");
-        }
-    }
 }

@@ -1,11 +1,8 @@
-//! Fits and trainers from Rust: everything known of a row, values of kernels in the user's units, and values that are refused.
+//! Fits and trainers from Rust: everything known of a row, values of kernels in the user's units.
 
 use faer::Mat;
 use sparsegp::hyper::{Columns, Constraints};
-use sparsegp::kernels::{
-    ActiveDims, Additive, ArcCosine, Changepoint, Combination, Constant, Periodic, Polynomial,
-    SpectralMixture, Stationary,
-};
+use sparsegp::kernels::{Changepoint, Constant, Periodic, Stationary};
 use sparsegp::model::Model;
 use sparsegp::objective::Targets;
 use sparsegp::prelude::*;
@@ -45,36 +42,6 @@ fn steps_use_exposures_and_weights() {
     let targets = Targets { weights: &weights, ..Targets::of(&y) };
     let mean = stepped(options(LikelihoodKind::Gaussian), &x, targets);
     assert!((mean - 0.1).abs() < 2.0, "{mean}");
-}
-
-#[test]
-fn rows_without_the_exposures_or_weights_of_the_others_are_refused() {
-    let x = Mat::from_fn(40, 1, |i, _| i as f64);
-    let (y, ones): (Vec<f64>, Vec<f64>) = (0..40).map(|i| (f64::from(i % 4), 1.0)).unzip();
-    let counts = ModelBuilder::new().options(options(LikelihoodKind::Poisson));
-    let refused = |found: Result<()>, words: &str| {
-        let error = found.expect_err(words).to_string();
-        assert!(error.contains(words), "{error}");
-    };
-    let steps =
-        |builder: ModelBuilder| builder.trainer(x.as_ref(), &y).expect("a trainer").step(x.as_ref(), &y);
-    refused(steps(counts.clone().exposure(&ones)).map(|_| ()), "the batch rows have no exposures");
-    refused(steps(counts.clone().weights(&ones)).map(|_| ()), "the batch rows have no weights");
-    let validated = counts.clone().exposure(&ones).validation(x.as_ref(), &y);
-    refused(validated.fit(x.as_ref(), &y).map(|_| ()), "the validation rows have no exposures");
-    let known = Targets { exposure: &ones, ..Targets::of(&y) };
-    assert!(counts.clone().exposure(&ones).validation(x.as_ref(), known).fit(x.as_ref(), &y).is_ok());
-
-    let gaussian = ModelBuilder::new();
-    refused(gaussian.clone().exposure(&ones).fit(x.as_ref(), &y).map(|_| ()), "the gaussian likelihood");
-    let model = gaussian.fit(x.as_ref(), &y).expect("a model");
-    refused(model.predict(x.as_ref(), &ones).map(|_| ()), "the gaussian likelihood");
-    let model = counts.fit(x.as_ref(), &y).expect("a model");
-    for exposure in [0.0, -1.0, f64::NAN, 1e300, 1e-300] {
-        refused(model.predict(x.as_ref().subrows(0, 1), &[exposure]).map(|_| ()), "in row 0");
-    }
-    let variance = model.predict(x.as_ref().subrows(0, 1), &[1e100]).expect("a prediction").row(0).variance;
-    assert!(variance.is_finite(), "{variance}");
 }
 
 /// Twelve years of days with a yearly cycle.
@@ -138,42 +105,4 @@ fn values_of_typed_kernels_are_in_units_of_the_user() {
     for ((name, value), wanted) in values.iter().zip(wanted) {
         assert!((value / wanted - 1.0).abs() < 1e-9, "{name}: {value}, expected {wanted}");
     }
-}
-
-#[test]
-fn kernels_that_do_not_fit_are_refused_in_one_line() {
-    let x = Mat::from_fn(30, 2, |i, d| ((i * (3 + 4 * d)) % 30) as f64);
-    let y: Vec<f64> = (0..30).map(|i| (i as f64 * 0.3).sin()).collect();
-    fn boxed(kernel: impl Kernel + 'static) -> Box<dyn Kernel> {
-        Box::new(kernel)
-    }
-    let rbf = |variance: f64, lengthscales: &[f64]| Stationary::rbf(variance, lengthscales);
-    let refused = |builder: ModelBuilder, words: &str| {
-        let error = builder.fit(x.as_ref(), &y).map(|_| ()).expect_err(words);
-        assert!(error.to_string().contains(words) && !error.to_string().contains('\n'), "{error}");
-        assert_eq!(error.kind(), sparsegp::ErrorKind::Usage);
-    };
-    let with = |kernel: Box<dyn Kernel>| {
-        // A sum accepts any kernel.
-        ModelBuilder::new().kernel(Combination::sum(vec![kernel, boxed(Constant::new(1.0))]))
-    };
-    refused(
-        ModelBuilder::new().kernel(rbf(-1.0, &[1.0])),
-        "variance is -1, expected a number that is positive",
-    );
-    refused(with(boxed(rbf(f64::NAN, &[1.0]))), "rbf.variance is NaN");
-    refused(with(boxed(rbf(1.0, &[0.0]))), "rbf.lengthscales is 0");
-    refused(with(boxed(rbf(1.0, &[]))), "rbf.lengthscales has no value");
-    refused(with(boxed(rbf(1.0, &[1.0; 3]))), "rbf(ard) is for 3 columns, but the inputs have 2");
-    refused(with(boxed(Periodic::new(1.0, &[1.0], &[1.0; 3]))), "is for 3 columns");
-    refused(with(boxed(ActiveDims::new(vec![5], boxed(rbf(1.0, &[1.0]))))), "is for 6 columns");
-    refused(with(boxed(ActiveDims::new(vec![0], boxed(rbf(1.0, &[1.0; 2]))))), "is for 2 columns");
-    refused(with(boxed(Polynomial::new(0, &[1.0], 1.0))), "the degree of a polynomial kernel is 0");
-    refused(with(boxed(Polynomial::linear(&[1.0; 3]))), "is for 3 columns");
-    refused(with(boxed(ArcCosine::new(7, 1.0, &[1.0], 1.0))), "the order of an arc-cosine kernel is 7");
-    refused(with(boxed(Combination::product(vec![]))), "a combination of kernels has 0");
-    refused(with(boxed(Changepoint::new(vec![boxed(rbf(1.0, &[1.0]))]))), "a combination of kernels has 1");
-    refused(with(boxed(Additive::new(&[1.0; 3], &[1.0; 2]))), "an additive kernel has 3 variances");
-    refused(with(boxed(SpectralMixture::new(&[], &[1.0], &[1.0]))), "spectral_mixture.weights has no value");
-    refused(with(boxed(SpectralMixture::new(&[1.0], &[1.0], &[1.0; 2]))), "1 frequencies and 2 bandwidths");
 }

@@ -9,12 +9,10 @@ use sparsegp::kernels::{Prior, Transform};
 use sparsegp::latent::Jitter;
 use sparsegp::model::Score;
 use sparsegp::objective::Objective;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
 use sparsegp_testkit::differences::check_objective;
-use sparsegp_testkit::families::every_kind;
 use sparsegp_testkit::problems::{Normals, data, model};
-use sparsegp_testkit::shapes::targets_for;
 
 /// Reads constraints from lines such as `fix kernel.variance=2`.
 fn constraints(lines: &str) -> Constraints {
@@ -220,53 +218,6 @@ fn a_prior_moves_a_fit_that_continues_from_another() {
         assert!(second.summary.objective > first.summary.objective, "{objective}");
         let length = value(&second, "kernel.lengthscales.0");
         assert!((length / 2.3f64.exp() - 1.0).abs() < 0.2, "{objective}: {length}");
-    }
-}
-
-#[test]
-fn parameters_of_every_likelihood_take_constraints() {
-    let (x, _) = data(6, 2, 60);
-    for kind in every_kind() {
-        let y = targets_for(kind, &x);
-        for model in [ModelKind::Gp, ModelKind::Glm] {
-            let base = FitOptions {
-                model,
-                likelihood: Some(kind),
-                epochs: Some(3),
-                inducing: (model == ModelKind::Gp).then_some(15),
-                ..options(ObjectiveKind::Elbo, "")
-            };
-            let run = |options: &FitOptions| {
-                let data =
-                    TrainingData { train: Dataset::of(x.transpose(), &y), validation: None, levels: 3 };
-                fit_arrays(data, options, None, &mut |_| {})
-            };
-            let free = run(&base).unwrap_or_else(|error| panic!("{kind} {model}: {error}"));
-            let descriptors = free.model.descriptors();
-            let own = descriptors.iter().filter(|d| d.name.starts_with("likelihood.") && !d.fixed);
-            for descriptor in own {
-                let (name, at) = (&descriptor.name, value(&free, &descriptor.name));
-                let within = |share: f64| if at == 0.0 { 0.1 * share } else { at * (1.0 + 0.1 * share) };
-                let (low, high) = (within(1.0).min(within(2.0)), within(1.0).max(within(2.0)));
-                let bounds = FitOptions {
-                    constraints: constraints(&format!("bounds {name}={low},{high}")),
-                    ..base.clone()
-                };
-                let found = value(&run(&bounds).expect("bounds"), name);
-                assert!(
-                    low <= found && found <= high,
-                    "{kind} {model}: {name} is {found} in {low} to {high}"
-                );
-                let fix =
-                    FitOptions { constraints: constraints(&format!("fix {name}={low}")), ..base.clone() };
-                assert_eq!(value(&run(&fix).expect("fix"), name), low, "{kind} {model}");
-                let prior = format!("prior {name}=normal({low},1e-3)");
-                let prior =
-                    FitOptions { constraints: constraints(&prior), learning_rate: 0.02, ..base.clone() };
-                let pulled = value(&run(&prior).expect("prior"), name);
-                assert_ne!(pulled, at, "{kind} {model}: a prior on {name} has an effect");
-            }
-        }
     }
 }
 

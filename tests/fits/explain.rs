@@ -74,30 +74,6 @@ fn increase(relevance: &Relevance) -> f64 {
 }
 
 #[test]
-fn sensitivity_follows_lengthscales_and_is_0_for_a_constant_column() {
-    let x = inputs(40, 3);
-    let model = with_kernel(&x, &target(&x), "rbf(ard) + white");
-    let relevance = |x: &Mat<f64>| {
-        let rows = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
-        Explainer::of_inputs(&model).relevance(rows, &Settings::default())
-    };
-    let value = |name: &str| model.hyperparameters().iter().find(|(known, _)| known == name).expect(name).1;
-    for Relevance { column, sensitivity, permutation } in relevance(&x) {
-        assert_eq!(permutation, None, "there are no targets");
-        let (variance, lengthscale) =
-            (value("kernel.rbf.variance"), value(&format!("kernel.rbf.lengthscales.{column}")));
-        // Var f(0) − f(e) = 2σ²(1 − exp(−1/2ℓ²)).
-        close(
-            sensitivity.expect("a kernel"),
-            (2.0 * variance * (1.0 - (-0.5 / lengthscale.powi(2)).exp())).sqrt(),
-        );
-    }
-    let found = relevance(&Mat::from_fn(40, 3, |i, d| if d == 1 { 2.0 } else { x[(i, d)] }));
-    assert_eq!(found.last().map(|last| (last.column, last.sensitivity)), Some((1, Some(0.0))));
-    assert!(found[..2].iter().all(|relevance| relevance.sensitivity > Some(0.0)));
-}
-
-#[test]
 fn partial_dependence_is_the_mean_of_direct_predictions() {
     let x = inputs(30, 3);
     let y = target(&x);
@@ -282,29 +258,4 @@ fn inputs_of_one_column_move_together() {
     );
     let found = explainer.contributions(x.as_ref().subrows(0, 1), &[], rows, &Settings::default());
     assert_eq!(found[0].parts.len(), 2);
-}
-
-#[test]
-fn wide_tables_are_screened_and_their_other_columns_change_together() {
-    let dims = 600;
-    let x = Mat::from_fn(80, dims, |i, d| ((i * (2 * d + 3) * 7919 + 31 * d * d) % 1009) as f64 / 200.0);
-    let y: Vec<f64> = (0..80).map(|i| 2.0 * x[(i, 417)] - x[(i, 5)]).collect();
-    // With a common lengthscale columns cannot be distinguished by lengthscales, but by
-    // derivatives.
-    for kernel in ["rbf", "rbf(ard)"] {
-        let model = with_kernel(&x, &y, kernel);
-        let explainer = Explainer::of_inputs(&model);
-        let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
-        let settings = Settings { columns: 12, orders: 10, ..Settings::default() };
-        let found = explainer.relevance(rows, &settings);
-        let permuted: Vec<usize> = found
-            .iter()
-            .filter(|relevance| relevance.permutation.is_some())
-            .map(|relevance| relevance.column)
-            .collect();
-        assert_eq!((found.len(), permuted.len()), (dims, 12), "{kernel}");
-        assert_eq!(permuted[0], 417, "{kernel}");
-        let parts = &explainer.contributions(x.as_ref().subrows(0, 1), &[], rows, &settings)[0].parts;
-        assert_eq!((parts.len(), parts[12].name.as_str()), (13, "588 other columns"), "{kernel}");
-    }
 }

@@ -2,15 +2,9 @@
 //! diagnosis.
 
 use super::common::fit_columns as fit;
-use sparsegp::collapsed::Dataset;
-use sparsegp::data::BatchPlan;
-use sparsegp::hyper::Event;
-use sparsegp::latent::Jitter;
-use sparsegp::objective::Objective;
-use sparsegp::options::{FitOptions, Growth, Hyper, MeanKind, ObjectiveKind, StepOptions};
-use sparsegp::training::{Inference, InferenceOptions, TrainingData, fit_arrays};
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
-use sparsegp_testkit::problems::{Normals, data};
+use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind, StepOptions};
+use sparsegp::variational::QUpdate;
+use sparsegp_testkit::problems::data;
 
 fn options(objective: ObjectiveKind) -> FitOptions {
     FitOptions {
@@ -60,31 +54,6 @@ fn fits_recover_the_noise_and_report_their_work() {
 }
 
 #[test]
-fn the_seed_decides_and_not_the_number_of_threads() {
-    let (x, y) = data(3, 2, 300);
-    let quick = |objective| FitOptions { epochs: Some(5), ..options(objective) };
-    let growth = Some(Growth { inducing_tolerance: Some(0.05), max_inducing: Some(100) });
-    let cases = [
-        quick(ObjectiveKind::Elbo),
-        FitOptions { growth, inducing: None, epochs: Some(15), ..options(ObjectiveKind::Elbo) },
-        FitOptions { restarts: 4, ..quick(ObjectiveKind::Vfe) },
-        FitOptions { restarts: 4, ..quick(ObjectiveKind::Elbo) },
-    ];
-    for options in cases {
-        let run = |threads: usize, seed: u64| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
-            let options = FitOptions { seed, ..options.clone() };
-            let fitted = pool.install(|| fit(&x, &y, &options).expect("fit"));
-            (fitted.model.natural(), fitted.search.restarts)
-        };
-        let first = run(1, 0);
-        assert!(run(3, 0) == first, "{options:?}");
-        // The best of several starts may be that of the data, which all seeds share.
-        assert!(options.restarts > 1 || run(1, 1).0 != first.0, "{options:?}");
-    }
-}
-
-#[test]
 fn fixed_hyper_parameters_train_q_alone() {
     let (x, y) = data(4, 2, 200);
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
@@ -115,70 +84,4 @@ fn a_zero_mean_stays_zero_and_a_constant_one_is_learned() {
     };
     assert_eq!(mean(MeanKind::Zero), 0.0);
     assert!((mean(MeanKind::Constant) - 5.0).abs() < 2.0);
-}
-
-#[test]
-fn validation_is_scored_every_epoch() {
-    let (x, y) = data(6, 2, 300);
-    let (x_val, y_val) = data(7, 2, 60);
-    let data = TrainingData {
-        train: Dataset::of(x.transpose(), &y),
-        validation: Some(Dataset::of(x_val.transpose(), &y_val)),
-        levels: 0,
-    };
-    let options = FitOptions { epochs: Some(8), ..options(ObjectiveKind::Elbo) };
-    let mut heard = Vec::new();
-    let mut hear = |event: &Event| {
-        if let Event::Epoch { record, limits } = event {
-            assert_eq!(limits.epochs, options.epoch_limit());
-            heard.push(*record);
-        }
-    };
-    let fitted = fit_arrays(data, &options, None, &mut hear).expect("fit");
-    assert!(!heard.is_empty() && heard == fitted.summary.trace);
-    assert!(heard.iter().all(|r| r.validation_nll.is_some_and(f64::is_finite)));
-}
-
-#[test]
-fn noise_that_explains_everything_is_reported() {
-    let mut normals = Normals::new(8);
-    let (x, y) = (normals.mat(2, 300), normals.vec(300));
-    let fitted = fit(&x, &y, &options(ObjectiveKind::Vfe)).expect("fit");
-    assert!(fitted.summary.warnings.iter().any(|w| w.to_string().contains("noise variance explains")));
-    let (x, _) = data(9, 1, 300);
-    let y: Vec<f64> = (0..300).map(|j| 2.0 * x[(0, j)]).collect();
-    let options = FitOptions { kernel: "linear".into(), inducing: Some(1), ..options(ObjectiveKind::Vfe) };
-    let fitted = fit(&x, &y, &options).expect("fit");
-    assert!(
-        fitted.summary.warnings.iter().any(|w| w.to_string().contains("nearly 0")),
-        "{:?}",
-        fitted.summary
-    );
-}
-
-#[test]
-fn inference_continues_from_any_step_as_if_it_had_not_stopped() {
-    let (x, y) = data(13, 2, 200);
-    let options = InferenceOptions {
-        batches: BatchPlan::Epochs(30),
-        ..InferenceOptions::full_batch(QUpdate::Ngd, Schedule::TwoOverT)
-    };
-    let begin = |q: Normal| {
-        let model = sparsegp_testkit::problems::model(13, "rbf", 2, 8, Jitter::DEFAULT);
-        Inference::new(model, q, Objective::elbo(1.0), Dataset::of(x.transpose(), &y), options.clone())
-    };
-    let mut whole = begin(Normal::standard(Family::Full, 8));
-    let take = |inference: &mut Inference<'_>, steps: usize| {
-        (0..steps).for_each(|_| assert!(inference.step().0.is_finite()));
-        inference.q().mean().to_vec()
-    };
-    take(&mut whole, 9);
-    let mut later = begin(whole.q().clone());
-    later.seek(9).expect("rows in memory");
-    // Equal up to rounding: one rule carries a precision matrix, which the other computes from the
-    // covariance.
-    let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    assert!(apart(&take(&mut later, 5), &take(&mut whole, 5)) < 1e-12);
-    later.seek(0).expect("rows in memory");
-    assert!(apart(&take(&mut later, 5), &take(&mut whole, 5)) > 1e-3);
 }

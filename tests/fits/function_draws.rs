@@ -189,17 +189,6 @@ fn gradients_of_predictions_are_those_of_finite_differences() {
 }
 
 #[test]
-fn models_without_gradients_or_functions_are_refused() {
-    let warped = FitOptions { warp_inputs: "normal-scores".parse().expect("a warp"), ..fixed("rbf(ard)") };
-    let model = fitted(warped, |y| y);
-    assert!(model.slopes(rows().as_ref(), &[]).is_err());
-    let draws = model.function_draws(1, 0, 0).expect("draws");
-    assert!(draws.values(rows().as_ref()).is_ok() && draws.gradients(rows().as_ref()).is_err());
-    assert!(draws.values(mat![[1.0]].as_ref()).is_err());
-    assert!(fitted(fixed("wendland"), |y| y).function_draws(1, 0, 0).is_err());
-}
-
-#[test]
 fn targets_are_drawn_together() {
     // Two rows are drawn by their exact covariance; 600 rows are too many for that, so functions are drawn.
     let correlation = |kernel: &str, rows: usize, count: usize| {

@@ -142,21 +142,6 @@ fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
 }
 
 #[test]
-fn a_single_level_and_one_level_per_row_are_fitted() {
-    let (x, y) = crossed(8, 200, (0.5, 0.0));
-    let one = Mat::from_fn(200, 2, |i, j| if j == 0 { x[(i, 0)] } else { 0.0 });
-    let each = Mat::from_fn(200, 2, |i, j| if j == 0 { x[(i, 0)] } else { i as f64 });
-    for (x, levels) in [(one, 1), (each, 200)] {
-        for model in [ModelKind::Gp, ModelKind::Glm] {
-            let options = FitOptions { model, ..linear(vec![EffectTerm::intercepts("g", levels, 0)]) };
-            let fitted = fit(&options, x.as_ref(), &y);
-            let predictions = fitted.predict(x.as_ref(), &[]).expect("rows");
-            assert!((0..200).all(|row| predictions.row(row).variance > 0.0), "{model}, {levels} levels");
-        }
-    }
-}
-
-#[test]
 fn every_method_of_training_explains_what_the_closed_form_explains() {
     let (x, y) = crossed(5, 400, (0.8, 0.4));
     let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];

@@ -7,8 +7,7 @@ use argmin::solver::neldermead::NelderMead;
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 use sparsegp::effects::EffectTerm;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::options::{FitOptions, Hyper};
+use sparsegp::options::FitOptions;
 use sparsegp_testkit::problems::Normals;
 
 /// The deviate at both ends of a 95 % interval.
@@ -242,58 +241,6 @@ fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelih
             let (profile, _) = least_near(&others, &start);
             let deviate = (2.0 * (profile - all)).sqrt();
             assert!((deviate - DEVIATE).abs() < TOLERANCE, "parameter {place}, side {side}: {deviate}");
-        }
-    }
-}
-
-#[test]
-fn functions_and_other_likelihoods_have_intervals_that_a_model_file_keeps() {
-    let (n, mut normals) = (400, Normals::new(22));
-    let (a, b) = (normals.vec(20), normals.vec(15));
-    let inputs = normals.vec(n);
-    let x = Mat::from_fn(n, 3, |i, j| match j {
-        0 => inputs[i],
-        1 => (i % 20) as f64,
-        _ => ((i / 20 + i) % 15) as f64,
-    });
-    let eta: Vec<f64> = (0..n)
-        .map(|i| (2.0 * x[(i, 0)]).sin() + 0.8 * a[x[(i, 1)] as usize] + 0.5 * b[x[(i, 2)] as usize])
-        .collect();
-    for kind in [LikelihoodKind::Gaussian, LikelihoodKind::BernoulliLogit, LikelihoodKind::Gamma] {
-        let y = drawn(kind, &eta, 21);
-        let effects = vec![EffectTerm::intercepts("a", 20, 0), EffectTerm::intercepts("b", 15, 1)];
-        let options =
-            FitOptions { effects, inducing: Some(12), likelihood: Some(kind), ..FitOptions::default() };
-        let model = fit(&options, x.as_ref(), &y);
-        let components = model.variance_components();
-        for (component, truth) in components.iter().zip([0.8, 0.5]) {
-            let [lower, upper] = component.interval.expect("an interval");
-            let holds = lower <= truth && truth <= upper && lower < component.sd && component.sd < upper;
-            assert!(holds && upper < 3.0, "{kind}: {component:?}");
-        }
-        let shares = model.intraclass_correlations();
-        let observation = match kind {
-            LikelihoodKind::BernoulliLogit => std::f64::consts::PI.powi(2) / 3.0,
-            _ => model.residual_deviation().map_or(f64::NAN, |sd| sd * sd),
-        };
-        assert_eq!(shares.len(), if kind == LikelihoodKind::Gamma { 0 } else { 2 });
-        let total: f64 = observation + components.iter().map(|component| component.sd.powi(2)).sum::<f64>();
-        for (share, component) in shares.iter().zip(&components) {
-            assert!((share.share - component.sd.powi(2) / total).abs() < 1e-12, "{kind}: {share:?}");
-            let [lower, upper] = share.interval.expect("an interval");
-            assert!(lower < share.share && share.share < upper && upper < 1.0, "{kind}: {share:?}");
-        }
-        assert_eq!(model.residual_interval().is_some(), kind == LikelihoodKind::Gaussian);
-        assert_kept(&model, x.as_ref());
-
-        for options in [
-            FitOptions { beta: 0.5, ..options.clone() },
-            FitOptions { hyper: Some(Hyper::Fixed), ..options.clone() },
-            FitOptions { epochs: Some(1), ..options.clone() },
-        ] {
-            let model = fit(&options, x.as_ref(), &y);
-            assert!(model.variance_components().iter().all(|component| component.interval.is_none()));
-            assert!(model.intraclass_correlations().iter().all(|own| own.interval.is_none()));
         }
     }
 }

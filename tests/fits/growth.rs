@@ -4,11 +4,11 @@
 use super::common::fit_columns;
 use faer::Mat;
 use sparsegp::collapsed::{Dataset, dense_upper_bound};
-use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, more_inducing};
+use sparsegp::latent::{InducingLayer, Jitter, more_inducing};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, LatentPrior};
+use sparsegp::model::{Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel};
 use sparsegp::objective::{Objective, Targets};
-use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Growth, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, fit_arrays};
 use sparsegp::variational::Family;
 use sparsegp_testkit::dense::{conditional_variances, dense_gp, gram};
@@ -16,10 +16,6 @@ use sparsegp_testkit::problems::{Normals, data, model};
 
 fn layer(model: &LatentModel) -> &InducingLayer {
     model.layer().inducing().expect("a sparse GP")
-}
-
-fn prior(model: &LatentPrior) -> &InducingPrior {
-    model.layer().prior().expect("a sparse GP")
 }
 
 /// Returns a model with the first `m` columns of `x` as inducing inputs.
@@ -173,21 +169,6 @@ fn growth_ends_when_the_bounds_meet_and_certifies_the_posterior() {
 }
 
 #[test]
-fn tolerance_and_maximum_decide_where_growth_ends() {
-    let (x, y) = rough(6, 300);
-    let m = |tolerance, most| grown(&x, &y, &options(ObjectiveKind::Vfe, tolerance, most)).1;
-    let (loose, tight, short) = (m(0.3, 200), m(0.003, 200), m(0.003, 40));
-    assert!(loose.chosen < tight.chosen, "{loose:?} {tight:?}");
-    assert_eq!((short.chosen, short.end), (40, GrowthEnd::Most));
-    let warning = short.warning().expect("a warning");
-    assert!(
-        warning.contains("40") && warning.contains("0.003") && warning.contains("⟨max_inducing⟩"),
-        "{warning}"
-    );
-    assert!(tight.warning().is_none());
-}
-
-#[test]
 fn every_distinct_point_as_inducing_input_leaves_no_gap() {
     // Sixty rows have twenty distinct points, so there are at most twenty inducing inputs.
     let (points, _) = data(7, 2, 20);
@@ -234,46 +215,4 @@ fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
     let curve = fitted.search.inducing.expect("a curve");
     assert_eq!((curve.criterion, curve.certificate), (Criterion::Validation, None));
     assert_eq!(fitted.q[0].family(), Family::Diagonal);
-}
-
-#[test]
-fn fixed_inducing_inputs_are_nested_rows_and_fixed_hyper_parameters_stay() {
-    let (x, y) = rough(9, 200);
-    let fixed = FitOptions {
-        hyper: Some(Hyper::Fixed),
-        fix_inducing: true,
-        kernel: "matern12(ard)".into(),
-        ..options(ObjectiveKind::Vfe, 0.05, 120)
-    };
-    let (fitted, curve) = grown(&x, &y, &fixed);
-    let start = FitOptions { growth: None, inducing: Some(32), ..fixed.clone() };
-    let small = fit_columns(&x, &y, &start).expect("a fit");
-    assert_eq!(fitted.model.named_values(), small.model.named_values());
-    let (all, first) = (prior(&fitted.model).z(), prior(&small.model).z());
-    assert_eq!(all.subrows(0, 32), first);
-    assert!(curve.points.len() > 1, "{curve:?}");
-    // The first bound is that of a fit with the first inducing inputs, and lower bounds rise
-    // because the inputs are nested.
-    assert_eq!(curve.points[0].lower, Some(-small.summary.objective));
-    assert!(curve.points.windows(2).all(|pair| pair[0].lower < pair[1].lower), "{curve:?}");
-}
-
-#[test]
-fn growth_ends_below_fits_of_few_inducing_inputs() {
-    let place = |j: usize, step: f64| 4.0 * (j as f64 * step).fract() - 2.0;
-    let x = Mat::from_fn(2, 200, |d, j| place(j, [0.618_033_988_7, 0.414_213_562_4][d]));
-    let value =
-        |j: usize| (3.8 * x[(0, j)]).sin() + (3.04 * x[(1, j)]).cos() + 0.2 * (12.9898 * j as f64).sin();
-    let y: Vec<f64> = (0..200).map(value).collect();
-    let growing = || options(ObjectiveKind::Vfe, 0.02, 100);
-    let number = |m| FitOptions { growth: None, inducing: Some(m), epochs: Some(60), ..growing() };
-    let fit = |options: &FitOptions| fit_columns(&x, &y, options).expect("a fit").summary.objective;
-    let (few, usual) = (fit(&number(32)), fit(&number(50)));
-    assert!(few > usual + 0.2 && usual < 0.2, "{few} {usual}");
-    let (fitted, curve) = grown(&x, &y, &growing());
-    assert!(fitted.summary.objective < usual, "{} {curve:?}", fitted.summary.objective);
-    assert!(
-        curve.points[0].m == 32 && curve.points.windows(2).all(|pair| pair[0].m < pair[1].m),
-        "{curve:?}"
-    );
 }

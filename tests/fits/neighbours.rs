@@ -1,15 +1,11 @@
-//! Fits with neighbours, with every kind of noise, and with grouped effects: what inducing inputs cannot represent, model files, choices,
-//! refusals.
+//! Fits with neighbours, with every kind of noise, and with grouped effects: what inducing inputs cannot represent, model files, choices.
 
 use super::common::*;
 use faer::{Mat, MatRef};
-use sparsegp::ErrorKind;
 use sparsegp::effects::EffectTerm;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, Open, Part};
-use sparsegp::training::ModelBuilder;
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, Open, Part};
 use sparsegp_testkit::dense::{conditional, covariances, gram, with_diagonal};
 use sparsegp_testkit::problems::Normals;
 
@@ -79,19 +75,6 @@ fn fits_with_neighbours_predict_what_inducing_inputs_cannot_and_survive_a_model_
     assert_eq!(rows(&short), rows(&reread(&short)));
     let [bytes, short] = [&model, &short].map(|model| model.to_bytes().expect("bytes").len());
     assert!(short + 500 * 3 * 4 < bytes);
-}
-
-#[test]
-fn every_objective_has_neighbours_and_inducing_inputs_are_not_needed() {
-    let none = rmse(&fitted(few()));
-    assert!(none > 0.5, "{none}");
-    for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog, ObjectiveKind::DlmSquare] {
-        let found = rmse(&fitted(FitOptions { objective, ..beside(12) }));
-        assert!(found < 0.2, "{objective}: {found}");
-    }
-    let bare = fitted(FitOptions { inducing: Some(0), kernel: FitOptions::default().kernel, ..beside(12) });
-    assert!(rmse(&bare) < 0.2, "{}", rmse(&bare));
-    assert_eq!(rmse(&bare), rmse(&reread(&bare)));
 }
 
 #[test]
@@ -309,40 +292,4 @@ fn counts_and_direct_losses_allow_effects_with_neighbours() {
     let plain = x.as_ref().submatrix(700, 0, 200, 2);
     let (beside, alone) = (error(&with, test, &counts[700..]), error(&without, plain, &counts[700..]));
     assert!(beside < 0.9 * alone, "{beside} and {alone}");
-}
-
-#[test]
-fn options_that_neighbours_do_not_support_are_refused() {
-    let (plain, wide) = (numbers(60, 0), grouped(60));
-    let refused = |(x, y): &(Mat<f64>, Vec<f64>), options: FitOptions, word: &str| {
-        let error = ModelBuilder::new().options(options).fit(x.as_ref(), y).err().expect("an error");
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains(word), "{error}");
-    };
-    let sampled = FitOptions {
-        estimator: Estimator::Biased { samples: 4 },
-        objective: ObjectiveKind::DlmLog,
-        ..beside(5)
-    };
-    let bare = FitOptions { inducing: Some(0), ..FitOptions::default() };
-    for (options, word) in [
-        (sampled, "estimator = exact"),
-        (FitOptions { objective: ObjectiveKind::Vfe, ..beside(5) }, "vfe"),
-        (FitOptions { hyper: Some(Hyper::Joint), ..beside(5) }, "closed form"),
-        (FitOptions { growth: Some(Growth::default()), inducing: None, ..beside(5) }, "cannot be combined"),
-        (beside(501), "at most 500"),
-        (FitOptions { neighbours: Some(0), ..bare.clone() }, "nothing to predict from"),
-        (FitOptions { keep_rows: Some(3), ..FitOptions::default() }, "without"),
-        (bare, "inducing"),
-    ] {
-        refused(&plain, options, word);
-    }
-    let (x, y) = &plain;
-    let weighted = ModelBuilder::new().options(beside(5)).weights(&[1.5; 60]).fit(x.as_ref(), y);
-    assert!(weighted.err().expect("an error").to_string().contains("weights"));
-    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::DlmSquare] {
-        refused(&wide, FitOptions { objective, ..with_effects(Some(5)) }, "");
-    }
-    let effects = vec![EffectTerm::intercepts("a", 12_001, 0)];
-    refused(&wide, FitOptions { effects, ..with_effects(Some(5)) }, "12001");
 }

@@ -5,9 +5,8 @@ use super::common::fit_columns as fit;
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Constraints;
-use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Restart;
-use sparsegp::options::{FitOptions, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp::training::{Fitted, TrainingData, fit_arrays};
 use sparsegp_testkit::problems::{Normals, data};
 
@@ -110,35 +109,6 @@ fn validation_rows_judge_starts_if_there_are_any() {
     let unjudged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
     // The short fits use the same training rows, but their scores come from different rows.
     assert_ne!(judged[0].scores[0], unjudged[0].scores[0]);
-}
-
-#[test]
-fn every_kind_of_objective_and_model_allows_restarts() {
-    let (x, f) = data(3, 2, 120);
-    let classes: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.0)).collect();
-    let counts: Vec<f64> = f.iter().map(|f| f.exp().round()).collect();
-    let short = |objective| FitOptions { epochs: Some(2), inducing: Some(10), ..options(objective, 3) };
-    let kind = |likelihood, objective| FitOptions { likelihood: Some(likelihood), ..short(objective) };
-    let glm = FitOptions {
-        model: ModelKind::Glm,
-        inducing: None,
-        ..kind(LikelihoodKind::NegativeBinomial, ObjectiveKind::Elbo)
-    };
-    let cases = [
-        (&f, short(ObjectiveKind::Fitc)),
-        (&f, short(ObjectiveKind::DlmSquare)),
-        (&f, short(ObjectiveKind::DlmLog)),
-        (&f, kind(LikelihoodKind::StudentT, ObjectiveKind::Elbo)),
-        (&classes, kind(LikelihoodKind::BernoulliProbit, ObjectiveKind::DlmLog)),
-        (&counts, glm),
-    ];
-    for (y, options) in cases {
-        let what = format!("{} {:?} {}", options.model, options.likelihood, options.objective);
-        let fitted = fit(&x, y, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let restarts = &fitted.search.restarts;
-        assert_eq!(restarts.len(), 3, "{what}");
-        assert!(chosen(restarts).scores.iter().all(Option::is_some), "{what}: {restarts:?}");
-    }
 }
 
 #[test]

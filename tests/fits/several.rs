@@ -1,5 +1,5 @@
-//! Fits of likelihoods with several functions, to targets drawn from the family: every objective,
-//! rule and training mode of hyper-parameters, threads, model files.
+//! Fits of likelihoods with several functions, to targets drawn from the family: descent, probabilities of
+//! zero, threads, model files.
 
 use super::common::{self, reread};
 use faer::Mat;
@@ -8,10 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
 use sparsegp::likelihood::{LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::Model;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, StepOptions};
 use sparsegp::training::{Fitted, TrainingData, fit_arrays};
-use sparsegp::variational::{Family, QUpdate};
 use sparsegp_testkit::problems::data;
 
 /// Returns the families with several functions.
@@ -55,74 +53,6 @@ fn quick(kind: LikelihoodKind) -> FitOptions {
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
     let data = TrainingData { levels: 3, ..TrainingData::of(Dataset::of(x.transpose(), y)) };
     fit_arrays(data, options, None, &mut |_| {})
-}
-
-fn assert_sound(fitted: &Fitted, what: &str) {
-    assert!(fitted.summary.objective.is_finite(), "{what}");
-    for q in &fitted.q {
-        let covariance = q.cov().to_dense();
-        let finite =
-            (0..covariance.nrows()).all(|i| covariance[(i, i)] > 0.0 && covariance[(i, i)].is_finite());
-        assert!(finite && q.mean().iter().all(|m| m.is_finite()), "{what}");
-    }
-}
-
-#[test]
-fn every_family_is_trained_in_every_way() {
-    let mut fits = 0;
-    for kind in families() {
-        let (x, y) = problem(kind, 60);
-        let base = quick(kind);
-        for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
-            for hyper in [Hyper::Joint, Hyper::Dual, Hyper::Alternating, Hyper::Fixed] {
-                if objective == ObjectiveKind::DlmLog && hyper == Hyper::Dual {
-                    continue;
-                }
-                let options = FitOptions { objective, hyper: Some(hyper), ..base.clone() };
-                let what = format!("{kind} {objective} {hyper}");
-                assert_sound(&fit(&x, &y, &options).unwrap_or_else(|error| panic!("{what}: {error}")), &what);
-                fits += 1;
-            }
-            for update in QUpdate::WORDS.iter().map(|word| word.parse::<QUpdate>().expect("a rule")) {
-                for family in [Family::Full, Family::Diagonal] {
-                    let steps = StepOptions { q_update: update, family, ..base.steps.clone() };
-                    let options = FitOptions { objective, hyper: Some(Hyper::Joint), steps, ..base.clone() };
-                    let what = format!("{kind} {objective} {update} {family}");
-                    match fit(&x, &y, &options) {
-                        Ok(fitted) => {
-                            assert_sound(&fitted, &what);
-                            fits += 1;
-                        }
-                        // Rules that need the ELBO or a log-concave likelihood refuse others.
-                        Err(error) => assert_eq!(error.exit_code(), 2, "{what}: {error}"),
-                    }
-                }
-            }
-        }
-        let estimators = [
-            Estimator::Biased { samples: 5 },
-            Estimator::Smoothed { samples: 5, nu: 0.1, decays: false },
-            Estimator::Product { samples: 3 },
-        ];
-        for estimator in estimators {
-            let bounded = kind.build(3).highest(Observation::of(1.0)).is_some();
-            let options = FitOptions {
-                objective: ObjectiveKind::DlmLog,
-                hyper: Some(Hyper::Joint),
-                estimator,
-                ..base.clone()
-            };
-            let what = format!("{kind} {estimator}");
-            match fit(&x, &y, &options) {
-                Ok(fitted) => assert_sound(&fitted, &what),
-                Err(error) => {
-                    let refused = matches!(estimator, Estimator::Product { .. }) && !bounded;
-                    assert!(refused && error.exit_code() == 2, "{what}: {error}");
-                }
-            }
-        }
-    }
-    assert!(fits >= 350, "{fits}");
 }
 
 /// The reported probability of zero is the probability of y = 0 with the exposure of the row; that

@@ -231,28 +231,3 @@ fn predictions_of_a_posterior_wider_than_the_prior() {
     let diagonal: Vec<f64> = (0..y.len()).map(|i| cov[(i, i)]).collect();
     assert_all_close(&diagonal, &v, 1e-10, "diagonal of the covariance");
 }
-
-#[test]
-fn results_do_not_depend_on_the_number_of_threads() {
-    let (x, y) = data(11, 4, 1100);
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
-        pool.install(|| {
-            let q = posterior(11, 70);
-            let mut rule = NaturalGradient::new(&q);
-            let start = model(11, "rbf(ard) + linear", 4, 70, Jitter::DEFAULT);
-            let mut svgp = VariationalModel::new(start, q, Objective::elbo(1.0), y.len());
-            let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
-            let theta = svgp.theta_gradient().to_vec();
-            svgp.update_q(&mut rule, 0.5);
-            let mut bits: Vec<u64> = vec![value.to_bits()];
-            bits.extend(theta.iter().chain(svgp.q().mean()).map(|x| x.to_bits()));
-            let posterior = Posterior::new(&svgp.model, svgp.q());
-            let marginals = posterior.marginals(x.transpose());
-            bits.extend(marginals.mean.iter().chain(&marginals.variance).map(|x| x.to_bits()));
-            bits
-        })
-    };
-    let one = run(1);
-    assert!(run(2) == one && run(3) == one);
-}

@@ -1,9 +1,6 @@
 //! The solvers on functions with a known minimum and with regions that cannot be evaluated, and the
 //! stopping rules.
 
-mod interruption;
-
-use sparsegp::checkpoint::{decode, encode};
 use sparsegp::hyper::*;
 
 fn limits(epochs: usize) -> Limits {
@@ -24,17 +21,12 @@ fn limits(epochs: usize) -> Limits {
 #[derive(Clone, Debug, PartialEq)]
 struct Rosenbrock {
     wall: f64,
-    /// The size of a term that depends on the number of evaluations.
-    drift: f64,
-    /// The first coordinate with the best validation score, if there are scores.
-    best_scored: Option<f64>,
     evaluations: Vec<Vec<f64>>,
-    kept: Vec<f64>,
 }
 
 impl Rosenbrock {
     fn beyond(wall: f64) -> Rosenbrock {
-        Rosenbrock { wall, drift: 0.0, best_scored: None, evaluations: Vec::new(), kept: Vec::new() }
+        Rosenbrock { wall, evaluations: Vec::new() }
     }
 }
 
@@ -45,7 +37,7 @@ impl HyperObjective for Rosenbrock {
             return f64::NAN;
         }
         gradient.fill(0.0);
-        let mut value = self.drift * (self.evaluations.len() as f64).sin();
+        let mut value = 0.0;
         for j in 1..x.len() {
             let (a, b) = (1.0 - x[j - 1], x[j] - x[j - 1] * x[j - 1]);
             gradient[j - 1] += -2.0 * a - 400.0 * x[j - 1] * b;
@@ -53,22 +45,6 @@ impl HyperObjective for Rosenbrock {
             value += a * a + 100.0 * b * b;
         }
         value
-    }
-
-    fn validate(&mut self, x: &[f64]) -> Option<f64> {
-        self.best_scored.map(|best| (x[0] - best).abs())
-    }
-
-    fn keep(&mut self, x: &[f64]) {
-        self.kept = x.to_vec();
-    }
-
-    fn state(&mut self) -> Vec<u8> {
-        encode(&(&self.evaluations, &self.kept))
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        decode(state).map(|(evaluations, kept)| (self.evaluations, self.kept) = (evaluations, kept)).is_some()
     }
 }
 
@@ -131,14 +107,6 @@ impl HyperObjective for Bowl {
 
     fn keep(&mut self, x: &[f64]) {
         self.kept = x.to_vec();
-    }
-
-    fn state(&mut self) -> Vec<u8> {
-        encode(&(self.step, &self.kept))
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        decode(state).map(|(step, kept)| (self.step, self.kept) = (step, kept)).is_some()
     }
 }
 

@@ -164,50 +164,6 @@ fn starting_values_come_from_the_targets() {
 }
 
 #[test]
-fn extreme_arguments_cause_no_panic() {
-    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.5, 0.0, 1e-300, 1.0, 7.0, 1e18, 1e300];
-    let mut random = ChaCha8Rng::seed_from_u64(1);
-    let mut integrator = Integrator::new(None);
-    for kind in every_kind() {
-        let likelihood = one(&*kind.build(3));
-        let mut own = vec![0.0; likelihood.own_len()];
-        for y in odd {
-            for f in odd {
-                for exposure in [1.0, 0.0] {
-                    let at = Observation::exposed(y, exposure);
-                    log_density(&*likelihood, at, f);
-                    likelihood.curvature(at, f);
-                    likelihood.own_gradient(at, &[f], &[1.0], &mut own);
-                    likelihood.peak(at);
-                    likelihood.working_response(at);
-                    likelihood.resolution(at);
-                    likelihood.conditional_moments(at, f);
-                    likelihood.conditional_cdf(at, f);
-                    likelihood.sample(at, f, &mut random);
-                    for v in [0.0, 1.0, 1e300, f64::NAN] {
-                        likelihood.expectation(
-                            Expectation::ExpectedLog,
-                            Row::new(at, LatentMarginal::new(f, v)),
-                            &mut own,
-                            &mut integrator,
-                        );
-                        likelihood.expectation(
-                            Expectation::LogPredictive,
-                            Row::new(at, LatentMarginal::new(f, v)),
-                            &mut own,
-                            &mut integrator,
-                        );
-                        likelihood.predictive_cdf(Row::new(at, LatentMarginal::new(f, v)), &mut integrator);
-                        likelihood
-                            .predictive_moments(Row::new(at, LatentMarginal::new(f, v)), &mut integrator);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
     let mut families = 0;
     for kind in every_kind().filter(|kind| kind.target_kind() == TargetKind::Count) {

@@ -2,7 +2,6 @@
 
 use faer::{Accum, Mat, MatRef};
 use sparsegp::linalg::*;
-use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::problems::Normals;
 
 fn shaped(normals: &mut Normals, rows: usize, cols: usize, shape: Shape) -> Mat<f64> {
@@ -136,26 +135,4 @@ fn qr_factors_reproduce_the_gram_matrix() {
         assert!((0..n).all(|j| (j + 1..n).all(|i| r[(i, j)] == 0.0)), "upper triangular");
         assert_close((r.transpose() * &r).as_ref(), (a.transpose() * &a).as_ref(), false, "RᵀR");
     }
-}
-
-/// Columns at distances of a power of two share cache sets, so copies of the matrices of a model
-/// must avoid such distances.
-#[test]
-fn columns_stay_off_powers_of_two_in_copies() {
-    for n in [64, 100, 512] {
-        let a = spread(n, n);
-        let copies = [
-            ("spread", a.col_stride()),
-            ("spread_copy", spread_copy(Mat::<f64>::zeros(n, n).as_ref()).col_stride()),
-            ("q", q_stride(&Normal::standard(Family::Full, n))),
-            ("a copy of q", q_stride(&Normal::standard(Family::Full, n).clone())),
-        ];
-        for (what, stride) in copies {
-            assert!(stride as usize >= n && stride % 64 != 0, "{what} of {n} rows: columns {stride} apart");
-        }
-    }
-}
-
-fn q_stride(q: &Normal) -> isize {
-    q.cov().full().col_stride()
 }

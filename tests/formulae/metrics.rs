@@ -102,45 +102,6 @@ fn figures_are_those_of_the_definitions() {
 }
 
 #[test]
-fn every_key_is_present_and_undefined_figures_are_null() {
-    let json = serde_json::to_value(report(&[row(1.0, 2.0, 0.2), row(3.0, 2.0, 0.8)])).unwrap();
-    let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    keys.sort_unstable();
-    let mut expected = [
-        "nll",
-        "mse",
-        "rmse",
-        "mae",
-        "error_rate",
-        "accuracy",
-        "confusion",
-        "precision",
-        "recall",
-        "auc",
-        "brier",
-        "mre",
-        "smse",
-        "r2",
-        "deviance",
-        "ece",
-        "pit",
-        "interval_width_95",
-        "interval_score_95",
-        "crps",
-        "coverage",
-    ];
-    expected.sort_unstable();
-    assert_eq!(keys, expected);
-    for key in ["error_rate", "auc", "brier", "mre", "deviance", "ece"] {
-        assert!(json[key].is_null(), "{key}");
-    }
-    assert_eq!(json["pit"].as_array().unwrap().len(), 10);
-    assert_eq!(json["coverage"], serde_json::json!({"50": 0.0, "80": 1.0, "90": 1.0, "95": 1.0}));
-    let back: Report = serde_json::from_value(json).unwrap();
-    assert_eq!(back, report(&[row(1.0, 2.0, 0.2), row(3.0, 2.0, 0.8)]));
-}
-
-#[test]
 fn a_figure_that_is_not_finite_is_null_and_does_not_affect_others() {
     assert_eq!(report(&[]), Report::default());
     let impossible = Compared { log_density: f64::NEG_INFINITY, ..row(1.0, 2.0, 0.5) };
@@ -169,55 +130,6 @@ fn defined(report: &Report) -> Vec<String> {
         all.filter(|(_, value)| !value.is_null()).map(|(key, _)| key.clone()).collect();
     keys.sort_unstable();
     keys
-}
-
-#[test]
-fn every_task_has_its_own_figures() {
-    let full = |target: f64| Compared {
-        target,
-        mean: 0.25,
-        log_density: -1.0,
-        pit: (0.2, 0.4),
-        interval_95: (-0.5, 0.5),
-        crps: 0.3,
-        deviance: 2.0,
-        most_probable: 0.0,
-        classes: None,
-    };
-    let rows = [full(0.0), full(1.0)];
-    let numbers =
-        ["coverage", "crps", "interval_score_95", "interval_width_95", "mae", "mse", "nll", "pit", "rmse"];
-    let expected = [
-        (Task::Regression, [&numbers[..], &["smse", "r2"]].concat()),
-        (Task::Count, [&numbers[..], &["smse", "r2", "deviance", "mre"]].concat()),
-        (
-            Task::Classification,
-            vec![
-                "accuracy",
-                "auc",
-                "brier",
-                "confusion",
-                "crps",
-                "ece",
-                "error_rate",
-                "nll",
-                "precision",
-                "recall",
-            ],
-        ),
-        (
-            Task::Ordinal,
-            [&numbers[..], &["accuracy", "confusion", "error_rate", "precision", "recall"]].concat(),
-        ),
-    ];
-    for (task, mut keys) in expected {
-        keys.sort_unstable();
-        let metrics = metrics(task, &rows);
-        assert_eq!(defined(&metrics.report()), keys, "{task}");
-        assert_eq!(metrics.reliability().is_some(), task == Task::Classification, "{task}");
-        assert_eq!(Metrics::new(task).report(), Report::default(), "{task}");
-        assert_eq!(Metrics::new(task).reliability(), None, "{task}");
-    }
 }
 
 #[test]

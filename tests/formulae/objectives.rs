@@ -14,7 +14,7 @@ use sparsegp::objective::{
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::{CollapsedObjective, Start, TrainingData, VariationalModel, fit_arrays};
-use sparsegp::variational::{Family, Guard, NaturalGradient, Normal, QUpdate, UpdateRule};
+use sparsegp::variational::{Family, Guard, NaturalGradient, Normal, QUpdate};
 use sparsegp_testkit::compare::{assert_all_close, assert_close};
 use sparsegp_testkit::differences::check_gradient;
 use sparsegp_testkit::problems::{Normals, data, flat, model, posterior};
@@ -85,37 +85,9 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
         let exposed = Observation::exposed(y, e);
         let plain = Observation::of(y);
         let (latent, at) = (LatentMarginal::new(mu, v), LatentMarginal::new(mu + e.ln(), v));
-        let pairs = [
-            (
-                likelihood.expectation(
-                    Expectation::ExpectedLog,
-                    Row::new(exposed, latent),
-                    &mut [],
-                    &mut integrator,
-                ),
-                likelihood.expectation(
-                    Expectation::ExpectedLog,
-                    Row::new(plain, at),
-                    &mut [],
-                    &mut integrator,
-                ),
-            ),
-            (
-                likelihood.expectation(
-                    Expectation::LogPredictive,
-                    Row::new(exposed, latent),
-                    &mut [],
-                    &mut integrator,
-                ),
-                likelihood.expectation(
-                    Expectation::LogPredictive,
-                    Row::new(plain, at),
-                    &mut [],
-                    &mut integrator,
-                ),
-            ),
-        ];
-        for (a, b) in pairs {
+        for of in [Expectation::ExpectedLog, Expectation::LogPredictive] {
+            let [a, b] = [Row::new(exposed, latent), Row::new(plain, at)]
+                .map(|row| likelihood.expectation(of, row, &mut [], &mut integrator));
             assert_all_close(&[a.value, a.mean, a.variance], &[b.value, b.mean, b.variance], 1e-9, "offset");
         }
         let (a, b) = (
@@ -178,38 +150,6 @@ fn sampled_gradients_are_finite_far_from_the_data() {
             assert!(gradient.mean.iter().all(|g| g.is_finite()), "{estimator}: {:?}", gradient.mean);
             assert!((0..5).all(|i| gradient.cov.full()[(i, i)].is_finite()), "{estimator}");
         }
-    }
-}
-
-#[test]
-fn sampled_gradients_do_not_depend_on_the_number_of_threads() {
-    let gradient = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
-        pool.install(|| means(&sampled_gradient(Estimator::Product { samples: 3 }, 3)))
-    };
-    assert_eq!(gradient(1), gradient(3));
-}
-
-/// The number of quadrature nodes affects only integrals.
-#[test]
-fn sampled_estimators_compute_no_integral() {
-    let (x, y) = counts(1, 60);
-    let model = with_likelihood(LikelihoodKind::Poisson, 2, 6);
-    let bits = |estimator: Estimator, nodes: usize| {
-        let objective = Objective { nodes: Some(nodes), ..log_predictive(estimator) };
-        let mut svgp = VariationalModel::new(model.clone(), posterior(2, 6), objective, 60).with_seed(4);
-        let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
-        assert!(value.is_finite(), "{estimator}");
-        let mut numbers = svgp.theta_gradient().to_vec();
-        numbers.extend(svgp.q_gradient().mean.iter().chain([&value]));
-        (numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>(), svgp.estimator_counts().starved)
-    };
-    assert_ne!(bits(Estimator::Exact, 8), bits(Estimator::Exact, 32));
-    for estimator in ["bmc:3", "bmc-price:3", "smooth-bmc:3:0.1", "ups:3"] {
-        let estimator = estimator.parse().expect("an estimator");
-        let (few, starved) = bits(estimator, 8);
-        // A starved rejection sampler inverts the distribution function, which quadrature tabulates.
-        assert!(starved > 0 || few == bits(estimator, 32).0, "{estimator}");
     }
 }
 
@@ -402,21 +342,4 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_optimum() {
             gradient.mean.iter().zip(at_dlm.q().mean()).map(|(g, m)| (g + beta * m).powi(2)).sum();
         assert!(square / (2.0 * beta) < 1e-2 * 150.0, "β = {beta}: ‖∇_m‖² = {square}");
     }
-}
-
-#[test]
-fn a_restarted_rule_continues_from_the_new_q() {
-    let (x, y) = data(13, 2, 50);
-    let start = with_likelihood(LikelihoodKind::Gaussian, 2, 8);
-    let (first, second) = (posterior(14, 8), posterior(15, 8));
-    let batch = Batch::of(x.transpose(), &y, 1.0);
-    let after = |rule: &mut dyn UpdateRule| {
-        let mut svgp = VariationalModel::new(start.clone(), second.clone(), Objective::elbo(1.0), 50);
-        svgp.evaluate(batch, false);
-        svgp.update_q(rule, 0.5);
-        svgp.q().mean().to_vec()
-    };
-    let mut used = NaturalGradient::new(&first);
-    used.restart(&second);
-    assert_eq!(after(&mut used), after(&mut NaturalGradient::new(&second)));
 }

@@ -449,30 +449,3 @@ fn values_survive_serialisation_bit_for_bit() {
     let value = |sums: &BatchSums| solve(sums, 1.0).expect("FITC").value.to_bits();
     assert_eq!(value(&travelled(&sums)), value(&sums));
 }
-
-#[test]
-fn sums_of_another_shape_are_refused_and_change_nothing() {
-    let rows = Rows::new(3, 20, false);
-    let layers = ["rbf(ard)", "rbf"].map(|kernel| layer(3, kernel));
-    let sums_of = |layer: &Layer, q: &Normal, form: Form| {
-        sums_of(layer, q, Objective::elbo(1.0), &rows, (form, Wanted::Gradient))
-    };
-    let q = posterior(1, M);
-    let own = sums_of(&layers[0], &q, Form::Stable);
-    let others = [
-        sums_of(&layers[1], &q, Form::Stable),
-        sums_of(&layers[0], &diagonal_of(&q), Form::Stable),
-        sums_of(&layers[0], &q, Form::Direct),
-    ];
-    for other in others {
-        let mut sum = own.clone();
-        let error = sum.merge(&other).expect_err("other shapes");
-        assert!(error.advice().is_some(), "{error}");
-        assert_eq!(bytes(&sum), bytes(&own));
-    }
-
-    // The covariance has another dimension than the mean.
-    let text = serde_json::to_string(&q).expect("text").replacen("[", "[0.5,", 1);
-    let error = serde_json::from_str::<Normal>(&text).expect_err("7 means").to_string();
-    assert!(error.contains("expected 7 × 7 like the mean"), "{error}");
-}

@@ -295,16 +295,4 @@ mod tests {
         let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(MOST_FIELDS));
         assert_eq!(status(&many), 431);
     }
-
-    #[test]
-    fn connections_stay_open_unless_a_client_closes_them() {
-        let keeps = |version: &str, field: &str| {
-            let text = format!("GET / HTTP/{version}\r\nHost: a\r\n{field}\r\n");
-            parse(text.as_bytes()).ok().flatten().map(|head| head.request.keep_alive)
-        };
-        assert_eq!(keeps("1.1", ""), Some(true));
-        assert_eq!(keeps("1.1", "Connection: close\r\n"), Some(false));
-        assert_eq!(keeps("1.0", ""), Some(false));
-        assert_eq!(keeps("1.0", "Connection: Keep-Alive\r\n"), Some(true));
-    }
 }

@@ -7,7 +7,6 @@ use sparsegp::Error;
 use sparsegp_tables::schema::{SchemaOptions, SplitBy, UnseenLevels};
 use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::TableModel;
-use sparsegp_testkit::parquet::{self, Cells};
 use sparsegp_testkit::program::Work;
 
 fn csv(text: &str) -> Table {
@@ -92,52 +91,6 @@ fn rows_without_a_target_are_left_out_and_rows_keep_their_numbers() {
     assert_eq!(refused(&none, &columns()), "f: the target 'y' is missing in every row");
 }
 
-#[test]
-fn formatted_numbers_are_read_and_noted() {
-    let amount = |sign: &str, number: usize| match number {
-        0..1000 => format!("{sign}{number}"),
-        _ => format!("\"{sign}{},{:03}\"", number / 1000, number % 1000),
-    };
-    let text = rows("price,share,net,x,y", 100, |row| {
-        let price = amount("$", 900 + 37 * (row * 7 % 100));
-        let net = format!("{} {:03}", 1 + row % 7, (row * 131) % 1000);
-        let y = amount("€ ", 1000 + (row * 377) % 9000);
-        format!("{price},{:.1} %,{net},{},{y}", 10.0 * noise(row), noise(row + 3))
-    });
-    let (model, said) = fitted(&text);
-    assert_eq!(
-        said[0],
-        "f: numbers and dates as written: 'price' (\"$1,159\" is 1159, although the separator could be a decimal mark), 'share' (\"1.8 %\" \
-          is 1.8, in percent), 'net' (\"1 000\" is 1000) and 'y' (\"€ 1,000\" is 1000, although the separator could be a decimal mark)"
-    );
-    let x = inputs(&model, "price,share,net,x\n\"$1,234\",5 %,2 500,1\n7.5,2.5,3,1\n").expect("inputs");
-    assert_eq!(x, [[1234.0, 5.0, 2500.0, 1.0], [7.5, 2.5, 3.0, 1.0]]);
-    assert_eq!(model.schema().target(&csv("y\n\"€ 2,500\"\n")).expect("a target"), Some(vec![2500.0]));
-    let error = inputs(&model, "price,share,net,x\n$1,5 %,2 500,1\n12 kg,2,3,1\n").expect_err("no number");
-    assert_eq!(error.to_string(), "new: row 2 (line 3), column 'price': found \"12 kg\", expected a number");
-}
-
-#[test]
-fn decimal_commas_are_found_and_delimiters_can_be_given() {
-    let comma = |value: f64| format!("{value:.3}").replace('.', ",");
-    let (model, said) = fitted(&rows("a;b;y", 60, |row| {
-        format!("{};1.{:03};{}", comma(noise(row)), (row * 77) % 1000, comma(1.0 + noise(row + 50)))
-    }));
-    let number = format!("{:.3}", noise(0));
-    let written = number.replace('.', ",");
-    assert_eq!(
-        said,
-        [format!("f: numbers and dates as written: all with a decimal comma ({written:?} is {number})")]
-    );
-    assert_eq!(inputs(&model, "a;b\n2,5;1.500\n").expect("inputs"), [[2.5, 1500.0]]);
-    assert_eq!(inputs(&model, "a,b\n2.5,1500\n").expect("inputs"), [[2.5, 1500.0]]);
-    // Options take precedence over detection.
-    let odd = rows("a:b:y", 60, |row| format!("{}:{}:{}", noise(row), noise(row + 1), noise(row + 2)));
-    let (_folder, path) = file("f.csv", odd);
-    let colons = SchemaOptions { delimiter: Some(b':'), ..columns() };
-    assert_eq!(fitted_with(&path, &colons, 0.2).0.schema().dims(), 2);
-}
-
 /// Returns the date of a day of 2020 to 2023, counted from the start of 2020, in a format.
 fn day(number: usize, form: &str) -> String {
     let (mut months, mut left) = (0, number);
@@ -191,42 +144,6 @@ fn dates_give_a_trend_and_the_periods_that_they_cover() {
 }
 
 #[test]
-fn ambiguous_dates_are_noted_and_times_and_gaps_have_inputs() {
-    let text = rows("when,x,y", 60, |row| {
-        let when = if row == 7 {
-            String::new()
-        } else {
-            format!("0{}/0{}/2021 {:02}:15", 1 + row % 9, 1 + row % 5, row % 24)
-        };
-        format!("{when},{},{}", noise(row), noise(row + 5))
-    });
-    let (model, said) = fitted(&text);
-    assert_eq!(
-        said,
-        [
-            "f: numbers and dates as written: 'when' (\"01/01/2021 00:15\" is 2021-01-01 00:15, read month first, although the day could come first)",
-            "f: cells are missing: in 'when' (1) the mean replaces them, and an input 'when is missing' marks them"
-        ]
-    );
-    let names = [
-        "when (years)",
-        "when (sin of day)",
-        "when (cos of day)",
-        "when (sin of week)",
-        "when (cos of week)",
-    ];
-    assert_eq!(model.schema().input_names()[..5], names);
-    assert_eq!(model.schema().input_names()[5], "when is missing");
-    let x = inputs(&model, "when,x\n,0\n01/02/2021 06:15,0\n").expect("inputs");
-    assert_eq!(x[0][1..6], [0.0, 0.0, 0.0, 0.0, 1.0]);
-    assert!((x[1][0] - 1.25 / 365.2425).abs() < 1e-9 && x[1][5] == 0.0, "{x:?}");
-    // A table, or a block of a file, may hold no date at all.
-    for alone in ["when,x\n,0\n", "when,x\nn/a,0\n"] {
-        assert_eq!(inputs(&model, alone).expect("inputs"), x[..1]);
-    }
-}
-
-#[test]
 fn identifiers_are_left_out_unless_they_are_kept() {
     let text = rows("id,name,order_id,t,n,empty,x,y", 100, |row| {
         let n = (row * 37) % 100 + 1;
@@ -258,52 +175,6 @@ fn identifiers_are_left_out_unless_they_are_kept() {
         )
     });
     assert_eq!(fitted(&text).0.schema().input_names(), ["t", "z", "w"]);
-}
-
-#[test]
-fn one_absurd_value_is_noted_and_heavy_tails_are_not() {
-    let text = rows("a,pareto,zeros,y", 400, |row| {
-        let a = if row == 123 { "-4e9".to_owned() } else { noise(row).to_string() };
-        let zeros = if row % 50 == 0 { 1e6 * noise(row + 2) } else { 0.0 };
-        format!("{a},{},{zeros},{}", noise(row + 7).recip(), noise(row + 5))
-    });
-    let (_, said) = fitted(&text);
-    assert_eq!(
-        said,
-        [
-            "f: a number far from all others in its column, by more than 10000 times the distance between its quartiles: -4000000000 in row 124 of 'a'; \
-          check it"
-        ]
-    );
-}
-
-#[test]
-fn parquet_is_read_like_csv() {
-    let numbers = |from: usize| Cells::Double((0..100).map(|row| Some(noise(row + from))).collect());
-    let days: Vec<Option<i32>> = (0..100).map(|row| (row != 9).then_some(18_262 + row)).collect();
-    let texts: Vec<String> = (0..100).map(|row| format!("{} {:03},5", 1 + row % 3, row)).collect();
-    let gaps = Cells::Double((0..100).map(|row| (row % 9 != 1).then(|| noise(row))).collect());
-    let targets = Cells::Double((0..100).map(|row| (row % 10 != 4).then(|| noise(row + 77))).collect());
-    let columns_of = [
-        Cells::Int32(days),
-        Cells::text(texts.iter().map(|text| Some(text.as_str()))),
-        gaps,
-        numbers(3),
-        targets,
-    ];
-    let fields = "optional int32 when (DATE); optional binary amount (UTF8); optional double gap; optional double x; optional double y;";
-    let (_folder, path) = file("f.parquet", parquet::file(fields, &columns_of, (100, 37)));
-    let (model, (said, test)) = fitted_with(&path, &columns(), 0.2);
-    assert_eq!(
-        model.schema().input_names()[..5],
-        ["when (years)", "when (sin of week)", "when (cos of week)", "when is missing", "amount"]
-    );
-    assert_eq!(said[0], "f: numbers and dates as written: 'amount' (\"1 000,5\" is 1000.5)");
-    assert!(said.contains(&"f: 10 of 100 rows have no target 'y' and are left out".to_owned()), "{said:?}");
-    assert!(test.len() == 18 && test.iter().all(|row| row % 10 != 4));
-    // New rows may come as text.
-    let x = inputs(&model, "when,amount,gap,x\n2020-01-08,\"2 000,5\",1,2\n").expect("inputs");
-    assert!((x[0][0] - 7.0 / 365.2425).abs() < 0.01 && x[0][4] == 2000.5, "{x:?}");
 }
 
 #[test]
@@ -349,47 +220,6 @@ fn whole_groups_and_the_latest_rows_are_held_out() {
         refused(&one, &by(SplitBy::Time("g".into())))
             .contains("column 'g': found \"a\", expected a date or a number")
     );
-}
-
-#[test]
-fn the_program_prints_notes_and_refuses_options_without_an_effect() {
-    let work = Work::empty();
-    let text = rows("a;g;when;y", 120, |row| {
-        let a = if row % 10 == 3 { String::new() } else { format!("{:.3}", noise(row)).replace('.', ",") };
-        let y = format!("{:.4}", noise(row + 5)).replace('.', ",");
-        format!("{a};g{};{};{y}", row % 12, day(row, "D.M.Y"))
-    });
-    work.write("f.csv", &text);
-    let quick = "--quiet --inducing 5 --epochs 2";
-    let run = work.run(&format!("fit f.csv --target y --split-by g --model-out m {quick}")).ok();
-    assert!(run.stderr().contains("warning: f.csv: cells are missing: in 'a' (12)"), "{}", run.stderr());
-    assert!(
-        run.stdout().lines().any(|line| line.starts_with("test ") && line.ends_with(" 20")),
-        "{}",
-        run.stdout()
-    );
-    let document = work.run(&format!("fit f.csv --target y --split-time when --json {quick}")).json();
-    assert_eq!(
-        (document["data"]["test"].as_u64(), document["config"]["split_time"].as_str()),
-        (Some(24), Some("when"))
-    );
-    work.write("new.csv", "a\twhen\n1.5\t\n\t01.02.2020\n");
-    let run = work.run("predict m new.csv --out p.csv").ok();
-    assert_eq!(
-        run.stderr(),
-        "warning: new.csv: cells are missing in columns that were complete in training: 'when' (1); the mean of the training rows replaces them\n"
-    );
-    let fit = format!("fit f.csv --target y {quick}");
-    let held_out = "--split-by has no effect if no rows are held out";
-    work.refuses(2, &fit, &[("--split-by g --validation-fraction 0", &[held_out])]);
-    assert_eq!(work.run(&format!("{fit} --delimiter x")).code(), 2);
-    let fields = "row 1 (line 2) has 3 fields, expected 1 as in the header";
-    work.refuses(3, &fit, &[("--delimiter ,", &[fields])]);
-    work.run("predict m new.csv --out p.csv --delimiter tab").ok();
-    let compared = work
-        .run("compare f.csv --target y --objectives vfe --split-by g --out c --inducing 5 --epochs 2 --quiet")
-        .ok();
-    assert!(compared.stdout().contains("vfe"));
 }
 
 #[test]

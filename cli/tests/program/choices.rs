@@ -218,21 +218,3 @@ fn options_are_printed_also_after_a_time_limit() {
     }
     assert_eq!(first["config"]["kernel"], "matern32(ard)", "the first value of a part that was not compared");
 }
-
-#[test]
-fn options_that_cannot_be_combined_with_choices_or_warps_are_refused_in_one_line() {
-    let work = Work::with("data.csv", &table());
-    work.write("negative.csv", &table().replace(",y\n", ",y\n1,2,-3\n"));
-    let sometimes = work.run("fit data.csv --target y --auto sometimes");
-    assert!(sometimes.code() == 2 && sometimes.stderr().contains("sometimes"));
-    let cases: [(&str, &[&str]); 6] = [
-        ("--auto none --warp-target log --likelihood student-t", &["--warp-target log needs the gaussian"]),
-        ("--auto none --warp-inputs normal-scores --no-standardize", &["--warp-inputs"]),
-        ("--model glm --warp-inputs normal-scores", &["--warp-inputs"]),
-        ("--auto none --warp-target log --objective dlm-square", &["--warp-target log"]),
-        ("--neighbours auto --restarts 2", &["--restarts"]),
-        ("--neighbours auto --hyper joint", &["closed form"]),
-    ];
-    work.refuses(2, "fit data.csv --target y --quiet", &cases);
-    work.refuses(3, "fit negative.csv --target y --auto none --warp-target log", &[("", &["above 0"])]);
-}

@@ -3,15 +3,8 @@
 use std::fs;
 use std::io::{Cursor, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::told::file;
-use parquet::basic::{Compression, ConvertedType, Type as Physical};
-use parquet::data_type::{ByteArray, FixedLenByteArray};
-use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
-use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::Type;
-use sparsegp_tables::schema::{Schema, SchemaOptions};
 use sparsegp_tables::tables::{Column, Table, large_size, read_csv, read_table};
 use sparsegp_testkit::{self as testkit, parquet::Cells};
 
@@ -94,71 +87,6 @@ fn parquet_columns_of_every_type_are_read() {
     }
 }
 
-#[test]
-fn old_and_new_type_annotations_of_parquet_are_read() {
-    let array = |cell: &&[u8]| ByteArray::from(cell.to_vec());
-    let bytes = |cells: &[&[u8]]| Cells::Bytes(cells.iter().map(array).map(Some).collect());
-    let fixed = |cells: &[&[u8]]| {
-        Cells::Fixed(cells.iter().map(|cell| Some(FixedLenByteArray::from(array(cell)))).collect())
-    };
-    let field = |name: &str, physical: Physical, converted: ConvertedType| {
-        let field = Type::primitive_type_builder(name, physical).with_converted_type(converted);
-        Arc::new(field.with_precision(5).with_scale(2).build().unwrap())
-    };
-    let modern = parse_message_type(
-        "message m { optional binary enum (ENUM); optional binary json (JSON); optional binary uuid;
-         optional binary wide (DECIMAL(9, 2)); optional fixed_len_byte_array(3) fixed (DECIMAL(5, 2));
-         optional fixed_len_byte_array(2) half (FLOAT16); optional int64 moment (TIMESTAMP_MILLIS);
-         optional fixed_len_byte_array(4) four; repeated int32 repeated; }",
-    );
-    let mut fields = modern.unwrap().get_fields()[..8].to_vec();
-    fields.push(field("old_unsigned", Physical::INT32, ConvertedType::UINT_32));
-    fields.push(field("old_long", Physical::INT64, ConvertedType::UINT_64));
-    fields.push(field("old_signed", Physical::INT32, ConvertedType::INT_8));
-    fields.push(field("old_decimal", Physical::INT64, ConvertedType::DECIMAL));
-    fields.push(field("old_date", Physical::INT32, ConvertedType::DATE));
-    fields.push(field("old_text", Physical::BYTE_ARRAY, ConvertedType::UTF8));
-    let columns = [
-        bytes(&[b"a", b"b"]),
-        bytes(&[b"{}", b"1"]),
-        bytes(&[b"a", b"b"]),
-        bytes(&[&[0xff, 0x6a], &[]]),
-        fixed(&[&[0xff, 0xff, 0x6a], &[0, 0, 25]]),
-        fixed(&[&[0, 0x3c], &[0, 0xc0]]),
-        Cells::Int64(vec![Some(1), Some(2)]),
-        fixed(&[&[0; 4], &[1; 4]]),
-        Cells::Int32(vec![Some(-1), None]),
-        Cells::Int64(vec![Some(-1), None]),
-        Cells::Int32(vec![Some(-1), None]),
-        Cells::Int64(vec![Some(-150), None]),
-        Cells::Int32(vec![Some(1), None]),
-        Cells::text([Some("x"), None]),
-    ];
-    let schema = Type::group_type_builder("m").with_fields(fields).build().unwrap();
-    let written = testkit::parquet::write(Vec::new(), schema, &columns, (2, 2), Default::default()).unwrap();
-    let (_folder, path) = file("f", written);
-    let table = read_table(&path).unwrap();
-    assert_eq!(texts(&table, "enum"), [Some("a".into()), Some("b".into())]);
-    assert_eq!(texts(&table, "json"), [Some("{}".into()), Some("1".into())]);
-    assert_eq!(texts(&table, "old_text"), [Some("x".into()), None]);
-    for (name, first, second) in [
-        ("wide", -1.5, Some(0.0)),
-        ("fixed", -1.5, Some(0.25)),
-        ("half", 1.0, Some(-2.0)),
-        ("old_unsigned", 4294967295.0, None),
-        ("old_long", 18446744073709551615.0, None),
-        ("old_signed", -1.0, None),
-        ("old_decimal", -1.5, None),
-    ] {
-        assert_eq!(numbers(&table, name), [Some(first), second], "{name}");
-    }
-    for (name, data_type) in
-        [("uuid", "binary"), ("moment", "date"), ("four", "binary"), ("old_date", "date")]
-    {
-        check_unsupported(&table, name, data_type);
-    }
-}
-
 /// The files in `make.py` with the same rows as `rows`.
 fn files_of_rows() -> Vec<String> {
     let codecs = ["snappy", "gzip", "brotli", "lz4", "zstd"];
@@ -216,38 +144,6 @@ fn formats_are_recognised_by_the_first_bytes_and_damaged_files_are_refused() {
     assert_eq!(read_csv("standard input", Cursor::new(parquet)).unwrap().rows(), 300);
     let empty = testkit::parquet::file("optional int32 a;", &[], (0, 1));
     assert_eq!(message("f.data", &empty), Err(": has a header but no rows of data".into()));
-}
-
-#[test]
-fn an_odd_codec_is_refused_by_name_unless_the_column_is_not_needed() {
-    let columns = [1, 4].map(|first| Cells::Int32((first..first + 3).map(Some).collect()));
-    let bytes = testkit::parquet::file("optional int32 a; optional int32 b;", &columns, (3, 3));
-    // The same file with a footer that claims LZO for column b, which is not read.
-    let (_folder, path) = file("f.parquet", &bytes);
-    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path).unwrap()).unwrap();
-    let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
-    let group = metadata.row_group(0);
-    let mut chunks = group.columns().to_vec();
-    chunks[1] = chunks[1].clone().into_builder().set_compression(Compression::LZO).build().unwrap();
-    let group = group.clone().into_builder().set_column_metadata(chunks).build().unwrap();
-    let metadata = metadata.into_builder().set_row_groups(vec![group]).build();
-    let mut bytes = bytes[..bytes.len() - 8 - footer].to_vec();
-    let mut end = Vec::new();
-    ParquetMetaDataWriter::new(&mut end, &metadata).finish().unwrap();
-    bytes.extend(end);
-    fs::write(&path, bytes).unwrap();
-    let error = read_table(&path).unwrap_err().to_string();
-    assert!(
-        error
-            .ends_with("column 'b' is compressed with LZO, expected snappy, gzip, lz4, brotli, zstd or none"),
-        "{error}"
-    );
-    let table = read_csv("t", Cursor::new("a,y\n1,1\n2,2\n")).unwrap();
-    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-    let (schema, _) = Schema::infer(&table, &columns).unwrap();
-    let blocks: Vec<Table> = schema.open(&path, 2).unwrap().map(Result::unwrap).collect();
-    assert_eq!(blocks.iter().map(Table::rows).collect::<Vec<_>>(), [2, 1]);
-    assert_eq!(numbers(&blocks[0], "a"), [Some(1.0), Some(2.0)]);
 }
 
 #[test]

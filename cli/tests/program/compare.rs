@@ -1,21 +1,17 @@
-//! The command `compare`: its files, continuation after an interruption, errors, and independence of threads.
+//! The command `compare`: its files, continuation after an interruption, errors.
 
 use sparsegp_testkit::program::{Csv, Run, Work, assert_contains};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// A folder with a table for each task.
+/// A folder with a table, and one in which small subsets do not vary.
 struct Tables(Work);
 
 impl Tables {
     fn new() -> Tables {
         let work = Work::empty();
         work.write("real.csv", &table(90, |t, a| format!("{}", 20.0 + 8.0 * a.sin() + 0.5 * wobble(t))));
-        let class = |t: f64, a: f64| if a.sin() + 0.5 * wobble(t) > 0.0 { "yes" } else { "no" }.to_owned();
-        work.write("class.csv", &table(90, class));
-        let count = |t: f64, a: f64| format!("{}", (2.0 + 2.0 * a.sin() + 1.5 * wobble(t)).max(0.0).round());
-        work.write("count.csv", &table(90, count));
         // Nearly all rows are equal, so small subsets do not vary.
         let rare = |t: f64, a: f64| format!("{}", if t % 13.0 == 5.0 { 2.0 + a } else { 0.5 });
         work.write("rare.csv", &table(90, rare));
@@ -145,33 +141,6 @@ fn a_regression_has_all_its_rows_and_files() {
 }
 
 #[test]
-fn classes_and_counts_have_their_own_figures() {
-    let work = Tables::new();
-    let run = work.compare("class.csv --target y --objectives elbo,dlm-log --repeats 2 --out class").ok();
-    assert!(run.stdout().contains("error rate") && run.stdout().contains("calibration error"));
-    let results = Cells::of(&work, "class/results.csv");
-    assert_eq!(results.0.rows.len(), 4);
-    results.all_filled(&["nll", "error_rate", "auc", "brier", "ece"], true);
-    results.all_filled(&["coverage_95"], false);
-    let report = work.0.read("class/report.html");
-    assert!(report.contains("observed share") && !report.contains("The weight β"));
-    // One training-set size draws no curve.
-    assert!(!report.contains("Training-set size"));
-
-    let run = work
-        .compare("count.csv --target y --task count --objectives beta-elbo,dlm-log --betas 1,0.1 --out count")
-        .ok();
-    assert!(run.stdout().contains("mean relative error") && run.stdout().contains("95 % coverage"));
-    let results = Cells::of(&work, "count/results.csv");
-    // The ELBO fit from which both start was not requested.
-    assert_eq!(results.0.rows.len(), 2 * 3);
-    assert!(!results.0.column("objective").contains(&"elbo"));
-    results.all_filled(&["nll", "mre", "deviance", "coverage_95", "pit_9"], true);
-    // A single repeat has no standard errors.
-    Cells::of(&work, "count/summary.csv").all_filled(&["nll_se"], false);
-}
-
-#[test]
 fn the_same_command_continues_and_another_plan_is_refused() {
     let work = Tables::new();
     let command = "real.csv --target y --objectives elbo,dlm-log,fitc --repeats 2 --out out";
@@ -213,20 +182,6 @@ fn the_same_command_continues_and_another_plan_is_refused() {
 }
 
 #[test]
-fn results_do_not_depend_on_the_number_of_threads() {
-    let work = Tables::new();
-    let results = |threads: usize| {
-        work.compare(&format!(
-            "count.csv --target y --objectives elbo,dlm-log,dlm-log:fixed --betas 1,0.3 --repeats 2 \
-             --train-sizes 20,60 --quiet --threads {threads} --out out{threads}"
-        ))
-        .ok();
-        Cells::of(&work, &format!("out{threads}/results.csv")).without_seconds()
-    };
-    assert_eq!(results(1), results(3));
-}
-
-#[test]
 fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
     let work = Tables::new();
     let command = "rare.csv --target y --objectives elbo,dlm-log --train-sizes 3,60 --out out";
@@ -249,37 +204,10 @@ fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
     assert_eq!(work.0.csv("all/results.csv").rows.len(), 2);
 }
 
-/// The unit tests of plans check the other settings.
+/// An error that only a fit can detect ends the run. The corrected command may use the same folder.
 #[test]
-fn invalid_arguments_are_refused_before_any_work() {
+fn an_option_that_no_fit_accepts_ends_the_run() {
     let work = Tables::new();
-    let real = "compare real.csv --target y";
-    work.0.refuses(2, real, &[("--objectives elbo", &["--out"])]);
-    let usage: [(&str, &[&str]); 9] = [
-        ("--objectives best", &["best", "dlm-log:fixed"]),
-        ("--objectives elbo,elbo", &["elbo twice"]),
-        ("--objectives beta-elbo", &["beta-elbo", "--betas"]),
-        ("--objectives elbo --train-sizes x", &["--train-sizes"]),
-        ("--objectives elbo --threads 0", &["--threads"]),
-        ("--objectives elbo --estimator bmc:4", &["--estimator"]),
-        ("--objectives elbo --validation-fraction 0.2", &["--betas"]),
-        ("--objectives fitc --batch-size 8", &["--batch-size", "vfe and fitc"]),
-        ("--objectives elbo --beta 2", &["--beta"]),
-    ];
-    work.0.refuses(2, &format!("{real} --out out"), &usage);
-    let compare = "compare --target y --objectives elbo --out";
-    work.0.refuses(2, compare, &[("out -", &["standard input"])]);
-    let needs_gaussian = "compare class.csv --target y --objectives elbo,fitc --out out";
-    work.0.refuses(2, needs_gaussian, &[("", &["fitc needs the gaussian likelihood"])]);
-    let data: [(&str, &[&str]); 3] = [
-        ("out real.csv --test-fraction 0.99", &["fewer than 2"]),
-        ("out absent.csv", &["absent.csv"]),
-        ("real.csv real.csv", &["real.csv", "cannot be created"]),
-    ];
-    work.0.refuses(3, compare, &data);
-    let absent = "compare real.csv --target z --objectives elbo --out out";
-    work.0.refuses(3, absent, &[("", &["'z'"])]);
-    // An error that only a fit can detect ends the run. The corrected command may use the same folder.
     let command = "real.csv --target y --out out";
     for (wrong, word) in [("--kernel rbff", "rbff"), ("--fix kernel.nothing=1", "'kernel.nothing'")] {
         refused(&work.compare(&format!("{command} {wrong}")), 2, &[word]);

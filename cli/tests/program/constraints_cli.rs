@@ -1,4 +1,4 @@
-//! Constraints on hyper-parameters from the command line: every option has an effect or is refused, and `inspect` shows the constraints.
+//! Constraints on hyper-parameters from the command line: every option has an effect, and `inspect` shows the constraints.
 
 use serde_json::Value;
 use sparsegp_testkit::program::{QUICK, Work, assert_contains};
@@ -69,41 +69,4 @@ fn inspect_and_the_document_show_the_constraints_and_a_later_fit_keeps_them() {
     assert_eq!(later["kernel.lengthscales.1"], "between 0.5 and 9");
     assert_eq!(later["kernel.variance"], "between 4 and 5, prior gamma(2,1.5)");
     assert!(!later.to_string().contains("(weak)"), "weak priors went");
-}
-
-/// The library's tests cover the other refusals of names, values and malformed text.
-#[test]
-fn contradictory_constraints_are_refused() {
-    let work = Work::new();
-    work.model();
-    let names = "hint: the names are kernel.variance, kernel.lengthscales.0 to .2";
-    let none: [&str; 3] = ["no hyper-parameter 'nothing'", names, "likelihood.noise_variance"];
-    let cases: [(&str, &[&str]); 11] = [
-        ("--start nothing=1", &none),
-        ("--fix nothing", &none),
-        ("--bounds nothing=1,2", &none),
-        ("--prior nothing=gamma(1,1)", &none),
-        ("--tie nothing,x", &none),
-        ("--start kernel.variance=-1", &["--start", "outside the range", "above 0"]),
-        ("--start kernel.variance=3 --bounds kernel.variance=1,2", &["outside the range", "between 1 and 2"]),
-        ("--start kernel.variance=3 --fix kernel.variance", &["is fixed", "no effect"]),
-        ("--prior mean.constant=gamma(1,1)", &["may be negative", "normal(mean,sd)"]),
-        ("--tie kernel.variance,likelihood.noise_variance", &["different ranges", "--bounds"]),
-        ("--bounds kernel.variance=2,1", &["has a LO that is not below HI"]),
-    ];
-    work.refuses(2, &format!("fit data.csv --target y --quiet {QUICK}"), &cases);
-    let cases: [(&str, &[&str]); 2] = [
-        ("--prior *.lengthscales=gamma(1,1)", &["no hyper-parameter", "likelihood.noise_variance"]),
-        ("--default-priors off", &["--default-priors"]),
-    ];
-    work.refuses(2, "fit data.csv --target y --model glm", &cases);
-    let fixed = "fit data.csv --target y --from model --hyper fixed";
-    for option in
-        ["--prior *=none", "--bounds *.variance=1,2", "--tie *.lengthscales", "--fix kernel.variance"]
-    {
-        work.refuses(2, fixed, &[(option, &["no effect with --hyper fixed"])]);
-    }
-    work.run(&format!("{fixed} --fix kernel.variance=2 --quiet")).ok();
-    let run = work.run("fit data.csv --target y --default-priors maybe");
-    assert!(run.code() == 2 && run.stderr().contains("possible values: on, off"), "{}", run.stderr());
 }

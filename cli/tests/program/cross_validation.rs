@@ -1,4 +1,4 @@
-//! `fit --cv`: the parts, their scores, and the options that it cannot be combined with.
+//! `fit --cv`: the parts and their scores.
 
 use serde_json::Value;
 use sparsegp_testkit::program::{Run, Work, number};
@@ -119,6 +119,7 @@ fn fits_with_other_options_are_scored_on_the_same_parts() {
     assert_eq!(line.matches('±').count(), 3, "two scores and the difference: {text}");
     assert!(text.contains("NLL difference") && text.contains("--likelihood 'student-t'"), "{text}");
 }
+<<<<<<< HEAD
 
 #[test]
 fn rows_from_standard_input_have_the_same_scores() {
@@ -157,3 +158,5 @@ fn options_that_cannot_be_combined_with_it_are_refused() {
     ];
     work.refuses(2, "fit data.csv", &cases);
 }
+=======
+>>>>>>> fewer-tests

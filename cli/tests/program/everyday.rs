@@ -1,6 +1,6 @@
 //! Files as spreadsheets, pandas and R write them, each with the expected inputs and notes of a fit, in memory and from disk.
 
-use super::told::{columns, file, fitted_with, noise, refused, rows};
+use super::told::{columns, file, fitted_with, noise, rows};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_testkit::program::Work;
 
@@ -210,37 +210,6 @@ fn markers_of_missing_cells_are_saved_with_the_model() {
     let table = model.schema().open(&new, 10).expect("a file").next().expect("a block").expect("a table");
     let x = model.schema().design(&table, sparsegp_tables::schema::UnseenLevels::Error).expect("inputs");
     assert_eq!((x[(0, 1)], x[(1, 1)], x[(2, 1)]), (1.0, 1.0, 0.0));
-}
-
-#[test]
-fn mistakes_are_counted_and_shown_together() {
-    let text = |cells: &dyn Fn(usize, String) -> String| plain("a,x,c,y", cells);
-    let target =
-        text(&|row, line| if row % 20 == 4 { "1,0.5,north,12 kg".to_owned() } else { format!("1.5,{line}") });
-    assert_eq!(
-        refused(&target, &columns()),
-        "f: 3 cells hold text, expected numbers: row 5 (line 6), column 'y': \"12 kg\"; row 25 (line 26), column 'y': \"12 kg\"; \
-         row 45 (line 46), column 'y': \"12 kg\""
-    );
-    let sign = |row: usize| ["$", "€", ""][if row == 9 { 0 } else { 1 + usize::from(row != 34) }];
-    let units = text(&|row, line| format!("{}{row},{line}", sign(row)));
-    let found = "f: row 10 (line 11), column 'a': found \"$9\", expected a number";
-    assert_eq!(refused(&units, &columns()), found);
-    let classes = ["red", "green", "blue"];
-    let typos = rows("a,y", 60, |row| match row {
-        7 => "0.5,gren".to_owned(),
-        31 => "0.5,Blu".to_owned(),
-        _ => format!("{:.3},{}", noise(row), classes[row % 3]),
-    });
-    assert_eq!(
-        refused(&typos, &columns()),
-        "f: the target 'y' has \"gren\" (did you mean \"green\"?) and \"Blu\" (did you mean \"blue\"?) in one row only, expected classes of \
-         several rows"
-    );
-    assert_eq!(
-        refused("Sales of 2024\nx,c,y\n1,2,3\n", &columns()),
-        "f: row 1 (line 2) has 3 fields, expected 1 as in the header"
-    );
 }
 
 #[test]

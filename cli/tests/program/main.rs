@@ -26,6 +26,7 @@ mod pairs;
 mod pipelines;
 mod places;
 mod rasters;
+mod refusals;
 mod report;
 mod resume;
 mod search_cli;

@@ -1,4 +1,4 @@
-//! The modes of tuning hyper-parameters, compared with each other and with the collapsed bound, and invalid combinations.
+//! The modes of tuning hyper-parameters, compared with each other and with the collapsed bound.
 
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
@@ -47,32 +47,6 @@ fn at_the_best_q_every_parameterisation_has_the_gradient_of_the_collapsed_bound(
             }
         }
     }
-}
-
-#[test]
-fn sites_follow_the_prior_better_than_a_fixed_q() {
-    let mut losses = [0.0; 2];
-    for (seed, index) in (0..8).flat_map(|seed| [(seed, 0), (seed, 1), (seed, 2)]) {
-        let (x, y) = data(seed, 2, 60);
-        let batch = Batch::of(x.transpose(), &y, 1.0);
-        for (loss, held) in losses.iter_mut().zip([Parameterization::Sites, Parameterization::Whitened]) {
-            let mut svgp = solved(seed, &y, x.transpose(), held);
-            let mut natural = svgp.model.natural();
-            // The variance or a lengthscale changes.
-            natural[index] *= 1.3;
-            assert!(svgp.set_natural(&natural));
-            let moved = svgp.evaluate(batch, false);
-            let mut best = CollapsedObjective::new(
-                svgp.model.clone(),
-                Dataset::of(x.transpose(), &y),
-                Objective::elbo(1.0),
-            );
-            let theta = best.start();
-            *loss += moved - best.solve(&theta).expect("a bound");
-        }
-    }
-    let [sites, whitened] = losses;
-    assert!(sites > 0.0 && sites < 0.1 * whitened, "{losses:?}");
 }
 
 #[test]
@@ -130,7 +104,6 @@ fn problem(kind: LikelihoodKind) -> (faer::Mat<f64>, Vec<f64>) {
     let (x, f) = data(3, 2, 90);
     let mut normals = Normals::new(9);
     let y = f.iter().map(|f| match kind {
-        LikelihoodKind::BernoulliProbit => f64::from(u8::from(f + 0.3 * normals.next() > 0.0)),
         LikelihoodKind::Poisson => (f.exp() + 0.3 * normals.next()).round().max(0.0),
         _ => *f,
     });
@@ -174,7 +147,7 @@ fn every_mode_improves_on_fixed_hyper_parameters() {
         (Hyper::Collapsed, HyperOptimizer::Adam),
         (Hyper::Collapsed, HyperOptimizer::Lbfgs),
     ];
-    for kind in [LikelihoodKind::Gaussian, LikelihoodKind::BernoulliProbit, LikelihoodKind::Poisson] {
+    for kind in [LikelihoodKind::Gaussian, LikelihoodKind::Poisson] {
         let base = FitOptions { epochs: Some(40), learning_rate: 0.05, ..FitOptions::default() };
         let fixed = fit(kind, &FitOptions { hyper: Some(Hyper::Fixed), ..base.clone() }).summary.objective;
         let allowed =
@@ -214,7 +187,7 @@ fn the_best_validated_parameters_of_full_batch_searches_are_kept() {
 }
 
 #[test]
-fn the_command_line_takes_the_modes_and_refuses_invalid_combinations() {
+fn the_command_line_takes_the_modes() {
     let work = Work::new();
     for (options, hyper, optimizer) in [
         ("", "collapsed", "lbfgs"),
@@ -247,18 +220,6 @@ fn the_command_line_takes_the_modes_and_refuses_invalid_combinations() {
     // The position of the line break depends on the number of digits of the seconds.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("target_reached after") && text.contains("requested target was reached"), "{text}");
-    let cases: [(&str, &[&str]); 9] = [
-        ("--hyper joint --hyper-optimizer lbfgs", &["--hyper-optimizer lbfgs", "--hyper alternating"]),
-        ("--hyper dual --objective dlm-log", &["--hyper dual", "--objective elbo"]),
-        ("--hyper dual --family diagonal", &["--hyper dual", "--family full"]),
-        ("--hyper dual --q-update adam", &["--hyper dual", "--q-update ngd"]),
-        ("--hyper alternating --q-step const:0.1", &["--q-step", "--hyper alternating"]),
-        ("--hyper collapsed --likelihood poisson --task count", &["--hyper collapsed", "poisson"]),
-        ("--hyper collapsed --objective dlm-log", &["--hyper collapsed", "dlm-log"]),
-        ("--hyper collapsed --batch-size 64", &["--batch-size", "--hyper collapsed"]),
-        ("--hyper alternating --objective vfe", &["--hyper alternating", "--objective vfe"]),
-    ];
-    work.refuses(2, "fit data.csv --target y --quiet", &cases);
 }
 
 #[test]
@@ -266,19 +227,16 @@ fn one_and_two_threads_give_the_same_bits() {
     let work = Work::with("data.csv", &table(600));
     for options in [
         "--hyper joint",
-        "--hyper dual",
         "--hyper alternating",
         "--objective vfe",
         "--objective fitc",
-        "--objective dlm-log",
         "--objective dlm-log --estimator ups:5",
-        "--objective dlm-square",
         "--likelihood student-t --q-update sr-vn",
         "--family diagonal --q-update adam --estimator reparam-ent:5",
         "--model glm --likelihood student-t",
     ] {
         let inducing = if options.contains("glm") { "" } else { "--inducing 70" };
-        let full = ["vfe", "fitc", "square"].iter().any(|word| options.contains(word));
+        let full = ["vfe", "fitc"].iter().any(|word| options.contains(word));
         let batches = if full { "" } else { "--batch-size 300" };
         let run = |threads: usize| {
             let fit =

@@ -15,9 +15,7 @@ use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::FitOptions;
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{
-    CollapsedObjective, OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs,
-};
+use sparsegp::training::{CollapsedObjective, OutputRows, TrainingData, fit_arrays, fit_shared_outputs};
 use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::outputs::table;
 use sparsegp_testkit::program::{Work, number};
@@ -147,73 +145,6 @@ fn outputs_that_mix_processes_learn_from_each_other() {
         std::fs::write(work.path("cut"), &bytes[..length]).expect("written");
         work.run("inspect cut").fails(3, &["cut", "damaged"]);
     }
-}
-
-#[test]
-fn covariances_between_outputs_are_those_of_their_process() {
-    let work = Work::with("t.csv", &table(80));
-    let quick = "--inducing 12 --epochs 5 --quiet --model-out";
-    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --mixing 1 {quick} m")).ok();
-    let predicted = work.run("predict m t.csv --out - --covariance").csv();
-    let columns = ["variance_y1", "variance_y2", "covariance_y1_y2"].map(|name| predicted.numbers(name));
-    // Differences between rows do not contain the noise: w₁² δ, w₂² δ and w₁ w₂ δ.
-    let scale = columns[0][0] * columns[1][0];
-    let mut largest = 0.0_f64;
-    for row in 1..80 {
-        let [first, second, both] = [0, 1, 2].map(|i| columns[i][row] - columns[i][0]);
-        assert!((both * both - first * second).abs() < 1e-12 * scale, "{first} {second} {both}");
-        largest = largest.max(both.abs() / scale.sqrt());
-    }
-    assert!(largest > 1e-4, "{largest}");
-    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --outputs own {quick} apart")).ok();
-    work.run(&format!("fit t.csv --target y1 --exclude y2,y3 {quick} one")).ok();
-    for (model, words) in [("apart", &["--covariance", "--mixing", "independent"][..]), ("one", &["has one"])]
-    {
-        work.refuses(2, &format!("predict {model} t.csv --out r.csv --covariance"), &[("", words)]);
-    }
-}
-
-#[test]
-fn options_that_several_targets_do_not_allow_are_refused() {
-    let work = Work::with("t.csv", &table(60));
-    let kind = |i: usize| if i == 0 { "kind" } else { ["red", "blue"][i % 2] };
-    let classes: String =
-        table(60).lines().enumerate().map(|(i, line)| format!("{line},{}\n", kind(i))).collect();
-    work.write("k.csv", &classes);
-    let quick = "--inducing 5 --epochs 2 --quiet --model-out m";
-    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --outputs own {quick}")).ok();
-    let usage: [(&str, &[&str]); 7] = [
-        ("--target y1,y1", &["'y1' twice"]),
-        ("--target y1 --mixing 1", &["--mixing is for several targets"]),
-        ("--target y1,y2 --mixing 3", &["mixed:3", "2"]),
-        ("--target y1,y2 --mixing 0", &["mixed:0"]),
-        ("--target y1,y2 --betas 1,0.1", &["--betas is for one --target"]),
-        ("--target y1,y2 --outputs shared --objective dlm-log", &["--outputs shared"]),
-        ("--target y1,y2 --outputs all", &["own, shared"]),
-    ];
-    work.refuses(2, "fit t.csv --quiet", &usage);
-    work.refuses(2, "fit k.csv --quiet", &[("--target y1,kind --mixing 1", &["--outputs", "'kind'"])]);
-    let data: [(&str, &[&str]); 2] =
-        [("--target y1,z", &["no column named 'z'"]), ("--target y1 --from m", &["several targets"])];
-    work.refuses(3, "fit t.csv --quiet", &data);
-    work.run(&format!("fit k.csv --target y1,kind {quick}")).ok();
-    let names = work.run("predict m k.csv --out -").csv().names;
-    assert_eq!(names[..4], ["label_kind", "mean_y1", "variance_y1", "log_density_y1"]);
-    assert_eq!(names[4], "probability_red_kind");
-}
-
-#[test]
-fn inconsistent_arrays_of_outputs_are_refused() {
-    let x = faer::Mat::from_fn(8, 1, |i, _| i as f64);
-    let names = ["u".to_owned(), "v".to_owned()];
-    let mut quiet = |_: &Event| {};
-    let mut fit = |targets: &[f64], processes: usize| {
-        let rows = OutputRows { x: x.as_ref(), targets, weights: &[] };
-        let options = sparsegp::options::FitOptions::default();
-        fit_outputs(rows, &names, processes, &options, &mut Session::new(&mut quiet)).map(|fits| fits.len())
-    };
-    assert!(fit(&[0.0; 15], 1).is_err_and(|error| error.to_string().contains("15 targets")));
-    assert!(fit(&[0.0; 16], 3).is_err());
 }
 
 /// Rows in long form: `c` mirrors `a`; in training it is known only on the left.
@@ -386,27 +317,5 @@ fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
             Some(first["outputs"][target]["config"]["outputs"].clone()),
             option.split(' ').nth(1).map(Value::from)
         );
-    }
-}
-
-/// Targets that are known in a fifth of the rows learn from the others, whichever rows are held out.
-#[test]
-fn sparse_targets_share_processes_with_dense_ones() {
-    let work = Work::empty();
-    let mut text = "a,b,y1,y2,y3,y4\n".to_owned();
-    for i in 0..60 {
-        let (a, b) = ((i as f64 * 0.754_877_666).fract(), (i as f64 * 0.569_840_291).fract());
-        let f = (6.0 * a).sin() + (5.0 * b).cos();
-        let noise = |k: f64| 0.02 * ((i * i) as f64 * (0.3 + k)).sin();
-        let sparse = |y: f64| if i % 5 == 0 { format!("{y:.4}") } else { String::new() };
-        let (y1, y2) = (f + noise(0.1), 2.0 * f - 1.0 + noise(0.2));
-        let (y3, y4) = (sparse(1.5 * f + noise(0.3)), sparse(noise(0.4) - f));
-        writeln!(text, "{a:.4},{b:.4},{y1:.4},{y2:.4},{y3},{y4}").expect("text");
-    }
-    work.write("t.csv", &text);
-    for seed in 0..3 {
-        let rest = "--target y1,y2,y3,y4 --kernel rbf --neighbours none --objective elbo --epochs 30 --quiet";
-        let text = work.run(&format!("fit t.csv {rest} --auto all --seed {seed}")).ok().stdout();
-        assert!(text.starts_with("outputs  mixed:"), "seed {seed}: {text:.300}");
     }
 }

@@ -1,4 +1,4 @@
-//! Places from the command line: the summary, training from disk, grids compared with files, and errors.
+//! Places from the command line: the summary, training from disk, grids compared with files.
 
 use sparsegp_testkit::program::Work;
 
@@ -116,39 +116,4 @@ fn averages_over_cells_have_the_columns_of_the_grid_and_end_at_the_poles() {
     let cases: [(&str, &[&str]); 2] =
         [("--average 0", &["--average"]), ("--average 3 --latent", &["--average", "--latent"])];
     work.refuses(2, &format!("{grid} --out g.csv"), &cases);
-}
-
-#[test]
-fn invalid_places_and_grids_are_refused_in_one_line() {
-    let work = work();
-    work.run(&format!("{FIT} --auto none --epochs 3 --model-out m")).ok();
-    let cases: [(&str, &[&str]); 6] = [
-        ("g.csv --grid lon=1:2:1,lat=50", &["no values of 'height', 'ground'", "height=VALUE"]),
-        (
-            "g.csv --grid lon=1,lat=50,height=1,ground=soil,depth=2",
-            &["no input 'depth'", "lon, lat, height, ground"],
-        ),
-        ("g.csv --grid lon=1:5", &["expected NAME=START:STOP:STEP"]),
-        ("g.csv --grid lon=1,lat=50,height=1,ground=soil stations.csv", &["--grid", "cannot be used with"]),
-        ("g.csv", &["required"]),
-        ("g.txt --grid lon=1,lat=50,height=1,ground=soil", &[".csv, .parquet, .nc or .tif"]),
-    ];
-    work.refuses(2, "predict m --out", &cases);
-    let fit = "fit stations.csv --target y --quiet";
-    let usage: [(&str, &[&str]); 3] = [
-        ("--places lon,lat --plane lon,lat", &["cannot be used with"]),
-        ("--places lon", &["expected two columns"]),
-        ("--places lon,lat --model glm", &["--places", "Gaussian processes"]),
-    ];
-    work.refuses(2, fit, &usage);
-    let data: [(&str, &[&str]); 2] = [
-        ("--places lat,lon", &["found", "a latitude", "--places lon,lat"]),
-        ("--places lon,ground", &["ground"]),
-    ];
-    work.refuses(3, fit, &data);
-    let told = work.run("predict m --out g.csv --grid lon=1,lat=95,height=1,ground=soil").stderr();
-    assert!(
-        told.contains("error: the grid") && told.contains("found 95, expected a latitude from -90 to 90"),
-        "{told}"
-    );
 }

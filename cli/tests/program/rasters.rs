@@ -1,4 +1,4 @@
-//! Grids as NetCDF and GeoTIFF from the command line: their numbers against CSV, refusals.
+//! Grids as NetCDF and GeoTIFF from the command line: their numbers against CSV.
 
 use sparsegp_testkit::program::Work;
 
@@ -65,40 +65,4 @@ fn netcdf_and_geotiff_have_the_numbers_of_csv() {
             assert!(agree(&tiff[band], &downwards), "{options}, band {band} of GeoTIFF");
         }
     }
-}
-
-#[test]
-fn classes_are_written_as_probabilities() {
-    let work = work();
-    work.run(&format!("{FIT} --target kind --exclude y --model-out m")).ok();
-    let grid = "predict m --grid lat=42:50:4,lon=105:115:5,ground=soil --out";
-    for name in ["g.csv", "g.nc"] {
-        work.run(&format!("{grid} {name}")).ok();
-    }
-    assert_eq!(bands(&work, "g.nc", f64::from_be_bytes, 1, 9), columns(&work, "g.csv", 1));
-    let text = String::from_utf8_lossy(&std::fs::read(work.path("g.nc")).expect("a file")).into_owned();
-    assert!(text.contains("probability that kind is "));
-}
-
-#[test]
-fn files_that_cannot_hold_the_predictions_are_refused_in_one_line() {
-    let work = work();
-    work.run(&format!("{FIT} --target y --exclude kind --model-out m")).ok();
-    let grid = "predict m --grid lon=105:115:5,lat=42:50:4,ground=soil";
-    let cases: [(&str, &[&str]); 4] = [
-        ("stations.csv --out g.nc", &["g.nc: NetCDF and GeoTIFF", "expected --grid", ".csv or"]),
-        ("stations.csv --out g.tiff", &["g.tiff: NetCDF and GeoTIFF", "expected --grid"]),
-        (
-            "--grid lon=105:115:5,lat=42,ground=soil --out g.tif",
-            &["found lon with several values in --grid", "expected two columns"],
-        ),
-        (
-            "--grid lon=105,lat=42,ground=soil --row-numbers --out g.nc",
-            &["no rows to number", "--row-numbers"],
-        ),
-    ];
-    work.refuses(2, "predict m", &cases);
-    let fit = "fit stations.csv --target y --test-fraction 0.2 --predictions g.nc";
-    work.refuses(2, fit, &[("", &["ends in .csv or .parquet"])]);
-    work.refuses(3, grid, &[("--out missing/g.nc", &["missing/g.nc: cannot be written"])]);
 }

@@ -1,4 +1,4 @@
-//! `--inducing auto` and `--restarts` from the command line: messages, documents, saved models and errors.
+//! `--inducing auto` and `--restarts` from the command line: messages, documents and saved models.
 
 use sparsegp_testkit::program::{Work, assert_contains};
 
@@ -42,19 +42,6 @@ fn found_inducing_inputs_are_in_messages_documents_figures_and_models() {
 }
 
 #[test]
-fn too_few_inducing_inputs_cause_a_warning_with_the_remaining_gap() {
-    let work = Work::new();
-    let run = work.run(&format!(
-        "fit data.csv --target y --objective vfe --inducing auto --inducing-tolerance 1e-9 --max-inducing 33 --kernel matern12 {QUICK}"
-    ));
-    let warning = run.ok().stderr();
-    assert_contains(
-        &warning,
-        &["33 inducing inputs, the most allowed", "nats per row apart", "gained", "--max-inducing"],
-    );
-}
-
-#[test]
 fn a_grid_of_beta_grows_once_and_compare_grows_for_every_fit_from_scratch() {
     let work = Work::new();
     let document = work.run(&format!(
@@ -94,73 +81,6 @@ fn restarts_are_in_messages_documents_and_models() {
         work.run(&format!("fit data.csv --target y --objective vfe --inducing 10 {QUICK} --json")).json();
     assert!(plain["fit"]["restarts"].is_null() && plain["fit"]["inducing_curve"].is_null());
     assert!(plain["fit"]["inducing_certificate"].is_null());
-}
-
-/// Returns the progress lines of a fit with these options, without epochs and warnings.
-fn stages(options: &str) -> Vec<String> {
-    let work = Work::new();
-    let fit = format!("fit data.csv --target y --tolerance 0 --epochs 30 --metrics j {options}");
-    let text = work.run(&fit).ok().stderr();
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    assert!(lines.len() <= 24, "{text}");
-    lines.retain(|line| !line.starts_with("epoch ") && !line.starts_with("warning: "));
-    assert_eq!(lines.remove(0), "fit starts: data.csv", "{text}");
-    assert!(lines.pop().is_some_and(|line| line.starts_with("fit ends: data.csv")), "{text}");
-    // Sizes that were tried but not chosen count too.
-    let document = work.json("j");
-    if let Some(curve) = document["fit"]["inducing_curve"].as_array() {
-        for point in curve {
-            let size = format!("inducing inputs: {} of at most ", point["m"]);
-            assert!(lines.iter().any(|line| line.starts_with(&size)), "{size} in {text}");
-        }
-    }
-    lines
-}
-
-#[test]
-fn progress_names_and_numbers_every_start_size_and_beta() {
-    let restarts = stages("--objective vfe --inducing 10 --restarts 3");
-    assert_eq!(restarts.len(), 5, "{restarts:?}");
-    for (index, line) in restarts[..3].iter().enumerate() {
-        assert_eq!(*line, format!("restarts: start {index}, {} of 3 in round 1 of 2", index + 1));
-    }
-    assert!(restarts[3].contains(", 1 of 2 in round 2 of 2") && restarts[4].contains(", 2 of 2 in round 2"));
-
-    let growth = "--inducing auto --inducing-tolerance 0.01 --max-inducing 80 --kernel matern32";
-    let sizes = stages(&format!("--objective vfe {growth}"));
-    assert!(sizes.len() >= 2 && sizes[0] == "inducing inputs: 32 of at most 80", "{sizes:?}");
-
-    let betas = stages("--objective elbo --hyper joint --inducing 10 --betas 0.1,1,10");
-    assert_eq!(betas.len(), 4, "{betas:?}");
-    assert_eq!(betas[0], "β = 1, 1 of 3", "the one nearest to 1 comes first");
-    assert!(betas[1].ends_with(", 2 of 3") && betas[2].ends_with(", 3 of 3"), "{betas:?}");
-    assert!(betas[3].ends_with(" is best: the fit to all training rows"), "{betas:?}");
-
-    let quiet = Work::new();
-    let run = quiet.run(&format!("fit data.csv --target y --restarts 2 --inducing 10 {QUICK}")).ok();
-    assert!(run.stderr().lines().all(|line| line.starts_with("warning: ")), "{}", run.stderr());
-}
-
-#[test]
-fn options_without_an_effect_are_refused() {
-    let work = Work::new();
-    let cases: [(&str, &[&str]); 9] = [
-        ("--inducing many", &["many", "auto"]),
-        ("--inducing 10 --max-inducing 20", &["--max-inducing", "--inducing auto"]),
-        ("--inducing-tolerance 0.1", &["--inducing"]),
-        ("--inducing auto --from m", &["--inducing", "--from"]),
-        ("--restarts 2 --from m", &["--restarts", "--from"]),
-        ("--keep-rows 5", &["--neighbours"]),
-        ("--neighbours some", &["auto", "number"]),
-        ("--neighbours 5 --shuffle-buffer 50", &["--neighbours", "memory"]),
-        ("--model glm --neighbours 5", &["--neighbours", "--model"]),
-    ];
-    work.refuses(2, "fit data.csv --target y", &cases);
-    work.refuses(
-        2,
-        "compare data.csv --target y --objectives elbo --out c",
-        &[("--restarts 2", &["--restarts"])],
-    );
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Classification, counts, ordered levels and the other likelihoods from the command line, and errors about invalid targets.
+//! Classification, counts, ordered levels and the other likelihoods from the command line.
 
 use serde_json::Value;
 use sparsegp::model::BetaPoint;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp::training::search::{GridFit, fit_beta_grid};
-use sparsegp_testkit::program::{QUICK, Work, number, quick};
+use sparsegp_testkit::program::{Work, number, quick};
 use std::fmt::Write as _;
 
 /// Returns a table of two inputs, with a target (and further columns) that `more` computes from the row number and the first input.
@@ -93,28 +93,6 @@ fn counts_take_exposure_and_weights() {
     work.run("predict m none.csv --out q.csv").fails(3, &["none.csv", "years"]);
     let plain = fit(&work, "--exclude years,trust");
     assert_ne!(plain["test"]["nll"], document["test"]["nll"]);
-}
-
-#[test]
-fn wrong_combinations_are_usage_errors() {
-    let work = Work::with("data.csv", &classes());
-    work.run(&format!("fit data.csv --target y --quiet {QUICK} --model-out m")).ok();
-    let cases: [(&str, &[&str]); 9] = [
-        ("--objective vfe", &["vfe", "bernoulli-probit"]),
-        ("--task count --likelihood gaussian", &["gaussian", "count"]),
-        ("--betas 1,0", &["1,0"]),
-        ("--betas 1 --beta 2", &["--beta"]),
-        ("--estimator bmc:10", &["--estimator", "dlm-log"]),
-        ("--likelihood gaussian --quadrature-nodes 9", &["--quadrature-nodes", "gaussian"]),
-        ("--q-guard hope", &["hope", "retraction"]),
-        ("--likelihood probit", &["probit", "bernoulli-logit"]),
-        ("--from m --likelihood bernoulli-logit", &["bernoulli-probit"]),
-    ];
-    work.refuses(2, "fit data.csv --target y --quiet", &cases);
-    work.write("counts.csv", &counts());
-    let cases: [(&str, &[&str]); 2] =
-        [("--objective fitc --weights trust", &["fitc", "weights"]), ("--exposure years", &["exposure"])];
-    work.refuses(2, "fit counts.csv --target y --quiet --task regression", &cases);
 }
 
 #[test]

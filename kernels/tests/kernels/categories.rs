@@ -164,17 +164,3 @@ fn coregion_takes_the_levels_of_a_code() {
     let refused = parse("coregion", 2).expect("a kernel").set_dimensions(&[levels; 2]);
     assert!(refused.is_err_and(|error| error.to_string().contains("coregion of several columns")));
 }
-
-#[test]
-fn kernels_without_a_meaning_for_categories_say_so_and_stay_as_they_were() {
-    for text in ["periodic", "cosine", "arccosine", "spectral_mixture", "rbf + periodic[0:2]"] {
-        let mut kernel = parse(text, 4).expect(text);
-        let error = kernel.set_dimensions(&DIMENSIONS).expect_err(text);
-        assert!(error.to_string().contains("has no meaning for categories"), "{error}");
-        assert!(kernel.dimensions().is_empty(), "{text}");
-    }
-    let mut first = parse("changepoint(rbf, rbf)[1, 0]", 4).expect("a kernel");
-    assert!(first.set_dimensions(&DIMENSIONS).is_err());
-    let mut numbers = parse("periodic[0] * spectral_mixture[2]", 4).expect("a kernel");
-    assert_eq!(numbers.set_dimensions(&DIMENSIONS), Ok(()));
-}

@@ -5,7 +5,6 @@ mod categories;
 mod contract;
 mod edges;
 mod evaluation;
-mod extension;
 mod grammar;
 mod places;
 mod random_features;

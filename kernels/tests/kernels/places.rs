@@ -2,9 +2,7 @@
 
 use super::evaluation::evaluate;
 use faer::Mat;
-use sparsegp_kernels::{
-    Dimension, DimensionError, Inputs, Kernel, Unit, parse, testkit::check_kernel, value_names,
-};
+use sparsegp_kernels::{Dimension, Inputs, Kernel, Unit, parse, testkit::check_kernel, value_names};
 
 /// A number, the three coordinates of a place, and another number.
 const DIMENSIONS: [Dimension; 5] = [
@@ -96,13 +94,4 @@ fn a_place_alone_has_one_value_and_starts_as_an_isotropic_kernel() {
     // Setting the contents again changes nothing.
     place.set_dimensions(&DIMENSIONS[1..4]).expect("numbers");
     assert_eq!(place.expression(), "matern32(ard)");
-}
-
-#[test]
-fn different_lengthscales_of_one_place_are_refused() {
-    let mut kernel = parse("rbf(lengthscales=[1, 2, 2, 3, 4])", 5).expect("a kernel");
-    let error = kernel.set_dimensions(&DIMENSIONS).expect_err("2 and 3 are of one place");
-    assert!(matches!(error, DimensionError::SeparateLengthscales { .. }), "{error}");
-    let mut kernel = parse("rbf(lengthscales=[1, 2, 2, 2, 4])", 5).expect("a kernel");
-    kernel.set_dimensions(&DIMENSIONS).expect("one value");
 }

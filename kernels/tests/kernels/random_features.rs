@@ -100,15 +100,6 @@ fn features_of_categories_are_those_of_their_kernels() {
 }
 
 #[test]
-fn kernels_without_a_known_feature_say_so() {
-    let mut normal = || 0.3;
-    for text in ["white", "wendland", "rbf + white"] {
-        let kernel = parse(text, 3).expect("a kernel");
-        assert!(kernel.random_feature(3, &mut Chance::new(&mut normal)).is_none(), "{text}");
-    }
-}
-
-#[test]
 fn lengths_are_those_of_the_columns_that_a_kernel_sees() {
     let lengths = |text: &str| {
         parse(text, 3).expect("a kernel").units(3).into_iter().map(Unit::length).collect::<Vec<_>>()

@@ -109,47 +109,7 @@ fn wilson(share: f64, rows: u64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::checked;
     use super::*;
-    use sparsegp::metrics::Coverage;
-
-    #[test]
-    fn a_histogram_has_a_bar_per_bin_and_the_band() {
-        assert_eq!(calibration(&Report::default(), 9), None);
-        let svg = checked(calibration(&Report { pit: Some([0.1; 10]), ..Report::default() }, 400));
-        assert!(svg.contains("share of rows"));
-        // The rectangles are the ten bars, the background and the band. The band is drawn first, so the bars are in front of it.
-        assert_eq!(svg.matches("<rect").count(), 12);
-        let last = |colour: &str| svg.rfind(&format!("fill=\"{colour}\"")).expect(colour);
-        assert!(last("#787878") < svg.find("fill=\"#0072B2\"").expect("a bar"));
-        assert_eq!(svg.matches("stroke=\"#222222\" stroke-width=\"2\"").count(), 2, "the ends of the band");
-    }
-
-    #[test]
-    fn coverage_has_a_point_and_a_bar_per_level() {
-        assert_eq!(coverage(&Report::default(), 9), None);
-        let share = Some(0.45);
-        let levels = Coverage {
-            central_50: share,
-            central_80: Some(0.8),
-            central_90: Some(0.88),
-            central_95: Some(1.0),
-        };
-        let svg = checked(coverage(&Report { coverage: Some(levels), ..Report::default() }, 50));
-        assert_eq!(svg.matches("<polygon").count(), 4);
-        assert_eq!(svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count(), 4 * 3);
-    }
-
-    #[test]
-    fn a_reliability_curve_has_points_bars_and_numbers() {
-        assert_eq!(reliability(&[]), None);
-        assert_eq!(reliability(&[(f64::NAN, 0.5, 3)]), None);
-        let svg =
-            checked(reliability(&[(0.05, 0.0, 40), (0.5, 0.6, 1234), (f64::NAN, 1.0, 2), (1.0, 1.0, 0)]));
-        assert!(svg.contains("predicted probability") && svg.contains("observed share"));
-        assert_eq!(svg.matches("<polygon").count(), 2);
-        assert!(svg.contains(">40<") && svg.contains(">1234<"));
-    }
 
     #[test]
     fn the_interval_of_a_share_is_that_of_wilson() {
@@ -158,12 +118,5 @@ mod tests {
         assert!((low - 0.2553).abs() < 5e-5 && (high - 0.3662).abs() < 5e-5, "{low} {high}");
         let (low, high) = wilson(0.0, 20);
         assert!(low.abs() < 1e-12 && (high - 0.1611).abs() < 5e-5, "{low} {high}");
-    }
-
-    #[test]
-    fn a_characteristic_runs_from_corner_to_corner() {
-        assert_eq!(roc(&[]), None);
-        let svg = checked(roc(&[(0.0, 0.0), (0.0, 0.5), (1.0, 1.0)]));
-        assert!(svg.contains("true positive rate") && !svg.contains("perfect"));
     }
 }

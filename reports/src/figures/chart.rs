@@ -170,30 +170,3 @@ impl XLabels {
         XLabels { ticks, every, right: RIGHT.max(beyond.max(0.0) as u32 + 4) }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::SIZE;
-    use super::super::drawing::draw;
-    use super::*;
-
-    #[test]
-    fn labels_below_a_figure_are_whole_and_do_not_meet() {
-        for end in [1.0, 610_000.0, 600_000.0, 6_100_000.0, 61_000_000.0, 1e12] {
-            let mut reached = 0.0;
-            let svg = draw(SIZE, |area| {
-                Chart::new(area, Axis::linear("x", 0.0..end), Axis::linear("y", 0.0..1.0));
-            })
-            .svg();
-            let labels = svg.lines().filter(|line| line.contains("dy=\"0.93em\" text-anchor=\"middle\""));
-            for label in labels.filter(|line| !line.contains("rotate") && !line.contains(">x<")) {
-                let x: f64 = label.split('"').nth(1).and_then(|x| x.parse().ok()).expect("a position");
-                let words = label.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("words");
-                let half = f64::from(width(words, TEXT)) / 2.0;
-                assert!(x - half >= reached && x + half <= f64::from(SIZE.0), "{words} of {end}");
-                reached = x + half;
-            }
-            assert!(reached > 0.0, "{svg}");
-        }
-    }
-}

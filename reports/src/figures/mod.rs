@@ -152,18 +152,6 @@ fn legend(area: &Area<'_>, names: &[(&str, Sample)]) {
     }
 }
 
-/// Returns the SVG text of a figure, which must exist, after checks that hold for every figure.
-#[cfg(test)]
-fn checked(figure: Option<Drawing>) -> String {
-    let svg = figure.expect("a figure").named("a & b", "what it shows").svg();
-    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-    assert!(svg.contains("<title>a &amp; b</title>") && svg.contains("role=\"img\""));
-    for word in ["NaN", "inf\""] {
-        assert!(!svg.contains(word), "{word} in {svg}");
-    }
-    svg
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

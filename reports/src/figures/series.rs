@@ -91,37 +91,3 @@ pub(crate) fn bands(axes: (&str, &str), bands: &[Band], data: &[f64]) -> Option<
         legend(&lower, &names);
     }))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::checked;
-    use super::*;
-
-    #[test]
-    fn a_forecast_has_its_points_its_band_and_its_inducing_inputs() {
-        assert_eq!(Series::default().figure(), None);
-        let series = Series {
-            axes: ("year".into(), "ppm & more".into()),
-            observed: vec![(0.0, 1.0), (1.0, 2.0)],
-            forecast: vec![(0.0, 1.0, 0.5, 1.5), (1.0, 2.0, 1.0, 3.0)],
-            inducing: vec![0.5, 7.0],
-        };
-        let svg = checked(series.figure());
-        assert!(svg.contains("year") && svg.contains("ppm &amp; more"));
-        assert_eq!((svg.matches("<circle").count(), svg.matches("<polygon").count()), (2, 1));
-        assert_eq!(svg.matches("stroke=\"#D55E00\"").count(), 1, "one is outside");
-    }
-
-    #[test]
-    fn curves_have_a_band_each_and_a_legend_where_they_have_names() {
-        let points = vec![(0.0, 1.0, 0.5, 1.5), (1.0, 2.0, f64::NAN, f64::NAN), (2.0, 2.0, 1.0, 3.0)];
-        let band = |name: &str| Band { name: name.into(), points: points.clone() };
-        assert_eq!(bands(("x", "y"), &[], &[]), None);
-        let one = bands(("x", "y"), &[band("")], &[0.5, 0.7]);
-        assert_eq!(one.as_ref().map(|figure| figure.size), Some(SIZE));
-        let svg = checked(one);
-        assert_eq!((svg.matches("<polygon").count(), svg.matches("stroke-opacity=\"0.6\"").count()), (1, 2));
-        let svg = checked(bands(("x", "y"), &[band("setosa"), band("a<b")], &[]));
-        assert!(svg.contains("a&lt;b") && svg.contains("#D55E00"));
-    }
-}

@@ -52,19 +52,3 @@ fn cut(text: &str, most: usize) -> String {
         false => text.to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_stays_beside_a_long_name() {
-        assert_eq!(beside("a × b", ""), "a × b");
-        assert_eq!(beside("month", "December"), "month = December");
-        let long = beside("a column with a name that is too long", "North_Ames");
-        assert!(long.starts_with("a column") && long.ends_with("… = North_Ames"), "{long}");
-        assert_eq!(long.chars().count(), MOST_LETTERS);
-        let both = beside(&"n".repeat(99), &"v".repeat(99));
-        assert!(both.ends_with("v…") && both.chars().count() <= MOST_LETTERS, "{both}");
-    }
-}

@@ -77,14 +77,3 @@ fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
     ];
     figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let rows = [vec!["a".into(), "b".into()], vec!["long".into(), "c".into()]];
-        assert_eq!(table(&rows), "a     b\nlong  c\n");
-    }
-}

@@ -425,16 +425,6 @@ mod tests {
     }
 
     #[test]
-    fn the_elbo_is_fitted_only_where_something_needs_it() {
-        let table = table(50, wave);
-        let elbo = |contenders: &[Contender]| {
-            Plan::new(&settings(contenders), &table).expect("a plan").elbo_units().len()
-        };
-        assert_eq!(elbo(&[Contender::Vfe, Contender::Fitc]), 0);
-        assert_eq!(elbo(&[Contender::Fitc, Contender::DlmSquareFixed]), 2);
-    }
-
-    #[test]
     fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
         let table = table(50, wave);
         let plan = Plan::new(&settings(&[Contender::Elbo]), &table).expect("a plan");
@@ -459,35 +449,5 @@ mod tests {
         let vfe = asked.options(Contender::Vfe, 0);
         assert_eq!((vfe.hyper, vfe.estimator, vfe.validation_fraction), (None, Estimator::Exact, 0.0));
         assert_eq!(asked.validate(), Ok(()));
-    }
-
-    #[test]
-    fn senseless_settings_are_refused() {
-        let refused = |change: &dyn Fn(&mut Settings)| {
-            let mut asked = settings(&[Contender::Elbo, Contender::Fitc]);
-            change(&mut asked);
-            let error = asked.validate().expect_err("senseless");
-            assert_eq!(error.exit_code(), 2);
-            error.to_string()
-        };
-        assert!(refused(&|asked| asked.objectives.push(Contender::Elbo)).contains("elbo twice"));
-        assert!(refused(&|asked| asked.objectives.push(Contender::BetaElbo)).contains("no grid is given"));
-        assert!(refused(&|asked| asked.betas = Some(Betas::Auto)).contains("betas has no effect"));
-        assert!(refused(&|asked| asked.repeats = 0).contains("repeats"));
-        assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("train_sizes has 1"));
-        assert!(refused(&|asked| asked.test_fraction = 0.0).contains("test_fraction"));
-        assert!(refused(&|asked| asked.objectives.clear()).contains("objectives is empty"));
-        let poisson = |asked: &mut Settings| asked.options.likelihood = Some(LikelihoodKind::Poisson);
-        assert!(refused(&poisson).contains("objectives = fitc needs the gaussian likelihood, not poisson"));
-    }
-
-    #[test]
-    fn objectives_of_gaussian_noise_alone_are_refused_for_other_targets() {
-        let table = table(50, |t| t % 2.0);
-        let refused = Plan::new(&settings(&[Contender::Elbo, Contender::DlmSquare]), &table).map(|_| ());
-        let error = refused.expect_err("two classes");
-        assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().starts_with("objectives = dlm-square needs the gaussian"), "{error}");
-        assert!(Plan::new(&settings(&[Contender::Elbo, Contender::DlmLog]), &table).is_ok());
     }
 }

@@ -160,36 +160,3 @@ fn difference(place: &str, known: &Value, asked: &Value) -> Option<String> {
     }
     Some(format!("{place} is {known} there and {asked} here"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_difference_is_named_by_its_place() {
-        let known = json!({ "a": 1, "b": { "c": [1, 2], "d": "x" } });
-        assert_eq!(difference("", &known, &known), None);
-        let asked = json!({ "a": 1, "b": { "c": [1, 3], "d": "x" } });
-        assert_eq!(difference("", &known, &asked), Some("b.c is [1,2] there and [1,3] here".into()));
-        let more = json!({ "a": 1, "b": { "c": [1, 2], "d": "x" }, "e": true });
-        assert_eq!(difference("", &known, &more), Some("e is null there and true here".into()));
-    }
-
-    #[test]
-    fn a_plan_may_change_until_something_is_done() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("new/folder");
-        let store = Store::open(&path, &json!({ "a": 1 })).expect("a folder");
-        Store::open(&path, &json!({ "a": 2 })).expect("nothing is done");
-        let unit = Unit { contender: Contender::DlmLogFixed, size: 10, repeat: 3 };
-        assert_eq!(store.load(unit, &[Seen::All]), None);
-        store.save(unit, &[]).expect("saved");
-        assert!(path.join("units/dlm-log-fixed-n10-r3.json").exists());
-        // No fit that succeeded.
-        assert_eq!(store.load(unit, &[Seen::All]), None);
-        Store::open(&path, &json!({ "a": 2 })).expect("the same plan");
-        let error = Store::open(&path, &json!({ "a": 1 })).expect_err("another plan");
-        assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().ends_with("other data or options: a is 2 there and 1 here"), "{error}");
-    }
-}

@@ -218,13 +218,4 @@ mod tests {
         let all = crate::compare::results_csv(&results).expect("text");
         assert!(all.trim_end().ends_with(",\"a, \"\"b\"\"\""), "{all}");
     }
-
-    #[test]
-    fn a_comparison_without_a_single_fit_is_an_error() {
-        let results =
-            Results { rows: vec![row(Role::Single, 1.0, 0, None), row(Role::Single, 1.0, 1, None)] };
-        let error = results.check().expect_err("nothing was fitted");
-        assert_eq!(error.exit_code(), 4);
-        assert_eq!(error.to_string(), "all 2 fits failed; the first error: a, \"b\"");
-    }
 }

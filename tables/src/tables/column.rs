@@ -505,15 +505,6 @@ mod tests {
     }
 
     #[test]
-    fn a_builder_starts_afresh_after_each_block() {
-        let mut builder = ColumnBuilder::default();
-        builder.push_text("a");
-        assert!(matches!(builder.finish(), Column::Text(_)));
-        builder.push_text("1");
-        assert_eq!(builder.finish(), Column::Number(vec![1.0]));
-    }
-
-    #[test]
     fn number_text_reads_back() {
         for value in [1.0, 0.1, 1e300, -1e-300, 5e-324, 123456789.125, f64::MAX] {
             assert_eq!(number_text(value).parse::<f64>(), Ok(value));

@@ -538,35 +538,6 @@ mod tests {
     }
 
     #[test]
-    fn columns_must_have_names_of_their_own_and_one_length() {
-        let number = |n: usize| Column::Number(vec![1.0; n]);
-        let message = |columns| Table::new("t", columns).map(|_| ()).map_err(|e| e.to_string());
-        assert_eq!(
-            message(vec![named("a", number(2)), named("b", number(1)), named("a", number(2))]),
-            Err("t: columns 1 and 3 are both named 'a', expected distinct names".into())
-        );
-        assert_eq!(
-            message(vec![named("a", number(2)), named("b", number(1))]),
-            Err("t: column 'b' has 1 rows, expected 2 as in the first column".into())
-        );
-        assert_eq!(message(vec![named("", number(1))]), Err("t: column 1 has no name in the header".into()));
-        assert_eq!(message(vec![named("a", number(2)), named("b", number(2))]), Ok(()));
-    }
-
-    #[test]
-    fn an_absent_name_brings_the_close_ones() {
-        let columns = ["temperature", "pressure", "Temp"].map(|name| named(name, Column::Number(vec![])));
-        let table = Table::new("t", columns.to_vec()).expect("a table");
-        let error = table.require("temprature").map(|_| ()).expect_err("absent");
-        assert_eq!(error.to_string(), "t: there is no column named 'temprature'");
-        let hint = error.advice().expect("a hint");
-        assert!(hint.starts_with("did you mean 'temperature'"), "{hint}");
-        assert!(!hint.contains("pressure"), "{hint}");
-        let error = table.require("zzz").map(|_| ()).expect_err("absent");
-        assert_eq!(error.advice().as_deref(), Some("the columns are 'temperature', 'pressure', 'Temp'"));
-    }
-
-    #[test]
     fn lines_are_kept_where_they_part_from_rows() {
         let mut lines = Lines::default();
         for line in [2, 3, 7, 8, 9, 20] {

@@ -3,19 +3,7 @@
 
 use super::common::{fit, numbers, target};
 use faer::{Mat, MatRef};
-use sparsegp::collapsed::Dataset;
-use sparsegp::data::Scaling;
-use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{InducingInit, Jitter, Layer, Layers, LinearLayer, choose_inducing, more_inducing};
-use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{Posterior, Score};
-use sparsegp::objective::Objective;
-use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::{Average, Family, Normal};
-use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Curvature, Sampling};
 use sparsegp_tables::prelude::*;
-use sparsegp_tables::schema::input_warnings;
-use sparsegp_testkit::problems::{data, model, posterior};
 
 /// A smooth function of two inputs in odd units with some noise, `n` rows.
 fn rows(n: usize) -> (Mat<f64>, Vec<f64>) {
@@ -171,10 +159,6 @@ fn in_any_strides(what: &str, rows: MatRef<'_, f64>, numbers: impl Fn(MatRef<'_,
     assert_eq!(bits(backwards.as_ref().reverse_rows_and_cols()), want, "{what}, backwards");
 }
 
-fn entries(a: &Mat<f64>) -> Vec<f64> {
-    a.col_iter().flat_map(|column| column.iter().copied().collect::<Vec<_>>()).collect()
-}
-
 #[test]
 fn arrays_of_any_strides_give_the_same_fits() {
     let (x, y) = rows(120);
@@ -191,94 +175,6 @@ fn arrays_of_any_strides_give_the_same_fits() {
         numbers.extend([latent.mean, latent.variance, step]);
         numbers.extend(samples.concat());
         numbers
-    });
-}
-
-#[test]
-fn arrays_of_any_strides_give_the_same_numbers_everywhere() {
-    let (x, y) = data(4, 5, 300);
-    let batch = Mat::from_fn(40, 5, |i, j| x[(j, i)]);
-    for kernel in ["rbf(ard)", "matern12", "linear", "polynomial", "periodic", "cosine", "rational_quadratic"]
-    {
-        let start = model(4, kernel, 5, 12, Jitter::DEFAULT);
-        in_any_strides(kernel, x.transpose(), |x| {
-            let mut svgp =
-                VariationalModel::new(start.clone(), posterior(4, 12), Objective::elbo(1.0), y.len());
-            let mut numbers = vec![svgp.evaluate(Batch::of(x, &y, 1.0), true)];
-            numbers.extend_from_slice(svgp.theta_gradient());
-            let set = Dataset::of(x, &y);
-            for bound in [Objective::elbo(1.0), Objective::fitc()] {
-                let mut collapsed = CollapsedObjective::new(start.clone(), set, bound);
-                let (value, gradient) = collapsed.natural_gradient().expect("a bound");
-                numbers.push(value);
-                numbers.extend(gradient);
-            }
-            numbers
-        });
-        in_any_strides(kernel, batch.as_ref(), |x| {
-            let posterior = Posterior::new(&start, posterior(4, 12));
-            let marginals = posterior.marginals(x);
-            let mut numbers = [marginals.mean, marginals.variance, posterior.means(x)].concat();
-            numbers.extend(entries(&posterior.covariance(x)));
-            numbers.push(posterior.score(Dataset::of(x, &y[..40]), Score::LogLoss));
-            numbers
-        });
-    }
-    let start = model(4, "rbf(ard)", 5, 12, Jitter::DEFAULT);
-    let layer = start.layer().inducing().expect("inducing points");
-    in_any_strides("inducing inputs", x.transpose(), |x| {
-        let choose = |init| entries(&choose_inducing(x, 9, init, layer.kernel(), 1).expect("points"));
-        let mut numbers = InducingInit::ALL.map(choose).concat();
-        numbers.extend(entries(&more_inducing(x, layer, 6, 1).expect("points")));
-        numbers
-    });
-    in_any_strides("scaling", x.transpose(), |x| {
-        let scaling = Scaling::standardise(x, &y);
-        let mut scaled = x.to_owned();
-        scaling.scale_inputs(scaled.as_mut());
-        let mut numbers = entries(&scaled);
-        assert!(input_warnings(&[], x).is_empty());
-        scaling.unscale_inputs(scaled.as_mut());
-        numbers.extend(entries(&scaled));
-        numbers
-    });
-}
-
-#[test]
-fn arrays_of_any_strides_give_the_same_linear_models_and_guarantees() {
-    let (x, y) = data(6, 4, 30);
-    let prior = Mat::from_fn(4, 4, |i, j| if i == j { 1.5 } else { 0.2 });
-    let whole = LinearLayer::new(prior.as_ref()).expect("a prior");
-    in_any_strides("a linear layer", x.transpose(), |x| {
-        let reduced = whole.clone().reduced_to(x.subrows(0, 3));
-        let mut numbers = Vec::new();
-        for layer in [whole.clone(), reduced] {
-            let layer = &Layer::from(layer);
-            let q = Normal::standard(Family::Full, layer.dim());
-            let likelihood = Gaussian::new(0.3).into();
-            let objective = Objective::elbo(1.0);
-            let mut pass = BatchPass::new(Layers::one(layer), &likelihood, objective, q.as_ref(), y.len());
-            let problem = Problem::new(Layers::one(layer), &likelihood, objective, q.as_ref());
-            numbers.push(pass.run(problem, Batch::of(x, &y, 1.0), Form::Stable, false));
-            numbers.extend_from_slice(pass.q_gradient(0).mean);
-            numbers.extend(entries(&layer.base_covariance(x)));
-        }
-        numbers
-    });
-    in_any_strides("guarantees", x.transpose(), |x| {
-        let (y, p) = (y.as_slice(), prior.as_ref());
-        let bound = ConjugateBound::new(x, y, p, 0.3, 5).expect("a bound");
-        let sampling = Sampling::WithReplacement;
-        let sharp = ConjugateAsymptotic::new(x, y, &[0.0; 4], p, 0.3, 5, sampling).expect("a limit");
-        let linear = Curvature::linear(x, p, 0.3).expect("a curvature");
-        let logistic = Curvature::logistic(x, p).expect("a curvature");
-        vec![
-            bound.v2,
-            sharp.limit(Average::None),
-            linear.smoothness,
-            linear.strong_convexity,
-            logistic.smoothness,
-        ]
     });
 }
 

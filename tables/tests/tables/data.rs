@@ -96,53 +96,6 @@ fn bad_csv_is_refused_with_file_row_and_column() {
 }
 
 #[test]
-fn text_that_is_neither_utf8_nor_windows_1252_is_refused_where_it_is_used() {
-    let read =
-        |bytes: &'static [u8]| read_csv("f.csv", Cursor::new(bytes)).map(|_| ()).map_err(|e| e.to_string());
-    assert_eq!(
-        read(b"a,y\n1,2\n\x9d,3\n"),
-        Err("f.csv: row 2 (line 3), column 'a': the text is neither UTF-8 nor Windows-1252".into())
-    );
-    assert_eq!(
-        read(b"a,\x81\n1,2\n"),
-        Err("f.csv: the name of column 2: the text is neither UTF-8 nor Windows-1252".into())
-    );
-}
-
-#[test]
-fn hints_say_what_to_try() {
-    let hint = |text: &str| train(text, &options("y")).unwrap_err().advice().unwrap_or_default().to_owned();
-    assert_eq!(hint("yy,z\n1,2\n3,4\n"), "did you mean 'yy'?");
-    assert!(hint("0.5,1.5\n1,2\n").contains("it must hold the names"));
-    assert!(hint("a,y\n1,2\nx,3\n").contains("categorical = a"));
-    assert!(hint("a,y\n1,\"2\n3,4\n5,6\n").contains("close the quotation mark"));
-    assert!(hint("a,y\n1,2,\"3\n3,4\n5,6\n").contains("quotation mark"));
-}
-
-#[test]
-fn options_that_contradict_the_file_or_each_other_are_refused() {
-    let text = "a,b,y\n1,2,3\n4,5,6\n";
-    let message = |options| train(text, &options).map(|_| ()).map_err(|e| (e.exit_code(), e.to_string()));
-    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    assert_eq!(
-        message(SchemaOptions { exclude: names(&["c"]), ..options("y") }),
-        Err((3, "f.csv: there is no column named 'c'".into()))
-    );
-    assert_eq!(
-        message(SchemaOptions { features: Some(names(&["a", "y"])), ..options("y") }),
-        Err((2, "the target 'y' cannot be a feature too".into()))
-    );
-    assert_eq!(
-        message(SchemaOptions { features: Some(names(&["a", "a"])), ..options("y") }),
-        Err((2, "the feature 'a' is given twice".into()))
-    );
-    assert_eq!(
-        message(SchemaOptions { exclude: names(&["a", "b"]), ..options("y") }),
-        Err((3, "f.csv: no feature is left besides the target 'y'".into()))
-    );
-}
-
-#[test]
 fn unusual_but_valid_csv_is_read() {
     let table =
         csv("\u{feff}\"a, b\" ,y,note\r\n1,2,\"x \"\"q\"\"\nz\"\r\n\r\n 3 ,-4.5e1,\r\n\r\n   \r\n").unwrap();
@@ -377,15 +330,6 @@ fn gzip_is_read_whatever_its_name_and_refused_when_truncated() {
     assert!(error.contains("reading failed"), "{error}");
 }
 
-#[test]
-fn files_that_cannot_be_opened_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = read_table(&folder.path().join("none.csv")).unwrap_err();
-    assert!(error.to_string().contains("none.csv: cannot be read: "), "{error}");
-    let error = read_table(folder.path()).unwrap_err();
-    assert!(error.to_string().ends_with("is a folder, expected a file"), "{error}");
-}
-
 /// The inputs and targets of a file read in blocks, one vector per row.
 fn streamed(path: &Path, schema: &Schema, block_rows: usize) -> Result<Vec<(Vec<f64>, f64)>, Error> {
     let mut rows = Vec::new();
@@ -423,29 +367,6 @@ fn a_stream_equals_the_whole_in_csv_and_parquet() {
             assert_eq!(streamed(path, &schema, block_rows).unwrap(), whole, "{block_rows}");
         }
     }
-}
-
-#[test]
-fn a_stream_names_rows_of_the_file_and_absent_columns_at_once() {
-    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
-    let (_folder, path) = file("f.csv", "y,a\n1,1\n2,2\n\n3,3\n4,oops\n");
-    let error = streamed(&path, &schema, 3).unwrap_err().to_string();
-    assert!(
-        error.ends_with("f.csv: row 4 (line 6), column 'a': found \"oops\", expected a number"),
-        "{error}"
-    );
-    let (_folder, path) = file("f.csv", "y,aa\n1,1\n");
-    let error = schema.open(&path, 3).unwrap_err();
-    assert!(error.to_string().ends_with("f.csv: there is no column named 'a'"), "{error}");
-    assert_eq!(error.advice().as_deref(), Some("did you mean 'aa'?"));
-    let (_folder, path) = file("f.csv", "y,a\n1,1\n2,2\n3\n4,4\n");
-    let mut blocks = schema.open(&path, 2).unwrap();
-    assert_eq!(blocks.next().unwrap().unwrap().rows(), 2);
-    assert!(blocks.next().unwrap().unwrap_err().to_string().contains("row 3 (line 4) has 1 fields"));
-    assert!(blocks.next().is_none());
-    let (_folder, path) = file("f.csv", "y,a\n");
-    let mut blocks = schema.open(&path, 2).unwrap();
-    assert!(blocks.next().unwrap().is_err() && blocks.next().is_none());
 }
 
 #[test]

@@ -13,11 +13,9 @@ use sparsegp::likelihood::{
     Expectation, LatentRow, LikelihoodKind, Local, Observation, ObservationModel, OneFunction, TargetKind,
 };
 use sparsegp::model::LatentModel;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Growth, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
-use sparsegp::variational::{Family, QUpdate};
 use sparsegp::{ErrorKind, Registry, Result};
 use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::TableModel;
@@ -185,84 +183,6 @@ fn a_start_keeps_its_likelihood_if_the_options_name_none() {
     assert!(refused.to_string().contains("the start model has the laplace likelihood"), "{refused}");
 }
 
-#[test]
-fn built_in_likelihoods_of_a_start_need_no_name_in_the_options() {
-    let (x, y) = data(120);
-    let counts: Vec<f64> = y.iter().map(|y| (2.0 * y.abs()).round()).collect();
-    let options = FitOptions { epochs: Some(5), ..FitOptions::default() };
-    for (kind, y) in
-        [(LikelihoodKind::StudentT, &y), (LikelihoodKind::Poisson, &counts), (LikelihoodKind::Gaussian, &y)]
-    {
-        let data = (x.clone(), y.clone());
-        let untold =
-            fit(&start(&x, kind.build(0)), &data, &options).unwrap_or_else(|e| panic!("{kind}: {e}"));
-        let told = FitOptions { likelihood: Some(kind), ..options.clone() };
-        let told = fit(&start(&x, kind.build(0)), &data, &told).expect("a fit");
-        assert_eq!(untold.model.natural(), told.model.natural(), "{kind}");
-        assert_eq!(LikelihoodKind::of(&*untold.model.likelihood), kind);
-    }
-}
-
-#[test]
-fn every_suitable_fit_accepts_them() {
-    let data = data(90);
-    let base = FitOptions {
-        epochs: Some(2),
-        steps: StepOptions { batch_size: 32, ..StepOptions::default() },
-        ..FitOptions::default()
-    };
-    let settings = [
-        FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() },
-        FitOptions {
-            objective: ObjectiveKind::DlmLog,
-            estimator: Estimator::Product { samples: 4 },
-            ..base.clone()
-        },
-        FitOptions {
-            steps: StepOptions { q_update: QUpdate::Adam, ..base.steps.clone() },
-            estimator: Estimator::EnergyEntropy { samples: 4 },
-            ..base.clone()
-        },
-        FitOptions {
-            steps: StepOptions { family: Family::Diagonal, q_update: QUpdate::SrVn, ..base.steps.clone() },
-            ..base.clone()
-        },
-        FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() },
-        FitOptions { hyper: Some(Hyper::Fixed), quadrature_nodes: Some(64), ..base.clone() },
-    ];
-    for options in &settings {
-        let fitted = fit(&start(&data.0, Laplace::new(0.5)), &data, options)
-            .unwrap_or_else(|error| panic!("{options:?}: {error}"));
-        assert!(fitted.summary.objective.is_finite(), "{options:?}");
-    }
-    // Fits from names alone, with restarts, growth and linear models.
-    let named = FitOptions {
-        likelihood: Some(laplace()),
-        kernel: "additive_imq(power=2) + linear".into(),
-        inducing: Some(15),
-        registry: registry(),
-        ..base
-    };
-    for options in [
-        FitOptions { restarts: 2, ..named.clone() },
-        FitOptions {
-            growth: Some(Growth { max_inducing: Some(24), ..Growth::default() }),
-            inducing: None,
-            ..named.clone()
-        },
-        FitOptions { model: ModelKind::Glm, inducing: None, ..named.clone() },
-    ] {
-        let train = TrainingData::of(Dataset::of(data.0.transpose(), &data.1));
-        let fitted = fit_arrays(train, &options, None, &mut |_| {})
-            .unwrap_or_else(|error| panic!("{options:?}: {error}"));
-        assert_eq!(fitted.model.likelihood.name(), "laplace");
-    }
-    let unknown = FitOptions { registry: Registry::default(), kernel: "rbf".into(), ..named };
-    let train = TrainingData::of(Dataset::of(data.0.transpose(), &data.1));
-    let refused = fit_arrays(train, &unknown, None, &mut |_| {}).map(|_| ()).expect_err("unknown");
-    assert!(refused.to_string().contains("no likelihood named laplace"), "{refused}");
-}
-
 fn table() -> Table {
     let (x, y) = data(80);
     let column = |d: usize| x.row(d).iter().copied().collect();
@@ -345,17 +265,4 @@ fn closures_and_likelihoods_are_registered_at_run_time() {
     assert!(known.clone().with_made_kernel("two words", make).is_err());
     assert!(known.clone().with_likelihood_like(Arc::new(Laplace::new(1.0))).is_err());
     assert!(known == known.clone() && known != Registry::default());
-}
-
-#[test]
-fn names_are_given_once() {
-    let taken = registry().with_likelihood(|_| Box::new(Laplace::new(2.0))).map(|_| ());
-    assert!(
-        taken.expect_err("taken").to_string().contains("another likelihood already has the name 'laplace'")
-    );
-    let taken =
-        Registry::default().with_likelihood(|levels| LikelihoodKind::Ordinal.build(levels)).map(|_| ());
-    assert!(taken.is_err(), "a built-in name");
-    assert!(registry().with_kernel(Additive::ENTRY).is_err());
-    assert!(registry() == registry() && registry() != Registry::default());
 }

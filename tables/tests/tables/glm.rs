@@ -1,13 +1,11 @@
-//! Linear models: exact results in the conjugate case, sensible coefficients otherwise, agreement with sparse
-//! GPs, files.
+//! Linear models: exact results in the conjugate case, sensible coefficients otherwise, files.
 
 use super::common::{self, csv, numbers, read_back, target};
-use faer::linalg::solvers::{DenseSolveCore, Solve};
+use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, MatRef, Side};
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
-use sparsegp::kernels::Polynomial;
-use sparsegp::latent::{InducingPrior, Jitter, Layer, LinearLayer};
+use sparsegp::latent::{InducingPrior, Layer, LinearLayer};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Coefficient, LatentModel, Posterior};
 use sparsegp::objective::Objective;
@@ -16,18 +14,11 @@ use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp_tables::tables::{Table, read_table};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp_testkit::compare::{assert_all_close as close_all, assert_close as close, entries};
+use sparsegp_testkit::dense::log_density;
 use sparsegp_testkit::problems::Normals;
 use std::fmt::Write as _;
 use std::path::Path;
-
-fn close(a: f64, b: f64, tolerance: f64, what: &str) {
-    assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {a} and {b}");
-}
-
-fn close_all(a: &[f64], b: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(a.len(), b.len(), "{what}");
-    a.iter().zip(b).for_each(|(a, b)| close(*a, *b, tolerance, what));
-}
 
 fn glm() -> FitOptions {
     FitOptions { model: ModelKind::Glm, ..FitOptions::default() }
@@ -143,22 +134,12 @@ fn conjugate_posterior_and_evidence_are_those_of_dense_algebra_in_original_units
         let total = Mat::from_fn(y.len(), y.len(), |i, j| {
             (0..p).map(|k| x[(i, k)] * x[(j, k)] * prior(k).1).sum::<f64>() + if i == j { noise } else { 0.0 }
         });
-        let evidence = log_normal(&centred, &total);
+        let evidence = log_density(&total, &entries(centred.as_ref()));
         let summary = model.summary();
         close(summary.elbo_sum.expect("lower bound"), evidence, 1e-9, "evidence");
         close(summary.evidence_upper_bound.expect("upper bound"), evidence, 1e-9, "evidence");
         assert_eq!(model.options().hyper, Some(Hyper::Collapsed), "the ELBO of this model has a closed form");
     }
-}
-
-/// `log N(c; 0, K)`.
-fn log_normal(c: &Mat<f64>, k: &Mat<f64>) -> f64 {
-    let n = c.nrows();
-    let llt = k.llt(Side::Lower).expect("positive definite");
-    let solved = llt.solve(c);
-    let log_det: f64 = 2.0 * (0..n).map(|i| llt.L()[(i, i)].ln()).sum::<f64>();
-    let quadratic: f64 = (0..n).map(|i| c[(i, 0)] * solved[(i, 0)]).sum();
-    -0.5 * (quadratic + log_det + n as f64 * (2.0 * std::f64::consts::PI).ln())
 }
 
 /// Penalised maximum likelihood by Newton's method on the standardised scale: mean and standard deviations of the Laplace
@@ -259,24 +240,6 @@ fn count_coefficients_of_visits_to_a_doctor_are_those_of_maximum_likelihood() {
     }
 }
 
-#[test]
-fn student_t_ignores_outliers_that_pull_least_squares_away() {
-    let clean = example("co2_monthly.csv");
-    let columns = columns_of(&clean, &["year", "co2"]);
-    let (year, mut co2) = (columns[0].clone(), columns[1].clone());
-    let slope = |table: &Table, likelihood| {
-        let options = FitOptions { likelihood: Some(likelihood), ..glm() };
-        named(&fit(table, "y", &options).coefficients().expect("a linear model"), "x0").mean
-    };
-    let table = |co2: &[f64]| table_of(std::slice::from_ref(&year), co2);
-    let truth = slope(&table(&co2), LikelihoodKind::Gaussian);
-    assert!((1.2..1.5).contains(&truth), "ppm a year: {truth}");
-    (0..co2.len()).filter(|i| i % 20 == 0 && *i < 200).for_each(|i| co2[i] += 300.0);
-    let robust = slope(&table(&co2), LikelihoodKind::StudentT);
-    let pulled = slope(&table(&co2), LikelihoodKind::Gaussian);
-    assert!((robust - truth).abs() < 0.05 && (pulled - truth).abs() > 0.2, "{truth} {robust} {pulled}");
-}
-
 /// q at the optimum of the ELBO by full-batch natural gradients.
 fn solve(
     layer: impl Into<Layer<InducingPrior>>,
@@ -348,30 +311,6 @@ fn nonnegative_weights_of_coefficients_have_a_minimum() {
     assert_eq!(with_intercept.coefficient_moments(&least).0[..2], [0.0, 0.0]);
     let x = Mat::from_fn(2, 1, |_, _| 1.0);
     assert!(with_intercept.reduced_to(x.transpose()).nonnegative_weights().is_empty());
-}
-
-#[test]
-fn a_linear_model_is_a_sparse_gp_with_a_linear_kernel() {
-    let mut normals = Normals::new(13);
-    let (x, elsewhere) = (normals.mat(3, 40), normals.mat(3, 9));
-    let y = counts(&x);
-    let variances = [0.5, 1.5, 0.8];
-    let linear = LinearLayer::independent(&[0.0; 3], &variances).expect("a layer");
-    // Three inducing inputs that span the inputs' space.
-    let z = normals.mat(3, 3);
-    let kernel = Box::new(Polynomial::linear(&variances));
-    let sparse = InducingPrior::new(kernel, z, Jitter::Absolute(0.0)).expect("a layer").with_mean(0.0, true);
-    for kind in [LikelihoodKind::Poisson, LikelihoodKind::NegativeBinomial] {
-        let (glm, q) = solve(linear.clone(), kind, x.transpose(), &y);
-        let (gp, u) = solve(sparse.clone(), kind, x.transpose(), &y);
-        for x in [&x, &elsewhere] {
-            let a = Posterior::new(&glm, &q).marginals(x.transpose());
-            let b = Posterior::new(&gp, &u).marginals(x.transpose());
-            close_all(&a.mean, &b.mean, 1e-6, "means");
-            close_all(&a.variance, &b.variance, 1e-6, "variances");
-        }
-        close(q.kl(), u.kl(), 1e-6, "KL");
-    }
 }
 
 /// More columns than rows.

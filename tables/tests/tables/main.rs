@@ -9,7 +9,6 @@ mod extension;
 mod fits;
 mod fuzzing;
 mod glm;
-mod matrix;
 mod model_file;
 mod parts;
 mod places;

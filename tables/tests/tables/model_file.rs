@@ -1,7 +1,7 @@
 //! The model file: a written model reads back to the same predictions; other files are refused without a
 //! panic.
 
-use super::common::{csv, fit_from, read_back, target};
+use super::common::{csv, fit_from, target};
 use super::fuzzing::model::{container, contents};
 use proptest::prelude::*;
 use sparsegp::hyper::Constraints;
@@ -61,17 +61,6 @@ fn with_metadata(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>
     let mut header = serde_json::to_vec(&header).expect("a header");
     header.resize(header.len().next_multiple_of(8), b' ');
     [&(header.len() as u64).to_le_bytes(), &header[..], &bytes[8 + length..]].concat()
-}
-
-#[test]
-fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
-    for (objective, kernel) in [
-        (ObjectiveKind::Vfe, "rbf(ard)"),
-        (ObjectiveKind::Fitc, "matern52 + linear[0] * periodic[0]"),
-        (ObjectiveKind::Elbo, "scale(rational_quadratic) + white"),
-    ] {
-        read_back(&fit(&options(objective, kernel), None), &table());
-    }
 }
 
 #[test]

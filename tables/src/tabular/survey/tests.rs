@@ -270,27 +270,3 @@ fn every_bad_row_is_found_as_in_the_whole_table() {
         assert_eq!(found.exit_code(), 3, "{found}");
     }
 }
-
-#[test]
-fn tables_without_usable_rows_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("t.csv");
-    let refused = |text: &str, roles: &Roles| {
-        std::fs::write(&path, text).expect("written");
-        let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-        survey(&path, &request(&columns, None, roles)).map(|_| ()).expect_err("refused").to_string()
-    };
-    let mut all = (0..).map(|seed| Roles::new(100, 0.5, 0.0, seed).expect("roles"));
-    let test_first = all.find(|roles| roles.of(0) == Role::Test).expect("roles");
-    assert!(
-        refused("x,y\n1,2\n2,3\n", &test_first).contains("rows are left for training, expected at least 2")
-    );
-    assert!(refused("x,y\n", &Roles::default()).contains("no rows"));
-    assert!(refused("x,y\n1,2\n", &Roles::default()).contains("1 row"));
-    // Only one row differs, and it is held out.
-    let roles = Roles::new(100, 0.2, 0.0, 0).expect("roles");
-    let odd = (0..100).find(|&row| roles.of(row) == Role::Test).expect("a test row");
-    let lines: String =
-        (0..100).map(|row| format!("{row},{}\n", if row == odd { 2.5 } else { 1.5 })).collect();
-    assert!(refused(&format!("x,y\n{lines}"), &roles).contains("is the same in all"));
-}
