@@ -55,6 +55,12 @@ pub fn fit_outputs(
             "⟨outputs mixed:{processes}⟩ asks for {processes} processes, expected 1 to {width}, the number of outputs"
         )));
     }
+    if options.neighbours.is_some() {
+        return Err(Error::usage(
+            "⟨outputs mixed⟩ cannot be combined with ⟨neighbours⟩: a site of a process would depend on the targets of all outputs",
+        )
+        .hint("use ⟨outputs own⟩"));
+    }
     check_outputs(rows, width)?;
     let options =
         FitOptions { likelihood: None, mean: MeanKind::Zero, open: Open::NOTHING, ..options.clone() };
