@@ -66,7 +66,8 @@ fn constraints_are_in_units_of_columns() {
     for (columns, column) in [(named, "day"), (Columns::default(), "0")] {
         let fix = vec![format!("kernel.period[{column}]=365.25").parse().expect("a constraint")];
         let constraints = Constraints { fix, columns, ..Constraints::default() };
-        let options = FitOptions { kernel: "periodic".into(), constraints, ..FitOptions::default() };
+        let options =
+            FitOptions { kernel: "periodic".into(), constraints, epochs: Some(3), ..FitOptions::default() };
         let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
         let period = in_days(&model, "kernel.period");
         assert!((period - 365.25).abs() < 1e-9, "{period}");
@@ -84,7 +85,9 @@ fn values_of_typed_kernels_are_in_units_of_the_user() {
     let rmse = trained.predict(x.as_ref(), &[]).expect("predictions").report(&y).rmse.expect("an error");
     assert!(rmse < 0.3, "{rmse}");
 
-    let fixed = fit(ModelBuilder::new().kernel(kernel.fixed()));
+    // Fixed values need no training.
+    let brief = || ModelBuilder::new().options(FitOptions { epochs: Some(3), ..FitOptions::default() });
+    let fixed = fit(brief().kernel(kernel.fixed()));
     assert!((in_days(&fixed, "kernel.period") - 365.25).abs() < 1e-9);
     let variance = fixed.hyperparameters()[0].1 * fixed.scaling().target.scale.powi(2);
     assert!((variance - 64.0).abs() < 1e-9, "{variance}");
@@ -98,7 +101,7 @@ fn values_of_typed_kernels_are_in_units_of_the_user() {
         "steepness" => parameter.values = vec![0.5],
         _ => {}
     });
-    let model = fit(ModelBuilder::new().kernel(step.fixed()));
+    let model = fit(brief().kernel(step.fixed()));
     let (values, scaling) = (model.hyperparameters(), model.scaling());
     let (day, level) = (scaling.inputs[0], scaling.target.scale);
     let wanted = [(41_000.0 - day.shift) / day.scale, 0.5 * day.scale, 9.0 / level.powi(2), 50.0 / day.scale];

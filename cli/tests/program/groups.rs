@@ -255,7 +255,7 @@ fn neighbours_are_combined_with_groups_from_the_fit_to_the_predictions() {
     let storms = include_str!("../../../examples/data/storms.csv").lines().take(701);
     let work = Work::with("storms.csv", &storms.map(|line| format!("{line}\n")).collect::<String>());
     let fit = "fit storms.csv --target wind --features month,lon,lat --places lon,lat --kernel matern32 --auto none --quiet \
-               --inducing 30 --epochs 12 --test-fraction 0.2";
+               --inducing 20 --epochs 4 --test-fraction 0.2";
     let error = |options: &str| number(&work.run(&format!("{fit} {options} --json")).json(), "/test/rmse");
     let both = error("--group storm --neighbours 10 --model-out m");
     assert!(both < 0.9 * error("--group storm") && both < 0.9 * error("--neighbours 10"));
