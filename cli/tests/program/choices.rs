@@ -218,3 +218,32 @@ fn options_are_printed_also_after_a_time_limit() {
     }
     assert_eq!(first["config"]["kernel"], "matern32(ard)", "the first value of a part that was not compared");
 }
+
+/// Rows with a weight of 1/variance: held-out rows count by their weights, so noisy ones do not decide for a rough kernel.
+#[test]
+fn held_out_rows_count_by_their_weights() {
+    let work = Work::empty();
+    let mut text = "x,w,y\n".to_owned();
+    for i in 0..120 {
+        let x = 10.0 * (0.618_034 * i as f64).fract();
+        let sd = (4.5 * (0.754_878 * i as f64).fract() - 4.0).exp();
+        text += &format!("{x:.4},{:.4},{:.5}\n", 0.001 / (sd * sd), x.sin() + 1.7 * sd * noise(i));
+    }
+    work.write("t.csv", &text);
+    let text = work.run("fit t.csv --target y --weights w --quiet --auto all").ok().stdout();
+    assert!(text.contains(" rbf, "), "{text}");
+}
+
+/// 30 held-out rows preferred 20 neighbours to an exact GP, which already uses all rows.
+#[test]
+fn neighbours_do_not_replace_an_exact_fit() {
+    let work = Work::empty();
+    let mut text = "t,v\n".to_owned();
+    for i in 0..100 {
+        let t = (0.754_877_7 * (i * i) as f64 + 0.3 * i as f64).fract();
+        text += &format!("{t:.5},{:.4}\n", (10.0 * std::f64::consts::PI * t + 1.0).sin() + 0.34 * noise(i));
+    }
+    work.write("t.csv", &text);
+    let text = work.run("fit t.csv --target v --quiet --auto all").ok().stdout();
+    assert!(text.contains(" rbf, 100 inducing inputs\n"), "{text}");
+}

@@ -87,7 +87,7 @@ fn restarts_are_in_messages_documents_and_models() {
 fn neighbours_are_in_messages_documents_and_models() {
     let work = Work::new();
     let auto = format!(
-        "fit data.csv --target y --neighbours auto --kernel matern32 {QUICK} --metrics j --model-out m"
+        "fit data.csv --target y --neighbours auto --inducing 20 --kernel matern32 {QUICK} --metrics j --model-out m"
     );
     let text = work.run(&auto).ok().stdout();
     // 96 of 120 rows are training rows, and 28 of these judge the choices.

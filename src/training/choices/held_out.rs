@@ -26,7 +26,7 @@ pub fn held_out(
 }
 
 /// Like [`held_out`], for any number of rows.
-pub fn split_rows(
+pub(super) fn split_rows(
     n: usize,
     seed: u64,
     run: u64,

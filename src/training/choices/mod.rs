@@ -20,7 +20,7 @@ use crate::training::scaling::scaling_of;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values};
 pub use fallback::Chosen;
 use held_out::FEWEST_ROWS;
-pub use held_out::{Losses, held_out, split_rows};
+pub use held_out::{Losses, held_out};
 use std::time::Instant;
 use trial::{INDUCING, Judged, Trials};
 
@@ -212,6 +212,10 @@ impl<'s, 'a> Search<'s, 'a> {
             if self.thin && part == Part::Kernel {
                 values.retain(|value| value.kernel != WITH_LINES);
             }
+            if part == Part::Neighbours && best.is_exact() {
+                // An exact GP leaves nothing to neighbours.
+                values.clear();
+            }
             if !values.is_empty() && !self.session.is_late() {
                 let sites = part == Part::Neighbours && !best.options.likelihood_kind().has_gaussian_noise();
                 let choice;
@@ -364,7 +368,7 @@ fn few_inducing(rows: usize, n: usize) -> usize {
 /// [`KERNELS`] has the order of trials.
 fn lies_beyond(kernel: &str, first: &Judged, judged: &[Judged]) -> bool {
     let Some(smooth) = judged.iter().find(|one| one.options.kernel == KERNELS[0]) else { return false };
-    let smoother_is_better = smooth.loss() < first.loss();
+    let smoother_is_better = first.gain_of(smooth).0 > 0.0;
     (kernel == KERNELS[1] && !smoother_is_better) || (kernel == KERNELS[2] && smoother_is_better)
 }
 
@@ -372,7 +376,7 @@ fn lies_beyond(kernel: &str, first: &Judged, judged: &[Judged]) -> bool {
 fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
     let (gain, error) = best.gain_of(other);
     if gain <= 0.0 {
-        None
+        (other.loss() < best.loss()).then(|| "lower log evidence".to_owned())
     } else if gain <= least {
         Some(format!("gains no more than {least} nats"))
     } else if gain <= STANDARD_ERRORS * error {
@@ -390,7 +394,7 @@ fn lowest(best: Judged, others: Vec<Judged>, least: f64) -> Judged {
         .into_iter()
         .filter(|other| best.gain_of(other).0 > 0.0 && objection(&best, other, least).is_none());
     let mut better: Vec<Judged> = better.collect();
-    better.sort_by(|a, b| a.loss().total_cmp(&b.loss()));
+    better.sort_by(|a, b| best.gain_of(b).0.total_cmp(&best.gain_of(a).0));
     better.into_iter().next().unwrap_or(best)
 }
 

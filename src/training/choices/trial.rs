@@ -63,6 +63,8 @@ pub(super) struct Judged {
     model: Arc<Model>,
     losses: Losses,
     errors: Losses,
+    /// The log evidence of the rows of an exact GP per row, on the scale of the short fit.
+    evidence: Option<f64>,
     seconds: f64,
 }
 
@@ -123,8 +125,12 @@ impl Trials {
         let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
         let model = Arc::new(fitted.into_model(scaling, &short, self.train_rows()));
         let (losses, errors) = self.losses(&model, model.posterior())?;
+        let rows = self.train_rows();
+        let all_rows = short.inducing == Some(rows) && short.is_exact_for(rows);
+        let is_exact = all_rows && self.train.data().targets.weights.is_empty();
+        let evidence = model.summary().elbo_sum.filter(|_| is_exact).map(|sum| sum / rows as f64);
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Judged { options: options.clone(), losses, errors, seconds, model })
+        Ok(Judged { options: options.clone(), losses, errors, evidence, seconds, model })
     }
 
     /// Returns a start with the hyper-parameters of another fit, as far as their names are the
@@ -142,11 +148,16 @@ impl Trials {
         Ok(Start { model, q: None })
     }
 
-    /// Returns the log loss of every held-out row, and its squared error.
+    /// Returns the log loss of every held-out row, and its squared error, times the relative weight of the row.
     fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, Losses)> {
         let held = self.held.data();
         let predictions = model.predict_by(posterior, held.x, held.targets.exposure.to_vec());
-        let rows = predictions.losses(held.targets.y);
+        let mut rows = predictions.losses(held.targets.y);
+        let mean = held.targets.weights.iter().sum::<f64>() / held.len() as f64;
+        for ((density, error), weight) in rows.iter_mut().zip(held.targets.weights) {
+            *density *= weight / mean;
+            *error *= weight / mean;
+        }
         let losses: Vec<f64> = rows.iter().map(|row| -row.0).collect();
         if losses.iter().any(|loss| !loss.is_finite()) {
             return Err(Error::fit("the model gives the target of a held-out row the probability 0"));
@@ -182,9 +193,23 @@ impl Judged {
         other.errors.mean() / self.errors.mean() - 1.0
     }
 
-    /// Returns the difference by which the loss of `other` is lower, with its standard error.
+    /// Returns true if the short fit is an exact GP.
+    pub fn is_exact(&self) -> bool {
+        self.evidence.is_some()
+    }
+
+    /// Returns the difference by which the loss of `other` is lower, with its standard error. If both are exact GPs of the same target, the
+    /// loss is that of all rows: the log evidence is the sum of the log densities of the rows of the short fit, each given the earlier ones.
+    /// A few held-out rows alone would not tell kernels apart.
     pub fn gain_of(&self, other: &Judged) -> (f64, f64) {
-        self.losses.gain_of(&other.losses)
+        let (gain, error) = self.losses.gain_of(&other.losses);
+        let is_same_target = self.options.warp_target == other.options.warp_target;
+        let Some((own, others)) = self.evidence.zip(other.evidence).filter(|_| is_same_target) else {
+            return (gain, error);
+        };
+        let held = self.losses.0.len() as f64;
+        let share = held / (held + self.model.training_rows() as f64);
+        (share * gain + (1.0 - share) * (others - own), share * error)
     }
 
     /// Returns the losses of the same fit with another number of neighbours.
@@ -194,7 +219,7 @@ impl Judged {
         let (losses, errors) = trials.losses(&self.model, &posterior).ok()?;
         let options = self.options.with_neighbours(count);
         let seconds = started.elapsed().as_secs_f64();
-        Some(Judged { options, model: Arc::clone(&self.model), losses, errors, seconds })
+        Some(Judged { options, model: Arc::clone(&self.model), losses, errors, evidence: None, seconds })
     }
 
     /// Returns the hyper-parameters of the fit by name, on another scale of the rows.

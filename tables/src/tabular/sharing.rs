@@ -5,13 +5,14 @@ use super::outputs::{OutputsRequest, TableOutputs, fit_known};
 use super::rows::target_of;
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
+use rand::seq::SliceRandom;
+use sparsegp::data::{Purpose, generator};
 use sparsegp::error::{Error, ErrorKind, Result};
 use sparsegp::hyper::{Session, Stage};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Tried;
 use sparsegp::options::{FitOptions, ModelKind, Open};
-use sparsegp::training::choices::{Losses, held_out, split_rows};
-use std::collections::BTreeMap;
+use sparsegp::training::choices::{Losses, held_out};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
@@ -57,19 +58,25 @@ impl FromStr for Sharing {
 /// The maximum number of rows of a short fit.
 const TRAINED_ON: usize = 4000;
 
-/// The maximum numbers of epochs and inducing inputs of short fits.
+/// The maximum numbers of epochs and inducing inputs of short fits, …
 const SHORT: (usize, usize) = (30, 100);
+
+/// … and the maximum number of epochs in a cross-validation: weights of processes for few cells need more epochs than kernels.
+const CROSSED_EPOCHS: usize = 100;
 
 /// The maximum number of processes that are tried.
 const MOST_PROCESSES: usize = 2;
 
-/// Rows are split among those in which the same targets are known if there are at least this many rows for every such group.
-const ROWS_A_GROUP: usize = 20;
+/// If a target is known in fewer rows than this, candidates are cross-validated: 30 % of its cells would be too few to compare them.
+const FEW_CELLS: usize = 60;
+
+/// The number of parts of the cross-validation.
+const PARTS: usize = 4;
 
 /// Sharing has to lower the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;
 
-/// … and more than this many standard errors of the differences.
+/// … and, without cross-validation, more than this many standard errors of the differences.
 const STANDARD_ERRORS: f64 = 1.0;
 
 /// A candidate, and its losses on the held-out rows, summed over the targets of a row.
@@ -80,9 +87,9 @@ struct Judged {
 }
 
 impl Judged {
-    fn is_better_than(&self, other: &Judged) -> bool {
+    fn is_better_than(&self, other: &Judged, standard_errors: f64) -> bool {
         let (gain, error) = other.losses.gain_of(&self.losses);
-        gain > LEAST_GAIN.max(STANDARD_ERRORS * error)
+        gain > LEAST_GAIN.max(standard_errors * error)
     }
 }
 
@@ -91,7 +98,8 @@ struct Judge<'a> {
     /// The request of the short fits.
     request: OutputsRequest<'a>,
     schemas: &'a [Schema],
-    held_out: &'a Table,
+    /// The rows to fit to and the held-out rows of every short fit of a candidate.
+    splits: Vec<(Table, Table)>,
     /// The number of candidates so far.
     judged: usize,
 }
@@ -106,18 +114,20 @@ impl Judge<'_> {
     ) -> Result<Option<Judged>> {
         let started = Instant::now();
         self.judged += 1;
-        let (number, rows) = (self.judged, self.request.table.rows());
+        let (number, rows) = (self.judged, self.splits[0].0.rows());
         let of = number.max(2 + MOST_PROCESSES);
         session.enter(Stage::Choice { part: "outputs", rows, number, of, left: None });
-        let request = OutputsRequest { options, sharing: Some(sharing), ..self.request };
-        match fit_known(&request, self.schemas.to_vec(), sharing, &mut session.silent()) {
-            Ok(models) => {
-                let losses = losses(&models, self.held_out)?;
-                Ok(Some(Judged { sharing, losses, seconds: started.elapsed().as_secs_f64() }))
+        let mut all = Vec::new();
+        for (train, held_out) in &self.splits {
+            let request = OutputsRequest { table: train, options, sharing: Some(sharing), ..self.request };
+            match fit_known(&request, self.schemas.to_vec(), sharing, &mut session.silent()) {
+                Ok(models) => all.extend(losses(&models, held_out)?.0),
+                Err(error) if matches!(error.kind(), ErrorKind::Fit | ErrorKind::Usage) => return Ok(None),
+                Err(error) => return Err(error),
             }
-            Err(error) if matches!(error.kind(), ErrorKind::Fit | ErrorKind::Usage) => Ok(None),
-            Err(error) => Err(error),
         }
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Some(Judged { sharing, losses: Losses(all), seconds }))
     }
 }
 
@@ -134,15 +144,18 @@ pub(super) fn decide(
     session: &mut Session<'_>,
 ) -> Result<(Sharing, Vec<Tried>)> {
     let OutputsRequest { table, options, .. } = *request;
-    let rows = match can_share(options, schemas, table.rows()) {
-        true => split(table, schemas, options.seed)?,
-        false => None,
+    let splits = match can_share(options, schemas, table.rows()) {
+        true => splits(table, schemas, options.seed)?,
+        false => Vec::new(),
     };
-    let Some((train, held)) = rows else { return Ok((Sharing::Own, Vec::new())) };
-    let (held_out, train) = (table.take(&held), table.take(&train));
-    let request = OutputsRequest { table: &train, ..*request };
-    let mut judge = Judge { request, schemas, held_out: &held_out, judged: 0 };
-    let short = short_options(options);
+    if splits.is_empty() {
+        return Ok((Sharing::Own, Vec::new()));
+    }
+    let is_crossed = splits.len() > 1;
+    let (errors, epochs) = if is_crossed { (0.0, CROSSED_EPOCHS) } else { (STANDARD_ERRORS, SHORT.0) };
+    let splits = splits.iter().map(|(train, held)| (table.take(train), table.take(held))).collect();
+    let mut judge = Judge { request: *request, schemas, splits, judged: 0 };
+    let short = short_options(options, epochs);
     let own = judge.judge(Sharing::Own, &short, session)?;
     let Some(own) = own else { return Ok((Sharing::Own, Vec::new())) };
     let processes = (1..=MOST_PROCESSES.min(schemas.len())).map(Sharing::Processes);
@@ -150,12 +163,12 @@ pub(super) fn decide(
     for sharing in std::iter::once(Sharing::Kernel).chain(processes) {
         all.extend(judge.judge(sharing, &short, session)?);
     }
-    let mut best = best_of(&all);
-    if best > 0 && !options.open.is_empty() {
+    let mut best = best_of(&all, errors);
+    if best > 0 && !is_crossed && !options.open.is_empty() {
         let chosen = FitOptions { open: options.open, ..short };
         if let Some(own) = judge.judge(Sharing::Own, &chosen, session)? {
             all[0] = own;
-            best = if all[best].is_better_than(&all[0]) { best } else { 0 };
+            best = if all[best].is_better_than(&all[0], errors) { best } else { 0 };
         }
     }
     let tried = |(i, one): (usize, &Judged)| Tried {
@@ -168,30 +181,32 @@ pub(super) fn decide(
     Ok((all[best].sharing, all.iter().enumerate().map(tried).collect()))
 }
 
-/// Splits rows into rows to fit to and held-out rows, or returns `None` if there are too few. The split is random among rows in which the
-/// same targets are known, so that every target has its share of both parts.
-fn split(table: &Table, schemas: &[Schema], seed: u64) -> Result<Option<(Vec<usize>, Vec<usize>)>> {
+/// Splits rows into rows to fit to and held-out rows, or returns nothing if there are too few. With a target of few known cells these are
+/// the splits of a cross-validation, in whose parts the same targets are known equally often.
+fn splits(table: &Table, schemas: &[Schema], seed: u64) -> Result<Vec<(Vec<usize>, Vec<usize>)>> {
     let n = table.rows();
-    let mut groups: BTreeMap<Vec<bool>, Vec<usize>> = BTreeMap::new();
-    let known: Vec<Vec<f64>> =
+    let targets: Vec<Vec<f64>> =
         schemas.iter().map(|schema| known_targets(schema, table)).collect::<Result<_>>()?;
-    for row in 0..n {
-        groups.entry(known.iter().map(|target| !target[row].is_nan()).collect()).or_default().push(row);
+    let known = |row: usize| -> Vec<bool> { targets.iter().map(|target| !target[row].is_nan()).collect() };
+    let few = targets.iter().map(|target| target.iter().filter(|y| !y.is_nan()).count() < FEW_CELLS);
+    let few: Vec<bool> = few.collect();
+    let whole = held_out(n, seed, 1, |_| TRAINED_ON);
+    if whole.is_none() || !few.contains(&true) {
+        return Ok(whole.into_iter().collect());
     }
-    let Some(whole) = held_out(n, seed, 1, |_| TRAINED_ON) else { return Ok(None) };
-    if groups.len() == 1 || groups.len() * ROWS_A_GROUP > n {
-        return Ok(Some(whole));
-    }
-    let (mut train, mut held) = (Vec::new(), Vec::new());
-    for (run, rows) in (1..).zip(groups.values()) {
-        let most = |count: usize| (TRAINED_ON * count / n).max(1);
-        let (to_fit, to_score) = split_rows(rows.len(), seed, run, most);
-        train.extend(to_fit.into_iter().map(|row| rows[row]));
-        held.extend(to_score.into_iter().map(|row| rows[row]));
-    }
-    train.sort_unstable();
-    held.sort_unstable();
-    Ok(Some((train, held)))
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut generator(seed, Purpose::Choices, 1));
+    let is_rare = |row: usize| known(row).iter().zip(&few).any(|(known, few)| *known && *few);
+    rows.sort_by_key(|&row| !is_rare(row));
+    rows.truncate(TRAINED_ON);
+    rows.sort_by_cached_key(|&row| known(row));
+    let part = |part: usize| (0..rows.len()).partition(|place| place % PARTS != part);
+    let rows_at = |places: Vec<usize>| {
+        let mut taken: Vec<usize> = places.into_iter().map(|place| rows[place]).collect();
+        taken.sort_unstable();
+        taken
+    };
+    Ok((0..PARTS).map(part).map(|(train, held)| (rows_at(train), rows_at(held))).collect())
 }
 
 /// Returns the targets of all rows, NaN where one is not known.
@@ -210,11 +225,11 @@ fn can_share(options: &FitOptions, schemas: &[Schema], rows: usize) -> bool {
     closed && !asked && options.model != ModelKind::Glm && schemas.iter().all(gaussian)
 }
 
-/// Returns the options of short fits.
-fn short_options(options: &FitOptions) -> FitOptions {
+/// Returns the options of short fits of at most this number of epochs.
+fn short_options(options: &FitOptions, epochs: usize) -> FitOptions {
     FitOptions {
         open: Open::NOTHING,
-        epochs: Some(options.epochs.unwrap_or(SHORT.0).min(SHORT.0)),
+        epochs: Some(options.epochs.unwrap_or(epochs).min(epochs)),
         inducing: Some(options.inducing.unwrap_or(SHORT.1).min(SHORT.1)),
         validation_fraction: 0.0,
         max_seconds: None,
@@ -225,9 +240,10 @@ fn short_options(options: &FitOptions) -> FitOptions {
 }
 
 /// Returns the index of the candidate with the lowest loss among those that are better than the first one, or 0 if none is.
-fn best_of(all: &[Judged]) -> usize {
+fn best_of(all: &[Judged], standard_errors: f64) -> usize {
     let mut best = 0;
-    for (index, one) in all.iter().enumerate().skip(1).filter(|(_, one)| one.is_better_than(&all[0])) {
+    let is_better = |one: &Judged| one.is_better_than(&all[0], standard_errors);
+    for (index, one) in all.iter().enumerate().skip(1).filter(|(_, one)| is_better(one)) {
         if best == 0 || one.losses.mean() < all[best].losses.mean() {
             best = index;
         }
@@ -235,19 +251,20 @@ fn best_of(all: &[Judged]) -> usize {
     best
 }
 
-/// Returns the log losses of the rows of a table, summed over the targets of a row. Losses of a target that is known in a share of the rows
-/// are divided by this share, so that the mean over the rows is the sum of the mean losses of all targets: models are to predict
-/// every target, however few of its cells are known.
+/// Returns the log losses of the rows of a table, summed over the targets of a row, times the relative weight of the row. Losses of a target
+/// that is known in a share of the rows are divided by this share, so that the mean over the rows is the sum of the mean losses of all
+/// targets: models are to predict every target, however few of its cells are known.
 fn losses(models: &TableOutputs, table: &Table) -> Result<Losses> {
     let mut losses = vec![0.0; table.rows()];
     for model in models.models() {
         let schema = model.schema();
         let targets = known_targets(schema, table)?;
-        let known = targets.iter().filter(|target| !target.is_nan()).count();
-        let share = known as f64 / targets.len() as f64;
+        let weights = schema.weights(table)?.unwrap_or_else(|| vec![1.0; targets.len()]);
+        let known: Vec<usize> = (0..targets.len()).filter(|&row| !targets[row].is_nan()).collect();
+        let mean = known.iter().map(|&row| weights[row]).sum::<f64>() / targets.len() as f64;
         let predictions = model.predict(table, UnseenLevels::New)?;
-        for (row, target) in targets.iter().enumerate().filter(|(_, target)| !target.is_nan()) {
-            losses[row] -= predictions.log_density(row, *target) / share;
+        for row in known {
+            losses[row] -= predictions.log_density(row, targets[row]) * weights[row] / mean;
         }
     }
     if !losses.iter().all(|loss| loss.is_finite()) {
