@@ -277,15 +277,13 @@ impl Posterior {
         let least = self.mean_variance.max(f64::MIN_POSITIVE);
         // Rounding may leave variances at or below zero; NaN stays NaN.
         let positive = |v: f64| if v.is_nan() { v } else { v.max(least) };
-        let rows = 0..found[0].0.len();
-        let of_rows = |pick: &dyn Fn(&(Vec<f64>, Vec<f64>), usize) -> f64| {
-            rows.clone().flat_map(|row| found.iter().map(move |one| pick(one, row))).collect()
-        };
-        Some(Marginals {
-            mean: of_rows(&|one, row| one.0[row]),
-            variance: of_rows(&|one, row| positive(one.1[row])),
-            functions,
-        })
+        let rows = found[0].0.len();
+        let mut out = Marginals { mean: Vec::new(), variance: Vec::new(), functions };
+        for row in 0..rows {
+            out.mean.extend(found.iter().map(|(mean, _)| mean[row]));
+            out.variance.extend(found.iter().map(|(_, variance)| positive(variance[row])));
+        }
+        Some(out)
     }
 
     /// The factors of every process.

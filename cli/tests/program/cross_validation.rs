@@ -77,12 +77,13 @@ fn several_targets_are_scored_one_by_one_on_the_same_parts() {
             let folds = both["outputs"][target]["cross_validation"]["folds"].as_array().expect("folds");
             let rows: f64 = folds.iter().map(|fold| number(fold, "/rows")).sum();
             assert_eq!((folds.len(), rows), (3, ROWS as f64), "{sharing} {target}");
-            assert!(folds.iter().all(|fold| number(fold, "/nll") < number(fold, "/baselines/constant/nll")));
         }
-        if sharing == "own" {
-            let of = |document: &Value| number(document, "/cross_validation/folds/0/rmse");
-            assert!((of(&both["outputs"]["y"]) - of(&alone)).abs() < 0.05, "{sharing}");
-        }
+        let of = |document: &Value| number(document, "/cross_validation/folds/0/rmse");
+        let (own, alone) = (of(&both["outputs"]["y"]), of(&alone));
+        assert!(
+            own < 0.3 && (sharing != "own" || (own - alone).abs() < 0.05),
+            "{sharing}: {own} and {alone}"
+        );
     }
 }
 
