@@ -69,7 +69,7 @@ impl NearbyRows {
         let single = keeping.single;
         let stored = |value: f64| if single { f64::from(value as f32) } else { value };
         let of = |values: &[f64]| {
-            values.chunks(n).flat_map(|own| rows.iter().map(|&row| stored(own[row]))).collect()
+            values.chunks(n.max(1)).flat_map(|own| rows.iter().map(|&row| stored(own[row]))).collect()
         };
         let x = Mat::from_fn(x.ncols(), rows.len(), |d, i| stored(x[(rows[i], d)]));
         NearbyRows { x, y: of(y), noise: noise.map(of), single }
