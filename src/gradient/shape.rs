@@ -30,7 +30,7 @@ impl Shape<'_> {
 
     /// Returns the place of the process of a set among the processes of its layer.
     pub fn place_of(self, set: usize) -> usize {
-        if self.layers.count() == 1 { set } else { 0 }
+        self.layers.place(set)
     }
 
     /// Returns the processes that share a set of features.

@@ -62,6 +62,11 @@ impl<'a, G> Layers<'a, G> {
         if self.all.len() == 1 { 0 } else { process }
     }
 
+    /// The place of a process among the processes that share its layer.
+    pub(crate) fn place(self, process: usize) -> usize {
+        process - self.members(self.of(process)).start
+    }
+
     /// The processes that share a layer.
     pub(crate) fn members(self, layer: usize) -> Range<usize> {
         if self.all.len() == 1 { 0..self.processes } else { layer..layer + 1 }

@@ -24,7 +24,7 @@ const MOST_JOINT: usize = 3000;
 /// The parts of a prediction other than its neighbours.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
-    /// The function, and its place among those that share its layer.
+    /// The function, and its place among the functions of its layer.
     pub function: usize,
     pub place: usize,
     pub layer: &'a InducingLayer,
@@ -172,7 +172,7 @@ impl Nearby {
         noise.get(row as usize).or(noise.first()).copied().unwrap_or(f64::NAN)
     }
 
-    /// What predictions of a function need.
+    /// Returns the parts of a prediction of a function.
     fn predictor<'a>(&'a self, given: &'a Beside<'a>) -> Predictor<'a> {
         let Beside { layer, place, effects, q, .. } = *given;
         let data = (self.data().0, self.targets_of(given.function));

@@ -261,7 +261,7 @@ impl Posterior {
         let (own, effects) = (self.layers().of(function), self.effects(function));
         let beside = Beside {
             function,
-            place: function - self.layers().members(own).start,
+            place: self.layers().place(function),
             layer: &layers[own],
             effects: effects.map_or(Effects::NONE, EffectPosterior::effects),
             q: &q[function],
@@ -270,7 +270,7 @@ impl Posterior {
         Some((nearby, *count, beside))
     }
 
-    /// Returns the marginals of all functions from those of each of them; variances have a lower bound.
+    /// Returns the marginals of all functions, given the marginals of one function at a time; variances have a lower bound.
     fn side_by_side(&self, mut of: impl FnMut(usize) -> Option<(Vec<f64>, Vec<f64>)>) -> Option<Marginals> {
         let functions = self.factors.len();
         let found = (0..functions).map(&mut of).collect::<Option<Vec<_>>>()?;

@@ -28,7 +28,7 @@ const MOST_KNOWN: f64 = 0.99;
 pub struct Predictor<'a> {
     /// Kernel, inducing inputs and means.
     pub layer: &'a InducingLayer,
-    /// The place of the function among those that share the layer.
+    /// The place of the function among the functions of the layer.
     pub place: usize,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,

@@ -252,7 +252,6 @@ mod tests {
     use super::*;
     use faer::Mat;
     use proptest::prelude::*;
-
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
     use std::collections::HashSet;

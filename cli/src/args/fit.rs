@@ -125,8 +125,8 @@ pub struct HeldOutArgs {
     pub test_fraction: Option<f64>,
     /// Also cross-validate: before the fit to all rows, split the rows into K parts, and predict each part by a fit to the other parts
     ///
-    /// The parts of one target have equal shares of the classes. With --split-by, all rows of a group are in the same part. With --split-time, each part
-    /// is predicted from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
+    /// The parts of one target have equal shares of the classes. With --split-by, all rows of a group are in the same part. With
+    /// --split-time, each part is predicted from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume"])]
     pub cv: Option<u16>,
     /// With --cv, also cross-validate a fit with these options changed, on the same parts; may be repeated

@@ -1,7 +1,7 @@
 //! The page of the book on what can be combined: every family of likelihoods with every way to fit and every operation, on a small table.
 //!
-//! A fit that works predicts the held-out rows better than their mean does. What is refused is refused as a usage error, whose first line is on
-//! the page. `SPARSEGP_WRITE_PAIRS=1 cargo test --test program pairs` writes the page.
+//! A fit that works predicts the held-out rows better than their mean does. The page has the message of
+//! every refused combination, which is a usage error. `SPARSEGP_WRITE_PAIRS=1 cargo test --test program pairs` writes the page.
 
 use rayon::prelude::*;
 use serde_json::Value;
@@ -79,7 +79,7 @@ const OPERATIONS: [(&str, &str, &str); 9] = [
     ("draws, groups", "--group g", "predict m data.csv --draws 3 --out n.csv"),
 ];
 
-/// What is refused beside the table, with the reasons.
+/// Refusals beside the table, with their reasons.
 const OTHERS: &str = "\
 Refused beside this table:
 

@@ -10,8 +10,8 @@ use sparsegp_kernels::Scratch;
 
 /// Data of n rows. Targets and noise variances are n numbers for each function, one function after the other.
 pub(super) struct Given<'a> {
+    model: &'a LatentModel,
     layers: Vec<(&'a InducingLayer, Effects)>,
-    processes: usize,
     x: MatRef<'a, f64>,
     targets: &'a [f64],
     noise: Option<&'a [f64]>,
@@ -30,12 +30,18 @@ impl<'a> Given<'a> {
         let layers = model.layers.iter().enumerate();
         let layers = layers.filter_map(|(at, layer)| Some((layer.inducing()?, model.effects.of_layer(at))));
         let (layers, shared) = (layers.collect(), model.likelihood.gaussian_noise().unwrap_or(f64::NAN));
-        Given { layers, processes: model.likelihood.functions(), x, targets, noise, shared_noise: [shared] }
+        Given { model, layers, x, targets, noise, shared_noise: [shared] }
     }
 
-    /// Returns the layer of a function, with the place of the function among those that share it.
+    /// Returns the numbers of all functions.
+    fn functions(&self) -> std::ops::Range<usize> {
+        0..self.model.likelihood.functions()
+    }
+
+    /// Returns the layer of a function with its grouped effects, and the place of the function in this layer.
     fn layer_of(&self, function: usize) -> (&(&'a InducingLayer, Effects), usize) {
-        if self.layers.len() == 1 { (&self.layers[0], function) } else { (&self.layers[function], 0) }
+        let layers = self.model.layers();
+        (&self.layers[layers.of(function)], layers.place(function))
     }
 
     /// Returns the targets and noise variances of a function.
@@ -50,7 +56,7 @@ impl<'a> Given<'a> {
             let ((_, effects), (y, noise)) = (self.layer_of(function).0, self.data_of(function));
             Source { x: self.x, y, noise, queries: None, effects }
         };
-        (0..self.processes).map(of).collect()
+        self.functions().map(of).collect()
     }
 
     /// Returns means and variances of every function at the rows given other rows, as [`Predictor::left_out`] does.
@@ -76,8 +82,8 @@ impl<'a> Given<'a> {
 
     /// Returns the prior variances of every function at rows.
     pub fn prior_variances(&self, x: MatRef<'_, f64>) -> Vec<f64> {
-        let mut all = Vec::with_capacity(self.processes * x.nrows());
-        for function in 0..self.processes {
+        let mut all = Vec::new();
+        for function in self.functions() {
             let ((layer, effects), _) = self.layer_of(function);
             let mut variance = vec![0.0; x.nrows()];
             layer.kernel().diag(x.subcols(0, layer.z().ncols()), &mut variance, &mut Scratch::new());
@@ -89,6 +95,6 @@ impl<'a> Given<'a> {
 
     /// Returns the maximum number of members of a window: the features of all functions are in memory together.
     pub fn most_members(&self) -> usize {
-        Windows::most_members((0..self.processes).map(|function| self.layer_of(function).0.0.dim()).sum())
+        Windows::most_members(self.functions().map(|function| self.layer_of(function).0.0.dim()).sum())
     }
 }
