@@ -3,7 +3,8 @@
 use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
 use crate::linalg::{self, Factorizer, Operand, add_diagonal, trace};
-use faer::{Mat, MatMut, MatRef};
+use faer::linalg::triangular_solve::solve_upper_triangular_in_place;
+use faer::{Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
 use std::fmt;
@@ -28,7 +29,10 @@ impl Jitter {
 
     /// The default if the inducing inputs are all distinct inputs of an exact GP. The jitter then limits the accuracy for data without noise:
     /// the bound on the evidence loses the jitter divided by the noise variance for every row.
-    pub const EXACT: Jitter = Jitter::Relative(1e-12);
+    pub const EXACT: Jitter = Jitter::Relative(1e-14);
+
+    /// The relative jitter below which features solve systems with L instead of being products with `L⁻¹`.
+    const SOLVED: f64 = 1e-9;
 
     /// The first relative jitter that is tried if there was none.
     const FIRST: f64 = 1e-10;
@@ -402,6 +406,10 @@ impl LatentLayer for InducingLayer {
         Some(Operand::lower(self.linv.as_ref()))
     }
 
+    fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
+        (self.relative_jitter() < Jitter::SOLVED).then_some(self.l.as_ref())
+    }
+
     fn kappa(&self) -> f64 {
         1.0
     }
@@ -454,7 +462,17 @@ impl LatentLayer for InducingLayer {
         let whitening = Operand::upper(self.linv.transpose());
         let m = self.z.nrows();
         let product = scratch.product.as_mut().submatrix_mut(0, 0, m, m);
-        linalg::half_congruence(whitening, g.as_mut(), product, -1.0);
+        match self.ill_conditioned() {
+            Some(l) => {
+                // N has half of the diagonal of Γ.
+                linalg::clear_upper(g.as_mut());
+                (0..m).for_each(|i| g[(i, i)] *= 0.5);
+                solve_upper_triangular_in_place(l.transpose(), g.as_mut(), Par::Seq);
+                solve_upper_triangular_in_place(l.transpose(), g.as_mut().transpose_mut(), Par::Seq);
+                g *= faer::Scale(-1.0);
+            }
+            None => linalg::half_congruence(whitening, g.as_mut(), product, -1.0),
+        }
 
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Gram(self.z.as_ref());

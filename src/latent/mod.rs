@@ -19,7 +19,8 @@ pub use linear::LinearLayer;
 pub use sum::SumLayer;
 
 use crate::linalg::{self, Operand, block_product};
-use faer::{Accum, Mat, MatMut, MatRef};
+use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
 
@@ -100,6 +101,11 @@ pub trait LatentLayer: Send + Sync {
     /// gradient.
     fn whitening(&self) -> Option<Operand<'_>>;
 
+    /// The factor `L` of `W = L⁻¹`, if products with W would lose digits that systems with L keep.
+    fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
+        None
+    }
+
     /// Returns κ: 1 if `base` is the prior variance, from which `aᵀa` has to be subtracted;
     /// otherwise 0.
     fn kappa(&self) -> f64;
@@ -141,17 +147,23 @@ pub trait LatentLayer: Send + Sync {
 
 /// Computes `A = W K`; does nothing if features are whitened by construction.
 pub fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
-    match layer.whitening() {
-        Some(whitening) => block_product(a, Accum::Replace, whitening, k, 1.0),
-        None => a.copy_from(k),
+    match (layer.ill_conditioned(), layer.whitening()) {
+        (None, Some(whitening)) => block_product(a, Accum::Replace, whitening, k, 1.0),
+        (factor, _) => {
+            a.copy_from(k);
+            factor.inspect(|l| solve_lower_triangular_in_place(*l, a, Par::Seq));
+        }
     }
 }
 
 /// `K̄ = Wᵀ Ā`.
 pub(crate) fn whiten_adjoint(layer: &dyn LatentLayer, bar: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
-    match layer.whitening() {
-        Some(whitening) => block_product(out, Accum::Replace, whitening.transposed(), bar, 1.0),
-        None => out.copy_from(bar),
+    match (layer.ill_conditioned(), layer.whitening()) {
+        (None, Some(whitening)) => block_product(out, Accum::Replace, whitening.transposed(), bar, 1.0),
+        (factor, _) => {
+            out.copy_from(bar);
+            factor.inspect(|l| solve_upper_triangular_in_place(l.transpose(), out, Par::Seq));
+        }
     }
 }
 

@@ -5,13 +5,13 @@ use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
 use crate::effects::{EffectPosterior, Effects};
-use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
+use crate::latent::{InducingLayer, InducingPrior, Layer, Layers, whiten_adjoint};
 use crate::likelihood::{Expectation, Marginal, ObservationModel, Row, Slopes};
-use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, qr_factor, symmetric_eigen};
+use crate::linalg::{Factorizer, Operand, block_product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
 use crate::quadrature::Integrator;
 use crate::variational::{MatrixRef, Normal};
-use faer::{Accum, Mat, MatMut, MatRef};
+use faer::{Accum, ColMut, ColRef, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
@@ -151,10 +151,9 @@ impl Posterior {
         let layers = model.layers();
         let factors = |(process, q): (usize, &Normal)| {
             let layer = layers.get(layers.of(process));
-            let mut weights = q.mean().to_vec();
-            if let Some(Operand { matrix: w, .. }) = layer.whitening() {
-                linalg::matvec(w.transpose(), q.mean(), &mut weights);
-            }
+            let mut weights = vec![0.0; q.dim()];
+            let mean = ColRef::from_slice(q.mean()).as_mat();
+            whiten_adjoint(&**layer, mean, ColMut::from_slice_mut(&mut weights).as_mat_mut());
             Factors { weights, roots: roots(layer, q) }
         };
         Posterior::from_factors(&model.to_prior(), q.as_ref().iter().enumerate().map(factors).collect())
@@ -530,15 +529,12 @@ fn roots(layer: &Layer, q: &Normal) -> Roots {
         return Roots { reduction: None, increase: Some(Root::Upper(cov.transpose().to_owned())) };
     }
     let shrinkage = Mat::from_fn(m, m, |i, j| if i == j { share } else { 0.0 } - cov[(i, j)]);
-    let (reduction, increase) = match layer.whitening() {
-        Some(whitening) => signed_factors(&shrinkage, whitening.matrix),
-        None => signed_factors(&shrinkage, Mat::<f64>::identity(m, m).as_ref()),
-    };
+    let (reduction, increase) = signed_factors(&shrinkage, layer);
     Roots { reduction: Some(Root::Upper(reduction)), increase: increase.map(Root::Upper) }
 }
 
-/// Returns upper-triangular `Q₊` and `Q₋` with `linvᵀ · shrinkage · linv = Q₊ᵀQ₊ − Q₋ᵀQ₋`.
-fn signed_factors(shrinkage: &Mat<f64>, linv: MatRef<'_, f64>) -> (Mat<f64>, Option<Mat<f64>>) {
+/// Returns upper-triangular `Q₊` and `Q₋` with `Wᵀ · shrinkage · W = Q₊ᵀQ₊ − Q₋ᵀQ₋`.
+fn signed_factors(shrinkage: &Mat<f64>, layer: &Layer) -> (Mat<f64>, Option<Mat<f64>>) {
     let m = shrinkage.nrows();
     let Some((values, vectors)) = symmetric_eigen(shrinkage.as_ref()) else {
         return (Mat::from_fn(m, m, |_, _| f64::NAN), None);
@@ -546,10 +542,9 @@ fn signed_factors(shrinkage: &Mat<f64>, linv: MatRef<'_, f64>) -> (Mat<f64>, Opt
     let factor = |sign: f64| {
         let rows: Vec<usize> = (0..m).filter(|&i| sign * values[i] > 0.0).collect();
         let root =
-            Mat::from_fn(rows.len(), m, |r, j| (sign * values[rows[r]]).sqrt() * vectors[(j, rows[r])]);
+            Mat::from_fn(m, rows.len(), |j, r| (sign * values[rows[r]]).sqrt() * vectors[(j, rows[r])]);
         let mut whole = Mat::zeros(rows.len(), m);
-        let (left, right) = (Operand::full(root.as_ref()), Operand::lower(linv));
-        product(whole.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
+        whiten_adjoint(&**layer, root.as_ref(), whole.as_mut().transpose_mut());
         qr_factor(whole)
     };
     // Eigenvalues of I − S just below zero are rounding, not variance above the prior's.

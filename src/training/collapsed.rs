@@ -1,10 +1,11 @@
 //! Collapsed bounds as objectives of the hyper-parameters: q is solved for exactly, θ and Z are free.
 
+use super::exact::ExactEvidence;
 use super::failure::failed_start;
 use super::outcome::Trained;
 use super::place::Place;
 use super::row_sums::{pass_over, sum_over};
-use super::rows::AllRows;
+use super::rows::{AllRows, Portion};
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
 use super::warm_start::rehearsed_exactly;
@@ -13,6 +14,7 @@ use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
 use crate::hyper::{HyperObjective, Monitor};
+use crate::latent::LatentLayer;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::{Loss, Objective};
 use crate::options::LossKind;
@@ -30,6 +32,18 @@ pub struct CollapsedObjective<'a> {
     q: Vec<Normal>,
     validation: Option<(Dataset<'a>, Score)>,
     error: Option<Error>,
+    /// The evidence of an exact GP, if every row is an inducing input of a bound that equals it.
+    exact: Option<ExactEvidence>,
+}
+
+/// What an evaluation of an exact GP leaves besides its value.
+#[derive(Clone, Copy)]
+enum Part {
+    Value,
+    /// The flat natural gradient.
+    Gradient,
+    /// q.
+    Posterior,
 }
 
 impl<'a> CollapsedObjective<'a> {
@@ -37,6 +51,11 @@ impl<'a> CollapsedObjective<'a> {
     /// as its only parameter, and the losses of `objective` quadratic in the latent mean.
     pub fn new(model: LatentModel, rows: impl AllRows + 'a, objective: Objective) -> Self {
         let q = vec![Normal::standard(Family::Full, model.layer().dim())];
+        let mut exact = None;
+        if matches!(objective, Objective { loss: Loss::ExpectedLog(_), beta: 1.0, .. }) {
+            // Rows that cannot be read are an error of the first sum.
+            let _ = rows.for_each(usize::MAX, &mut |rows| exact = ExactEvidence::of(&model, rows.here()));
+        }
         CollapsedObjective {
             pass: pass_over(&rows, &model, objective, &q),
             rows: Box::new(rows),
@@ -47,6 +66,7 @@ impl<'a> CollapsedObjective<'a> {
             q,
             validation: None,
             error: None,
+            exact,
         }
     }
 
@@ -70,7 +90,7 @@ impl<'a> CollapsedObjective<'a> {
     /// Moves to `theta` and solves for q; returns the value of the bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        self.bound()
+        if self.exact.is_some() { self.evidence(Part::Posterior) } else { self.bound() }
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated.
@@ -90,6 +110,9 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Returns the upper bound on the log evidence at the current parameters.
     pub fn evidence_upper_bound(&mut self) -> Option<f64> {
+        if self.exact.is_some() {
+            return self.evidence(Part::Value).map(|value| -value);
+        }
         let noise = self.noise();
         let before = std::mem::replace(&mut self.objective, Objective::elbo(1.0));
         let found = self.sum(Wanted::Origin).and_then(|_| upper_bound(self.pass.sums(), noise).ok());
@@ -101,6 +124,9 @@ impl<'a> CollapsedObjective<'a> {
     /// the current parameters.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         let value = self.bound_with_gradient()?;
+        if self.exact.is_some() {
+            self.evidence(Part::Posterior)?;
+        }
         Some((value, self.flat.clone()))
     }
 
@@ -131,8 +157,37 @@ impl<'a> CollapsedObjective<'a> {
         value.is_finite().then_some(value)
     }
 
+    /// Returns minus the evidence of the exact GP, with a part of what belongs to it.
+    fn evidence(&mut self, with: Part) -> Option<f64> {
+        let CollapsedObjective { at, rows, exact, flat, q, .. } = self;
+        let (layer, noise) = (at.model.layer().inducing()?, at.model.likelihood.gaussian_noise()?);
+        let (exact, mut value) = (exact.as_mut()?, None);
+        let evaluate = &mut |rows: Portion<'_>| {
+            let Some(rows) = rows.here() else { return };
+            value = exact.value(layer, noise, rows);
+            match with {
+                _ if value.is_none() => {}
+                Part::Value => {}
+                Part::Gradient => {
+                    let mut gradient = layer.zero_gradient();
+                    let own = exact.gradient(layer, noise, rows, &mut gradient);
+                    at.model.flatten_gradient(&[gradient], &[own], flat);
+                }
+                Part::Posterior => match exact.posterior(layer, rows) {
+                    Some(best) => q[0] = best,
+                    None => value = None,
+                },
+            }
+        };
+        rows.for_each(usize::MAX, evaluate).ok()?;
+        value
+    }
+
     /// Returns the value, with its flat natural gradient left in `flat`. At the best q the derivative in θ is the partial one.
     fn bound_with_gradient(&mut self) -> Option<f64> {
+        if self.exact.is_some() {
+            return self.evidence(Part::Gradient);
+        }
         let value = self.bound()?;
         let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
         self.pass.exchange(&mut origin);

@@ -6,6 +6,7 @@ mod check;
 pub mod choices;
 mod collapsed;
 mod diagnose;
+mod exact;
 mod failure;
 mod geometry;
 mod grouped;

@@ -6,7 +6,7 @@ use faer::Mat;
 use proptest::prelude::*;
 use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::gradient::Batch;
-use sparsegp::latent::Jitter;
+use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
@@ -40,6 +40,14 @@ fn q(seed: u64, diagonal: bool) -> Normal {
     let mut normals = Normals::new(seed);
     let variances = normals.vec(M).iter().map(|v| 0.1 + v * v).collect();
     Normal::diagonal(normals.vec(M), variances).expect("q")
+}
+
+/// Returns the model with all rows as inducing inputs, which stay where they are.
+fn every_row(model: LatentModel, x: &Mat<f64>) -> LatentModel {
+    let layer = model.layer().inducing().expect("inducing inputs");
+    let prior = InducingPrior::new(layer.kernel().boxed_clone(), x.transpose().to_owned(), layer.jitter());
+    let prior = prior.expect("inputs").with_mean(0.3, false);
+    LatentModel::new(prior.into(), Gaussian::new(0.2), true).factorised().expect("a factor")
 }
 
 proptest! {
@@ -118,6 +126,16 @@ proptest! {
         let start = model(seed, KERNELS[kernel], 2, M, jitter(relative));
         let bound = [Objective::elbo(beta), Objective::fitc(), Objective::square(beta)][way];
         let mut objective = CollapsedObjective::new(start, Dataset::of(x.transpose(), &y), bound);
+        let theta = objective.start();
+        check_objective(&mut objective, &theta, seed)?;
+    }
+
+    /// With every row as an inducing input, the whole kernel matrix gives the evidence.
+    #[test]
+    fn exact_evidence(seed in 0u64..1000, kernel in 0..KERNELS.len()) {
+        let (x, y) = data(seed, 2, 23);
+        let start = every_row(model(seed, KERNELS[kernel], 2, M, Jitter::EXACT), &x);
+        let mut objective = CollapsedObjective::new(start, Dataset::of(x.transpose(), &y), Objective::elbo(1.0));
         let theta = objective.start();
         check_objective(&mut objective, &theta, seed)?;
     }

@@ -167,7 +167,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         .value("VALUE")
         .help(
             "Number added to the diagonal of the kernel matrix of the inducing inputs, relative to the \
-             mean diagonal; abs:VALUE is absolute (gp) [default: 1e-6; 1e-12 for an exact GP]",
+             mean diagonal; abs:VALUE is absolute (gp) [default: 1e-6; 1e-14 for an exact GP]",
         )
         .effect(Effect::Sparse)
         .excludes(&["from"]),

@@ -206,11 +206,17 @@ impl<'s, 'a> Search<'s, 'a> {
     /// Chooses the unset parts one after the other, starting from the first fit; returns the best fit, and the scores of every part.
     fn decide_all(&mut self, mut best: Judged, open: Open) -> Result<(Judged, Vec<Choice>)> {
         let mut parts = Vec::new();
-        for part in Part::ALL {
+        // Fits of exact GPs are cheap, and only with a kernel that suits the function do they tell noise from what the kernel misses.
+        let kernel_first = if best.is_exact() { &[Part::Kernel][..] } else { &[] };
+        let others = Part::ALL.into_iter().filter(|part| !kernel_first.contains(part));
+        for part in kernel_first.iter().copied().chain(others) {
             let mut values =
                 if open.contains(part) { values(part, &best.options, self.rows) } else { Vec::new() };
             if self.thin && part == Part::Kernel {
                 values.retain(|value| value.kernel != WITH_LINES);
+            }
+            if part == Part::Likelihood && best.is_free_of_noise() {
+                values.retain(|value| value.likelihood_kind().target_kind() == TargetKind::Count);
             }
             if part == Part::Neighbours && best.is_exact() {
                 // An exact GP leaves nothing to neighbours.

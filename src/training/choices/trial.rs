@@ -50,6 +50,9 @@ pub(super) const INDUCING: (usize, usize) = (50, 100);
 /// The maximum number of rows that are all inducing inputs of a short fit.
 const EXACT_ROWS: usize = 250;
 
+/// The number of epochs of a short fit of an exact GP, whose epochs are cheap. Without noise the optimum is far from the start.
+const EXACT_EPOCHS: usize = 100;
+
 /// The rows of short fits, in the user's units.
 pub(super) struct Trials {
     train: RowBuffer,
@@ -198,6 +201,13 @@ impl Judged {
         self.evidence.is_some()
     }
 
+    /// Returns true if the short fit is an exact GP that needs hardly any noise: its rows say nothing about the distribution of noise.
+    pub fn is_free_of_noise(&self) -> bool {
+        const LITTLE: f64 = 1e-4;
+        let noise = self.model.latent().likelihood.gaussian_noise();
+        self.is_exact() && noise.is_some_and(|noise| noise < LITTLE)
+    }
+
     /// Returns the difference by which the loss of `other` is lower, with its standard error. If both are exact GPs of the same target, the
     /// loss is that of all rows: the log evidence is the sum of the log densities of the rows of the short fit, each given the earlier ones.
     /// A few held-out rows alone would not tell kernels apart.
@@ -255,8 +265,10 @@ fn stem(name: &str) -> String {
 /// Returns the options of a short fit to this number of rows.
 fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
     let Epochs { beside, closed, classes, batches } = if goes_on { LATER } else { FIRST };
+    let exact = options.is_exact_for(rows) && rows <= EXACT_ROWS;
     let (epochs, inducing) = match options.neighbours {
         Some(_) => (beside, INDUCING.0),
+        None if exact && options.decided_for(rows).is_collapsed() => (EXACT_EPOCHS, INDUCING.1),
         None if options.decided_for(rows).is_collapsed() => (closed, INDUCING.1),
         None if options.likelihood_kind().target_kind() == TargetKind::Class => (classes, INDUCING.1),
         None => (batches, INDUCING.1),
