@@ -294,7 +294,8 @@ impl FitOptions {
             && objective == ObjectiveKind::Elbo
             && self.likelihood_kind().has_gaussian_noise();
         match (self.hyper_optimizer, self.hyper_mode()) {
-            (Some(HyperOptimizer::Lbfgs), mode @ (Hyper::Joint | Hyper::Dual)) if !collapses => Err(Error::usage(format!(
+            (Some(HyperOptimizer::Lbfgs), Hyper::Joint) if !collapses => self.check_together(),
+            (Some(HyperOptimizer::Lbfgs), mode @ Hyper::Dual) if !collapses => Err(Error::usage(format!(
                 "⟨hyper_optimizer lbfgs⟩ needs an objective without the noise of mini-batches, which ⟨hyper {mode}⟩ has"
             ))
             .hint("use ⟨hyper alternating⟩, or collapsed with Gaussian noise")),
@@ -315,23 +316,39 @@ impl FitOptions {
         .hint("⟨hyper alternating⟩ solves for q by natural gradients instead"))
     }
 
+    /// Refuses options that have no effect if L-BFGS moves q and hyper-parameters together.
+    fn check_together(&self) -> Result<()> {
+        let given = self.option_of_steps().or(first_of([(self.steps.family != Family::Full, "⟨family⟩")]));
+        match given {
+            None => Ok(()),
+            Some(name) => Err(Error::usage(format!(
+                "{name} is for mini-batch steps; ⟨hyper_optimizer lbfgs⟩ with ⟨hyper joint⟩ moves all of q on all data"
+            ))
+            .hint(format!("leave {name} out, or use ⟨hyper_optimizer adam⟩"))),
+        }
+    }
+
     /// Refuses options that have no effect in the alternating mode.
     fn check_alternation(&self) -> Result<()> {
-        let given = first_of([
-            (self.steps.q_update != QUpdate::Ngd, "⟨q_update⟩"),
-            (self.steps.q_step.is_some(), "⟨q_step⟩"),
-            (self.steps.q_average != Average::None, "⟨q_average⟩"),
-            (self.steps.batch_schedule.is_some(), "⟨batch_schedule⟩"),
-            (self.estimator.is_sampled(), "⟨estimator⟩"),
-            (!self.steps.polish, "⟨polish false⟩"),
-        ]);
-        match given {
+        match self.option_of_steps() {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
                 "{name} is for mini-batch steps; ⟨hyper alternating⟩ solves for q on all data by natural gradients"
             ))
             .hint(format!("leave {name} out, or use ⟨hyper joint⟩"))),
         }
+    }
+
+    /// Returns the name of an option that is set and only steps on mini-batches use.
+    fn option_of_steps(&self) -> Option<&'static str> {
+        first_of([
+            (self.steps.q_update != QUpdate::Ngd, "⟨q_update⟩"),
+            (self.steps.q_step.is_some(), "⟨q_step⟩"),
+            (self.steps.q_average != Average::None, "⟨q_average⟩"),
+            (self.steps.batch_schedule.is_some(), "⟨batch_schedule⟩"),
+            (self.estimator.is_sampled(), "⟨estimator⟩"),
+            (!self.steps.polish, "⟨polish false⟩"),
+        ])
     }
 
     /// Refuses the dual mode if q cannot be stored as sites.

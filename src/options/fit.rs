@@ -207,6 +207,9 @@ const ALTERNATING_WORK_OF_TWO: usize = 150_000_000;
 /// Like [`ALTERNATING_WORK`], for classes, whose mini-batch fits end even further from the optimum.
 const ALTERNATING_WORK_OF_CLASSES: usize = 1_500_000_000;
 
+/// Direct losses are minimised on all rows up to this n·M², four times as much for several functions. Such fits take seconds.
+const TOGETHER_WORK: usize = 200_000_000;
+
 /// The minimum of the default limit on mini-batch steps.
 const LEAST_STEPS: usize = 200;
 
@@ -368,6 +371,20 @@ impl FitOptions {
         })
     }
 
+    /// Returns true if L-BFGS moves q and hyper-parameters together, on all rows.
+    pub fn trains_together(&self) -> bool {
+        self.hyper_mode() == Hyper::Joint && self.optimizer() == HyperOptimizer::Lbfgs
+    }
+
+    /// Returns true if a fit to `n` rows in memory trains q and hyper-parameters together by default: direct losses of few rows, for which
+    /// steps on mini-batches end far from the optimum.
+    fn together_for(&self, n: usize) -> bool {
+        let functions = if self.likelihood_kind().is_joint() { 4 } else { 1 };
+        let work = functions * n * self.inducing_for(n).pow(2);
+        let exact = !self.estimator.is_sampled() && self.steps.family == Family::Full;
+        self.objective == ObjectiveKind::DlmLog && !self.is_always_closed() && exact && work <= TOGETHER_WORK
+    }
+
     /// Returns true if q is stored as sites, which stay fixed when hyper-parameters change.
     pub(super) fn keeps_sites(&self) -> bool {
         let asked = match self.hyper_mode() {
@@ -390,7 +407,7 @@ impl FitOptions {
         if self.neighbours.is_some() {
             return limit.min((MOST_STEPS_BESIDE_NEIGHBOURS / steps).max(FEWEST_EPOCHS_BESIDE_NEIGHBOURS));
         }
-        if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
+        if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating || self.trains_together() {
             return limit;
         }
         limit.max(LEAST_STEPS / steps)
@@ -403,6 +420,8 @@ impl FitOptions {
             _ if self.neighbours.is_some() => 50,
             // Iterations are cheap and progress is slow, because nothing increases the noise variance while the fit is poor.
             LossKind::Square => 500,
+            // Iterations are cheap, because each takes one pass, and the last digits of a direct loss take many.
+            _ if self.trains_together() => 3000,
             _ if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating => 200,
             // A step with sites takes longer and gains more.
             LossKind::Elbo if self.hyper_mode() == Hyper::Dual => 50,
@@ -420,6 +439,7 @@ impl FitOptions {
             LossKind::Square => 1e-7,
             // Sampling noise hides the gain of an epoch, so these fits end at their other limits.
             LossKind::Log if self.estimator.is_predictive() => 0.0,
+            _ if self.trains_together() => 2e-6,
             // Every iteration solves for q, so the last, small gains are expensive. They hardly reduce the error rate.
             LossKind::Elbo if self.solves_for_classes() => 1e-3,
             _ => 1e-5,
@@ -502,7 +522,13 @@ impl FitOptions {
         } else {
             self.hyper
         };
-        FitOptions { hyper, ..self.clone() }
+        let asks_for_steps = *self != self.without_steps() || self.hyper.is_some();
+        let together = self.hyper_optimizer.is_none() && !asks_for_steps && self.together_for(n);
+        let (hyper, hyper_optimizer) = match together {
+            true => (Some(Hyper::Joint), Some(HyperOptimizer::Lbfgs)),
+            false => (hyper, self.hyper_optimizer),
+        };
+        FitOptions { hyper, hyper_optimizer, ..self.clone() }
     }
 
     /// Returns the options with this number of nearest neighbours.

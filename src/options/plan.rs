@@ -79,6 +79,8 @@ pub enum Way {
     Batches(StepPlan),
     /// By natural gradients on all rows, for the current θ and Z.
     Alternating(StepPlan),
+    /// By L-BFGS on all rows, together with θ and Z.
+    Together(StepPlan),
 }
 
 /// The evidence of a model with grouped effects, or a bound on the evidence.
@@ -182,6 +184,8 @@ impl Way {
             })
         } else if options.hyper_mode() == Hyper::Alternating {
             Way::Alternating(StepPlan::new(options, n))
+        } else if options.trains_together() {
+            Way::Together(StepPlan { batch_size: n, ..StepPlan::new(options, n) })
         } else {
             Way::Batches(StepPlan::new(options, n))
         }
@@ -264,7 +268,7 @@ impl Plan {
     pub fn steps(&self) -> Option<&StepPlan> {
         match &self.way {
             Way::Collapsed(_) | Way::Grouped(_) | Way::Neighbours(_) => None,
-            Way::Batches(steps) | Way::Alternating(steps) => Some(steps),
+            Way::Batches(steps) | Way::Alternating(steps) | Way::Together(steps) => Some(steps),
         }
     }
 }

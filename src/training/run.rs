@@ -100,7 +100,9 @@ fn train(
         Way::Collapsed(bound) => collapsed::train(model, *bound, job, monitor)?,
         Way::Grouped(bound) => grouped::train(model, *bound, job, monitor)?,
         Way::Neighbours(neighbours) => neighbours::train(model, neighbours, job, monitor)?,
-        Way::Batches(steps) | Way::Alternating(steps) => steps::train(model, q, steps, job, monitor)?,
+        Way::Batches(steps) | Way::Alternating(steps) | Way::Together(steps) => {
+            steps::train(model, q, steps, job, monitor)?
+        }
     };
     monitor.check()?;
     Ok(trained)

@@ -27,6 +27,7 @@ mod schedule;
 mod square_root;
 mod together;
 
+pub(crate) use adam::Coordinates;
 pub use average::{Average, IterateAverage};
 pub use carry::Parameterization;
 pub use diagonal::DiagonalRule;

@@ -3,9 +3,9 @@
 use super::common::reread;
 use faer::Mat;
 use sparsegp::hyper::Constraints;
-use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, MeanKind, Open};
+use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, Open};
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::problems::Normals;
 use std::f64::consts::PI;
@@ -198,4 +198,46 @@ fn close_rows_keep_what_they_say_about_the_slope() {
             found.latent_variance
         );
     }
+}
+
+/// Steps on mini-batches, and natural gradients between steps on hyper-parameters, end at a higher objective than L-BFGS on everything.
+#[test]
+fn direct_losses_are_trained_to_their_optimum() {
+    let mut normals = Normals::new(11);
+    let x = Mat::from_fn(300, 4, |_, _| normals.next());
+    // Two normal distributions around 0, of which one is wider.
+    let wide = |i: usize| if i % 2 == 0 { 2.0 } else { 1.0 };
+    let x = Mat::from_fn(300, 4, |i, j| wide(i) * x[(i, j)]);
+    let y: Vec<f64> = (0..300).map(|i| f64::from(u8::from(i % 2 == 0))).collect();
+    let options = |hyper, epochs| FitOptions {
+        objective: ObjectiveKind::DlmLog,
+        likelihood: Some(LikelihoodKind::BernoulliProbit),
+        kernel: "rbf".into(),
+        inducing: Some(20),
+        hyper,
+        epochs,
+        ..FitOptions::default()
+    };
+    let end = |options| fit(&x, &y, options).summary().objective;
+    let found = end(options(None, None));
+    for (hyper, epochs) in [(Some(Hyper::Joint), Some(2000)), (Some(Hyper::Alternating), Some(200))] {
+        let other = end(options(hyper, epochs));
+        assert!(found <= other + 0.002, "{hyper:?} ends at {other}, the default at {found}");
+    }
+    assert!(found < end(options(Some(Hyper::Joint), None)) - 0.01);
+}
+
+/// The optimum of the ELBO over q, θ and Z together is that of the collapsed bound.
+#[test]
+fn everything_together_ends_at_the_collapsed_optimum() {
+    let (x, y) = waves(6, 120, 2.0);
+    let options =
+        FitOptions { inducing: Some(8), tolerance: Some(1e-9), epochs: Some(3000), ..FitOptions::default() };
+    let together = FitOptions {
+        hyper: Some(Hyper::Joint),
+        hyper_optimizer: Some(HyperOptimizer::Lbfgs),
+        ..options.clone()
+    };
+    let [closed, together] = [options, together].map(|options| fit(&x, &y, options).summary().objective);
+    assert!((closed - together).abs() < 1e-4, "{closed} {together}");
 }

@@ -36,7 +36,8 @@ const FIT: &str = "
 --neighbours some | auto | number
 --neighbours auto --restarts 2 | --restarts
 --neighbours auto --hyper joint | closed form
---hyper joint --hyper-optimizer lbfgs | --hyper-optimizer lbfgs | --hyper alternating
+--hyper dual --hyper-optimizer lbfgs | --hyper-optimizer lbfgs | --hyper alternating
+--hyper joint --hyper-optimizer lbfgs --q-step const:0.5 | --q-step | --hyper-optimizer adam
 --hyper dual --objective dlm-log | --hyper dual | --objective elbo
 --hyper alternating --q-step const:0.1 | --q-step | --hyper alternating
 --hyper collapsed --likelihood poisson --task count | --hyper collapsed | poisson

@@ -111,6 +111,15 @@ fn cases() -> Vec<Case> {
             FitOptions { objective: Vfe, hyper_optimizer: Some(HyperOptimizer::Adam), ..epochs(8) },
         ),
         case("fitc", FitOptions { objective: Fitc, ..epochs(8) }),
+        case(
+            "q and hyper-parameters by L-BFGS",
+            FitOptions {
+                objective: DlmLog,
+                validation_fraction: 0.2,
+                epochs: Some(9),
+                ..FitOptions::default()
+            },
+        ),
         case("dlm-square", FitOptions { objective: DlmSquare, ..epochs(8) }),
         case(
             "growing batches",

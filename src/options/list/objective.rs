@@ -30,8 +30,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         .not_compared(),
     Entry::new("hyper_optimizer", Kind::Words(HyperOptimizer::WORDS))
         .help(
-            "Optimiser of hyper-parameters and inducing inputs [default: lbfgs for alternating and \
-             collapsed, otherwise adam]",
+            "Optimiser of hyper-parameters and inducing inputs; lbfgs with joint also moves q, on all rows [default: lbfgs for \
+             alternating and collapsed, and for dlm-log if n·M² is small; otherwise adam]",
         )
         .not_compared(),
     Entry::new("beta", Kind::Number)

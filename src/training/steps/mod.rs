@@ -7,6 +7,7 @@ mod extrapolation;
 mod inference;
 mod model;
 mod solve;
+mod together;
 mod watch;
 
 use super::collapsed::CollapsedObjective;
@@ -136,6 +137,7 @@ impl Stepping<'_> {
         match &job.plan.way {
             _ if on_all_rows => solve::train(self, job, monitor),
             Way::Alternating(_) if !self.free.is_empty() => alternating::train(self, job, monitor),
+            Way::Together(_) if self.steps.family == Family::Full => together::train(self, job, monitor),
             _ => batches::train(self, job, monitor),
         }
     }
