@@ -208,7 +208,13 @@ const ALTERNATING_WORK_OF_TWO: usize = 150_000_000;
 const ALTERNATING_WORK_OF_CLASSES: usize = 1_500_000_000;
 
 /// Direct losses are minimised on all rows up to this n·M², four times as much for several functions. Such fits take seconds.
-const TOGETHER_WORK: usize = 200_000_000;
+const TOGETHER_WORK: usize = 400_000_000;
+
+/// The default limit on the epochs of such a fit keeps their work below this, but allows …
+const TOGETHER_BUDGET: usize = 100_000_000_000;
+
+/// … at least this number of epochs.
+const FEWEST_EPOCHS_TOGETHER: usize = 300;
 
 /// The minimum of the default limit on mini-batch steps.
 const LEAST_STEPS: usize = 200;
@@ -379,10 +385,15 @@ impl FitOptions {
     /// Returns true if a fit to `n` rows in memory trains q and hyper-parameters together by default: direct losses of few rows, for which
     /// steps on mini-batches end far from the optimum.
     fn together_for(&self, n: usize) -> bool {
-        let functions = if self.likelihood_kind().is_joint() { 4 } else { 1 };
-        let work = functions * n * self.inducing_for(n).pow(2);
+        let work = self.work_together(n);
         let exact = !self.estimator.is_sampled() && self.steps.family == Family::Full;
         self.objective == ObjectiveKind::DlmLog && !self.is_always_closed() && exact && work <= TOGETHER_WORK
+    }
+
+    /// Returns the work of a pass over `n` rows that moves q and hyper-parameters together.
+    fn work_together(&self, n: usize) -> usize {
+        let functions = if self.likelihood_kind().is_joint() { 4 } else { 1 };
+        functions * n * self.inducing_for(n).pow(2)
     }
 
     /// Returns true if q is stored as sites, which stay fixed when hyper-parameters change.
@@ -407,7 +418,10 @@ impl FitOptions {
         if self.neighbours.is_some() {
             return limit.min((MOST_STEPS_BESIDE_NEIGHBOURS / steps).max(FEWEST_EPOCHS_BESIDE_NEIGHBOURS));
         }
-        if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating || self.trains_together() {
+        if self.trains_together() {
+            return limit.min((TOGETHER_BUDGET / self.work_together(n).max(1)).max(FEWEST_EPOCHS_TOGETHER));
+        }
+        if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
             return limit;
         }
         limit.max(LEAST_STEPS / steps)
