@@ -232,7 +232,7 @@ fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() 
 /// Hyper-parameters come from a part of the levels, and all levels have estimates.
 #[test]
 fn many_levels_are_trained_on_a_part_of_them() {
-    let (n, levels) = (33_000, 2200);
+    let (n, levels) = (13_600, 1700);
     let mut normals = Normals::new(9);
     let b = normals.vec(levels);
     let x = Mat::from_fn(n, 2, |i, j| match j {
@@ -245,8 +245,8 @@ fn many_levels_are_trained_on_a_part_of_them() {
         kernel: "matern32".into(),
         effects: vec![EffectTerm::intercepts("g", levels, 0)],
         inducing: Some(5),
-        neighbours: Some(4),
-        epochs: Some(4),
+        neighbours: Some(3),
+        epochs: Some(3),
         ..FitOptions::default()
     };
     let model = fit(&options, x.as_ref(), &y);
@@ -256,40 +256,11 @@ fn many_levels_are_trained_on_a_part_of_them() {
     assert!((sd / (0.8 * drawn) - 1.0).abs() < 0.06, "{sd}, drawn {}", 0.8 * drawn);
     let noise = model.residual_deviation().expect("Gaussian noise");
     assert!((noise - 0.5).abs() < 0.02, "{noise}");
-    // 15 rows of each level leave an error of 0.5 / √15.
+    // 8 rows of each level leave an error of 0.5 / √8.
     let effects = model.level_effects();
     assert_eq!(effects.len(), levels);
     let mean = b.iter().sum::<f64>() / levels as f64;
     let squares = effects.iter().zip(&b).map(|(effect, b)| (effect.estimate - 0.8 * (b - mean)).powi(2));
     let error = (squares.sum::<f64>() / levels as f64).sqrt();
-    assert!(error < 0.16, "{error}");
-}
-
-#[test]
-fn counts_and_direct_losses_allow_effects_with_neighbours() {
-    let (x, y) = grouped(900);
-    let (train, test) = (x.as_ref().subrows(0, 700), x.as_ref().subrows(700, 200));
-    let direct =
-        fit(&FitOptions { objective: ObjectiveKind::DlmLog, ..with_effects(Some(10)) }, train, &y[..700]);
-    assert!(error(&direct, test, &y[700..]) < 0.45);
-    assert!(direct.variance_components()[0].interval.is_none());
-
-    let mut normals = Normals::new(9);
-    let counts: Vec<f64> =
-        y.iter().map(|y| ((0.5 * (y - 4.0)).exp() + 0.3 * normals.next()).round().max(0.0)).collect();
-    let poisson = |effects| {
-        let likelihood = Some(LikelihoodKind::Poisson);
-        FitOptions { likelihood, effects, ..with_effects(Some(10)) }
-    };
-    let with = fit(&poisson(with_effects(None).effects), train, &counts[..700]);
-    let levels = with.level_effects();
-    let truth = Normals::new(4).vec(40);
-    let own: Vec<f64> = levels.iter().filter(|level| level.term == 0).map(|level| level.estimate).collect();
-    let product: f64 = own.iter().zip(&truth).map(|(found, truth)| found * truth).sum();
-    let norms = [&own, &truth].map(|values| values.iter().map(|value| value * value).sum::<f64>().sqrt());
-    assert!(product / (norms[0] * norms[1]) > 0.8, "levels {product} {norms:?}");
-    let without = fit(&poisson(Vec::new()), x.as_ref().submatrix(0, 0, 700, 2), &counts[..700]);
-    let plain = x.as_ref().submatrix(700, 0, 200, 2);
-    let (beside, alone) = (error(&with, test, &counts[700..]), error(&without, plain, &counts[700..]));
-    assert!(beside < 0.9 * alone, "{beside} and {alone}");
+    assert!(error < 0.2, "{error}");
 }

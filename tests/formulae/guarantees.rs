@@ -1,9 +1,7 @@
-//! The guarantees against 50-digit numbers, enumerations and steps with a proven bound.
-
-mod proven;
+//! The guarantees against 50-digit numbers and enumerations.
 
 use faer::Mat;
-use sparsegp::linalg::{Factorizer, symmetric_eigen};
+use sparsegp::linalg::symmetric_eigen;
 use sparsegp::variational::{Average, IterateAverage, MatrixRef};
 use sparsegp_research::*;
 use sparsegp_testkit::compare::inverse;
@@ -72,23 +70,6 @@ fn the_conjugate_bound_covers_every_sequence_of_batches() {
             assert!(mean <= bound.at(steps), "σ² {noise}, {steps} steps: {mean}, bound {}", bound.at(steps));
         }
     }
-}
-
-/// Returns the symmetric matrix with changed eigenvalues.
-fn rebuild(a: &Mat<f64>, change: impl Fn(f64) -> f64) -> Mat<f64> {
-    let (values, vectors) = symmetric_eigen(a.as_ref()).expect("finite");
-    let scaled = Mat::from_fn(a.nrows(), a.ncols(), |i, j| vectors[(i, j)] * change(values[j]));
-    scaled * vectors.transpose()
-}
-
-/// Returns the factor C of S, lower triangular or symmetric.
-fn factor(cov: &Mat<f64>, symmetric: bool) -> Mat<f64> {
-    if symmetric {
-        return rebuild(cov, f64::sqrt);
-    }
-    let mut c = cov.clone();
-    Factorizer::new(c.nrows()).cholesky(c.as_mut()).expect("positive definite");
-    c
 }
 
 #[test]
