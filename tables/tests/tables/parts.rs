@@ -11,13 +11,11 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::latent::InducingInit;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::{Estimator, Targets};
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{Round, Sums};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table};
-use sparsegp_tables::tabular::{
-    FileFitRequest, PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts, fit_file,
-};
+use sparsegp_tables::tabular::{PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -228,42 +226,6 @@ fn one_grouping_in_parts_has_the_fit_of_the_table() {
     assert!(found < wanted + 0.1, "{found} instead of {wanted}");
 }
 
-#[test]
-fn one_grouping_on_disk_has_the_fit_of_the_table() {
-    // More rows than the sample that is kept in memory.
-    let text = firms(20_600);
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("firms.csv");
-    std::fs::write(&path, &text).expect("a file");
-    let table = csv(text);
-    for (model, group) in [(ModelKind::Gp, "x | firm"), (ModelKind::Glm, "firm")] {
-        let columns = SchemaOptions { drop_first: model == ModelKind::Glm, ..columns_with_group(group) };
-        let inducing = (model == ModelKind::Gp).then_some(9);
-        // Inducing inputs start among different rows, so fits agree at the end only.
-        let epochs = Some(80);
-        let options = FitOptions { model, inducing, epochs, ..options_with_group(ObjectiveKind::Elbo) };
-        let request = FileFitRequest {
-            path: &path,
-            columns: &columns,
-            options: &options,
-            test_fraction: 0.0,
-            start: None,
-            shuffle_buffer: Some(2000),
-        };
-        let mut ignore = |_: &Event| {};
-        let disk = fit_file(&request, &mut |_| {}, &mut Session::new(&mut ignore)).expect("a fit").model;
-        let whole = fit(&table, &columns, &options).expect("a fit");
-        let tolerance = if model == ModelKind::Gp { 1e-3 } else { 1e-6 };
-        let close = |what: &str, got: f64, want: f64| {
-            assert!((got - want).abs() <= tolerance * want.abs(), "{what} of {model}: {got} and {want}");
-        };
-        close("objective", disk.summary().objective, whole.summary().objective);
-        for (found, wanted) in predicted(&disk, &table).iter().zip(predicted(&whole, &table)).step_by(2) {
-            assert!((found - wanted).abs() < 20.0 * tolerance, "mean of {model}: {found} and {wanted}");
-        }
-    }
-}
-
 /// Fits with batches of all rows, whose sums do not depend on the cut.
 #[test]
 fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
@@ -393,21 +355,5 @@ fn a_fit_whose_parts_are_lost_ends_with_the_error_and_can_be_resumed() {
         }
         let resumed = run(usize::MAX, true).expect("a fit");
         assert!(resumed.iter().zip(&want).all(|(a, b)| a.to_bits() == b.to_bits()), "{kind} {hyper}");
-    }
-}
-
-#[test]
-fn options_that_need_all_rows_in_one_place_are_refused_in_one_line() {
-    let (table, target) = data_for(LikelihoodKind::Gaussian);
-    let columns = SchemaOptions { target: target.into(), ..SchemaOptions::default() };
-    for options in [
-        FitOptions { neighbours: Some(5), ..FitOptions::default() },
-        FitOptions { restarts: 3, ..FitOptions::default() },
-    ] {
-        let request = PartsRequest { columns: &columns, options: &options, batch_size_given: false };
-        let holders = Holders::new(request, &table, &[table.rows()]);
-        let error = PartsFit::new(request, &holders).err().expect("refused");
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("needs all rows in one place"), "{error}");
     }
 }
