@@ -249,29 +249,3 @@ fn several_targets_have_separate_effects() {
         assert_eq!(one.column("mean"), all.column(&format!("mean_{target}")));
     }
 }
-
-#[test]
-fn neighbours_are_combined_with_groups_from_the_fit_to_the_predictions() {
-    let storms = include_str!("../../../examples/data/storms.csv").lines().take(701);
-    let work = Work::with("storms.csv", &storms.map(|line| format!("{line}\n")).collect::<String>());
-    let fit = "fit storms.csv --target wind --features month,lon,lat --places lon,lat --kernel matern32 --auto none --quiet \
-               --inducing 20 --epochs 4 --test-fraction 0.2";
-    let error = |options: &str| number(&work.run(&format!("{fit} {options} --json")).json(), "/test/rmse");
-    let both = error("--group storm --neighbours 10 --model-out m");
-    assert!(both < 0.9 * error("--group storm") && both < 0.9 * error("--neighbours 10"));
-    let told = work.run("inspect m").ok().stdout();
-    assert!(told.contains("neighbours") && told.contains("storm, 49 levels"), "{told}");
-    work.run("predict m storms.csv --out p.csv --quantiles 0.05,0.95").ok();
-    assert_eq!(work.read("p.csv").lines().count(), 701);
-    assert!(work.run("effects m").ok().stdout().contains("storm,Andrea 2013,intercept,"));
-    work.run("predict m storms.csv --out q.csv --population").ok();
-    assert_ne!(work.read("p.csv"), work.read("q.csv"));
-    // Shapley values of the mean add up, and the storm is one of the columns.
-    let told = work.run("explain m storms.csv --rows 1 --out explained --report e.html").ok().stdout();
-    assert!(told.contains("storm = Andrea 2013:"), "{told}");
-    let parts = work.csv("explained/contributions.csv");
-    let [base, prediction, contributions] =
-        ["base", "prediction", "contribution"].map(|name| parts.numbers(name));
-    assert!((base[0] + contributions.iter().sum::<f64>() - prediction[0]).abs() < 1e-6, "{parts:?}");
-    assert!(work.read("e.html").contains("Partial dependence on storm"));
-}
