@@ -245,8 +245,8 @@ fn many_levels_are_trained_on_a_part_of_them() {
         kernel: "matern32".into(),
         effects: vec![EffectTerm::intercepts("g", levels, 0)],
         inducing: Some(5),
-        neighbours: Some(3),
-        epochs: Some(3),
+        neighbours: Some(4),
+        epochs: Some(4),
         ..FitOptions::default()
     };
     let model = fit(&options, x.as_ref(), &y);

@@ -33,35 +33,6 @@ fn an_output_keeps_the_contract_of_likelihoods() {
 }
 
 #[test]
-fn separate_targets_equal_separate_fits() {
-    let work = Work::with("t.csv", &table(120));
-    work.write("new.csv", &table(30));
-    let quick = "--inducing 10 --epochs 5 --tolerance 0 --quiet";
-    let both = work
-        .run(&format!(
-            "fit t.csv --target y1,y3 --exclude y2 --outputs own --test new.csv --json {quick} --model-out m"
-        ))
-        .json();
-    for target in ["y1", "y3"] {
-        let others = if target == "y1" { "y2,y3" } else { "y1,y2" };
-        let alone = work
-            .run(&format!("fit t.csv --target {target} --exclude {others} --test new.csv --json {quick}"));
-        let alone = alone.json();
-        for place in ["/test/nll", "/test/rmse", "/data/train", "/data/test"] {
-            let of_both = number(&both["outputs"][target], place);
-            assert_eq!(of_both.to_bits(), number(&alone, place).to_bits(), "{target} {place}");
-        }
-    }
-    let evaluated = work.run("evaluate m new.csv --json").json();
-    for target in ["y1", "y3"] {
-        let fitted = number(&both["outputs"][target], "/test/nll");
-        assert_eq!(number(&evaluated["outputs"][target], "/test/nll").to_bits(), fitted.to_bits());
-    }
-    let inspected = work.run("inspect m").ok().stdout();
-    assert!(inspected.contains("regression of 'y1'") && inspected.contains("regression of 'y3'"));
-}
-
-#[test]
 fn outputs_that_mix_processes_learn_from_each_other() {
     let work = Work::with("t.csv", &table(200));
     let options = "--target y1,y2,y3 --mixing 2 --test-fraction 0.2 --inducing 25 --epochs 40 --quiet";

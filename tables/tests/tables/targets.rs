@@ -244,28 +244,6 @@ fn counts_with(exposure: Option<&str>, weights: Option<&str>) -> SchemaOptions {
 }
 
 #[test]
-fn exposure_and_weights_are_no_features() {
-    let table = csv("x,e,w,y\n1,2.5,1,0\n2,1,3,1\n3,4,0.5,2\n");
-    let (schema, _) = Schema::infer(&table, &counts_with(Some("e"), Some("w"))).unwrap();
-    assert_eq!(schema.input_names(), ["x"]);
-    assert_eq!((schema.exposure_name(), schema.weights_name()), (Some("e"), Some("w")));
-    assert_eq!(schema.exposure(&table).unwrap(), Some(vec![2.5, 1.0, 4.0]));
-    assert_eq!(schema.weights(&table).unwrap(), Some(vec![1.0, 3.0, 0.5]));
-    let used: Vec<bool> = ["x", "e", "w", "y"].map(|name| schema.uses(name)).to_vec();
-    assert_eq!(used, [true, true, false, true]);
-    let error = schema.exposure(&csv("x,ee\n1,2\n")).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.to_string()),
-        (ErrorKind::Data, "f.csv: there is no column named 'e'".into())
-    );
-    assert!(schema.weights(&csv("x\n1\n")).unwrap_err().to_string().contains("no column named 'w'"));
-
-    let (plain, _) = Schema::infer(&table, &options()).unwrap();
-    assert_eq!(plain.input_names(), ["x", "e", "w"]);
-    assert_eq!((plain.exposure(&table), plain.weights(&table)), (Ok(None), Ok(None)));
-}
-
-#[test]
 fn exposure_is_read_with_the_features_and_weights_are_not() {
     let table = csv("x,e,w,y\n1,2.5,1,0\n2,1,3,1\n3,4,0.5,2\n");
     let (schema, _) = Schema::infer(&table, &counts_with(Some("e"), Some("w"))).unwrap();
