@@ -69,7 +69,7 @@ fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
 
 #[test]
 fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
-    let (x, eta) = crossed(15, 1500, (0.8, 0.4));
+    let (x, eta) = crossed(15, 900, (0.8, 0.4));
     let eta: Vec<f64> = eta.iter().map(|y| y - 9.7).collect();
     for (kind, model) in [
         (LikelihoodKind::BernoulliProbit, ModelKind::Gp),

@@ -116,7 +116,7 @@ fn a_fit_that_chose_no_neighbours_has_the_options_of_a_fit_without() {
 
 #[test]
 fn neighbours_distinguish_classes_that_inducing_inputs_cannot() {
-    let (x, f) = waves(800, 0, 40.0);
+    let (x, f) = waves(500, 0, 40.0);
     let y: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
     let (new, f) = waves(400, 5000, 40.0);
     let wanted: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
@@ -166,10 +166,10 @@ fn predictions_given_all_sites_are_those_of_a_gp_with_their_noise_and_survive_a_
 
 #[test]
 fn outliers_are_found_and_keep_a_positive_noise() {
-    let (x, f) = waves(600, 0, 40.0);
+    let (x, f) = waves(400, 0, 40.0);
     let outlier = |i: usize| i % 9 == 4;
     let y: Vec<f64> =
-        (0..600).map(|i| f[i] + 0.05 * (i as f64 * 2.3).sin() + if outlier(i) { 5.0 } else { 0.0 }).collect();
+        (0..400).map(|i| f[i] + 0.05 * (i as f64 * 2.3).sin() + if outlier(i) { 5.0 } else { 0.0 }).collect();
     let [model, gaussian] = [LikelihoodKind::StudentT, LikelihoodKind::Gaussian]
         .map(|likelihood| fit(&FitOptions { likelihood: Some(likelihood), ..beside(12) }, x.as_ref(), &y));
     let (new, f) = waves(300, 5000, 40.0);
@@ -177,7 +177,7 @@ fn outliers_are_found_and_keep_a_positive_noise() {
     assert!(found < 0.1 && other > 0.4, "{found} {other}");
     let noise = model.neighbours().expect("neighbours").noise().expect("noise");
     let mean = |wanted: bool| {
-        let of: Vec<f64> = (0..600).filter(|&i| outlier(i) == wanted).map(|i| noise[i]).collect();
+        let of: Vec<f64> = (0..400).filter(|&i| outlier(i) == wanted).map(|i| noise[i]).collect();
         of.iter().sum::<f64>() / of.len() as f64
     };
     assert!(noise.iter().all(|noise| *noise > 0.0) && mean(true) > 100.0 * mean(false));
@@ -211,9 +211,9 @@ fn with_effects(neighbours: Option<usize>) -> FitOptions {
 
 #[test]
 fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() {
-    let (x, y) = grouped(2000);
-    let (train, test) = (x.as_ref().subrows(0, 1500), x.as_ref().subrows(1500, 500));
-    let model = fit(&with_effects(Some(15)), train, &y[..1500]);
+    let (x, y) = grouped(1400);
+    let (train, test) = (x.as_ref().subrows(0, 1000), x.as_ref().subrows(1000, 400));
+    let model = fit(&with_effects(Some(15)), train, &y[..1000]);
     let components = model.variance_components();
     for (component, sd) in components.iter().zip([0.8, 0.4]) {
         let [low, high] = component.interval.expect("an interval");
@@ -221,8 +221,8 @@ fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() 
     }
     let [low, high] = model.residual_interval().expect("an interval of the noise");
     assert!(low < 0.3 && 0.3 < high, "{low} to {high}");
-    let without = fit(&with_effects(None), train, &y[..1500]);
-    let (beside, alone) = (error(&model, test, &y[1500..]), error(&without, test, &y[1500..]));
+    let without = fit(&with_effects(None), train, &y[..1000]);
+    let (beside, alone) = (error(&model, test, &y[1000..]), error(&without, test, &y[1000..]));
     assert!(beside < 0.36 && beside < 0.6 * alone, "{beside} and {alone}");
 
     check_levels(&model, |a| Mat::from_fn(1, 4, |_, j| [4.2, 3.3, a, 4.0][j]), "neighbours");
@@ -232,7 +232,7 @@ fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() 
 /// Hyper-parameters come from a part of the levels, and all levels have estimates.
 #[test]
 fn many_levels_are_trained_on_a_part_of_them() {
-    let (n, levels) = (13_600, 1700);
+    let (n, levels) = (12_800, 1600);
     let mut normals = Normals::new(9);
     let b = normals.vec(levels);
     let x = Mat::from_fn(n, 2, |i, j| match j {
@@ -246,7 +246,7 @@ fn many_levels_are_trained_on_a_part_of_them() {
         effects: vec![EffectTerm::intercepts("g", levels, 0)],
         inducing: Some(5),
         neighbours: Some(4),
-        epochs: Some(4),
+        epochs: Some(2),
         ..FitOptions::default()
     };
     let model = fit(&options, x.as_ref(), &y);
