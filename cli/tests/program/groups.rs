@@ -160,43 +160,6 @@ fn intervals_are_those_of_lme4() {
     }
 }
 
-/// Returns a table of measurements of `levels` machines.
-fn machines(levels: usize) -> String {
-    let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
-    let row = |i: usize| {
-        let (machine, speed) = (i % levels, 10.0 * part(17 * i + 3));
-        let output = 3.0 + (0.5 * speed).sin() + 2.0 * part(7 * machine + 1) + 0.5 * part(29 * i + 11);
-        format!("M{machine:03},{speed:.2},{output:.3}\n")
-    };
-    "machine,speed,output\n".to_owned() + &(0..6 * levels).map(row).collect::<String>()
-}
-
-#[test]
-fn a_report_has_the_components_and_the_levels_in_order() {
-    let work = work();
-    work.write("machines.csv", &machines(70));
-    let fit = "fit machines.csv --target output --group speed|machine --quiet --inducing 10 --epochs 40 --report r.html";
-    work.run(&format!("{fit} --test-fraction 0.2 --plots plots")).ok();
-    let page = work.read("r.html");
-    assert_contains(
-        &page,
-        &[
-            "How much levels differ",
-            "95 % interval",
-            "intraclass correlation",
-            "Levels of machine",
-            "Slopes in speed by machine",
-            "60 of 70 levels: the 30 lowest and the 30 highest",
-        ],
-    );
-    assert!(page.contains("Partial dependence on machine") && page.contains("25 most frequent of 70"));
-    assert!(page.contains("new levels of all groupings"), "the figure of the function");
-    assert!(work.read("plots/levels-machine-intercept.svg").matches("<circle").count() == 60);
-    work.run("fit grunfeld.csv --target invest --features value,capital --model glm --likelihood gamma --group firm --quiet --report g.html").ok();
-    let page = work.read("g.html");
-    assert!(page.contains("all 11 levels") && page.contains("on the scale of the link"));
-}
-
 #[test]
 fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
     // Data of lme4, which are no part of this repository, in the folder that SPARSEGP_REFERENCE_DIR names. VerbAgg: `glmer` with 15 nodes of

@@ -1,12 +1,10 @@
-//! Fits to tables in parts equal fits to the whole table, for any cut and every training mode; failures and
-//! resumed fits.
+//! Fits to tables in parts equal fits to the whole table, for any cut and every training mode.
 
 use super::common::{csv, fit};
 use super::fits::data_for;
 use sparsegp::Result;
-use sparsegp::checkpoint::Checkpoint;
 use sparsegp::collapsed::Dataset;
-use sparsegp::error::{Error, ErrorKind};
+use sparsegp::error::Error;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::latent::InducingInit;
 use sparsegp::likelihood::LikelihoodKind;
@@ -19,13 +17,12 @@ use sparsegp_tables::tabular::{PartSurvey, PartsFit, PartsRequest, Preparation, 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Parts in this process, which receive only bytes. After `most` rounds they fail.
+/// Parts in this process, which receive only bytes.
 struct Holders<'a> {
     request: PartsRequest<'a>,
     tables: Vec<Table>,
     preparation: Mutex<Option<Preparation>>,
     rounds: AtomicUsize,
-    most_rounds: usize,
 }
 
 impl<'a> Holders<'a> {
@@ -39,7 +36,7 @@ impl<'a> Holders<'a> {
         };
         let tables = sizes.iter().map(part).collect();
         let (preparation, rounds) = (Mutex::new(None), AtomicUsize::new(0));
-        Holders { request, tables, preparation, rounds, most_rounds: usize::MAX }
+        Holders { request, tables, preparation, rounds }
     }
 
     fn with_rows(&self) -> impl Iterator<Item = (usize, &Table)> {
@@ -69,9 +66,7 @@ impl TableParts for Holders<'_> {
     }
 
     fn ask(&self, round: Vec<u8>) -> Result<Sums> {
-        if self.rounds.fetch_add(1, Ordering::Relaxed) >= self.most_rounds {
-            return Err(Error::data("partition 1 is lost"));
-        }
+        self.rounds.fetch_add(1, Ordering::Relaxed);
         let preparation = self.preparation.lock().expect("a lock").clone().expect("a preparation");
         let round = Round::from_bytes(&round)?;
         let mut all: Option<Sums> = None;
@@ -307,53 +302,4 @@ fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_are_reprodu
     let share = model.training_rows() as f64 / table.rows() as f64;
     assert!((0.7..0.9).contains(&share), "{share}");
     assert!(model.summary().trace.iter().all(|record| record.validation_nll.is_some()));
-}
-
-/// In every training mode, a failed round ends the fit with its error, and the fit continues from a
-/// checkpoint with the same bits.
-#[test]
-fn a_fit_whose_parts_are_lost_ends_with_the_error_and_can_be_resumed() {
-    let ways = [
-        (LikelihoodKind::Gaussian, Hyper::Collapsed),
-        (LikelihoodKind::Poisson, Hyper::Dual),
-        (LikelihoodKind::Poisson, Hyper::Alternating),
-    ];
-    for (kind, hyper) in ways {
-        let (table, target) = data_for(kind);
-        let table = with_weights(&table);
-        let columns = columns_of(target, false);
-        let options = FitOptions {
-            likelihood: Some(kind),
-            hyper: Some(hyper),
-            inducing: Some(8),
-            epochs: Some(6),
-            warm_start: 5,
-            steps: StepOptions { batch_size: 60, ..StepOptions::default() },
-            ..FitOptions::default()
-        };
-        let sizes = &cuts(table.rows())[1];
-        let want = predicted(&fit_parts(&columns, &options, &table, sizes), &table);
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("fit.checkpoint");
-        let request = PartsRequest { columns: &columns, options: &options, batch_size_given: true };
-        let run = |most_rounds: usize, resume: bool| {
-            let mut holders = Holders::new(request, &table, sizes);
-            holders.most_rounds = most_rounds;
-            let fit = PartsFit::new(request, &holders)?;
-            let mut checkpoint = Checkpoint::new(&path, fit.identity()?, Some(std::time::Duration::ZERO));
-            if resume {
-                checkpoint = checkpoint.resume(&path)?;
-            }
-            let mut ignore = |_: &Event| {};
-            let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
-            fit.fit(&mut session).map(|model| predicted(&model, &table))
-        };
-        for most in [0, 9] {
-            let error = run(most, false).expect_err("no answers");
-            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
-            assert!(error.to_string().contains("partition 1 is lost"), "{kind} {hyper}: {error}");
-        }
-        let resumed = run(usize::MAX, true).expect("a fit");
-        assert!(resumed.iter().zip(&want).all(|(a, b)| a.to_bits() == b.to_bits()), "{kind} {hyper}");
-    }
 }
