@@ -332,21 +332,4 @@ mod tests {
         assert_eq!(training(&mut Lines::new("data"), 3, None).len(), 3);
         assert_eq!(Lines::new("data").take(&epoch(1, 200, None)), ["fit starts: data"]);
     }
-
-    #[test]
-    fn stages_are_named_and_a_long_series_gets_about_ten_lines() {
-        let mut lines = Lines::new("data");
-        let mut said = Vec::new();
-        for (round, of) in [(1, 8), (2, 4), (3, 2)] {
-            for number in 1..=of {
-                let stage = Stage::Restart { start: number - 1, number, of, round, rounds: 3 };
-                said.extend(lines.take(&Event::Stage(stage)));
-            }
-        }
-        assert_eq!(said.len(), 1 + 8 + 4 + 2);
-        assert_eq!(said[9], "restarts: start 0, 1 of 4 in round 2 of 3");
-        let many = |number| Event::Stage(Stage::Beta { beta: 1.0, number, of: 100 });
-        let said: Vec<String> = (1..=100).flat_map(|number| lines.take(&many(number))).collect();
-        assert_eq!(said.len(), 11, "the first and every tenth: {said:?}");
-    }
 }

@@ -543,17 +543,4 @@ mod tests {
             assert!((slope(-1e4) / a - 1.0).abs() < 1e-12 && (slope(1e4) / b - 1.0).abs() < 1e-12);
         }
     }
-
-    #[test]
-    fn hamming_counts_columns_that_differ() {
-        let x = faer::mat![[1.0, -0.4, 0.2], [1.0, -0.4, 0.0], [-2.0, 3.0, 0.2]];
-        let mut k = faer::Mat::zeros(3, 3);
-        let kernel = hamming(2.0, &[1.0, 0.5, 2.0]);
-        kernel.eval(Inputs::Gram(x.as_ref()), k.as_mut(), &mut Scratch::new());
-        for (i, j, exponent) in [(0, 0, 0.0), (0, 1, 0.25), (0, 2, 5.0), (1, 2, 5.25)] {
-            assert!((k[(i, j)] - 2.0 * f64::exp(-0.5 * exponent)).abs() < 1e-15);
-        }
-        assert_eq!(kernel.expression(), "hamming(ard)");
-        assert_eq!(crate::value_names(&kernel).len(), 4);
-    }
 }

@@ -52,5 +52,8 @@ def test_the_package_lists_what_it_has():
 def test_the_readme_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).resolve().parents[1] / "README.md").read_text()
-    exec("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)), {})
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    # Choices take a while for kernels in Python, so there are fewer rows here.
+    assert code.count("500") == 2
+    exec(code.replace("500", "100"), {})
     assert "rbf" in capsys.readouterr().out

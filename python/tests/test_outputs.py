@@ -101,33 +101,6 @@ def _saved(model, folder):
     return SparseGPMultiOutputRegressor.load(folder / "saved.model")
 
 
-@pytest.mark.parametrize("outputs", ["own", "shared", "mixed:1"])
-def test_draws_have_the_covariances_that_are_reported(petals, outputs):
-    X, Y = petals
-    numbers = X[["sepal_length", "sepal_width"]].to_numpy()
-    how = SparseGPRegressor(**{**HOW, "standardize": True})
-    model = SparseGPMultiOutputRegressor(how, outputs=outputs).fit(numbers, Y.to_numpy())
-    count, rows = 3000, np.vstack([numbers[:1], numbers[:1] + 0.05, numbers.max(axis=0) + [[3.0, 3.0]]])
-    _, functions = model.predict_f(rows, full_output_cov=True)
-    _, spread = model.predict(rows, return_std=True)
-
-    def close(a, b, expected):
-        error = np.sqrt((a.var() * b.var() + expected**2) / count)
-        assert abs(np.cov(a, b)[0, 1] - expected) < 5 * error, (outputs, np.cov(a, b), expected)
-
-    targets, values = model.sample_y(rows, count), model.sample_f(count)(rows)
-    assert targets.shape == values.shape == (3, 2, count)
-    joint = [estimator.predict_f(rows, full_cov=True)[1] for estimator in model.estimators_]
-    for row in range(3):
-        for p in range(2):
-            close(targets[row, p], targets[row, p], spread[row, p] ** 2)
-            for other in range(3):
-                close(values[row, p], values[other, p], joint[p][row, other])
-        close(targets[row, 0], targets[row, 1], functions[row, 0, 1])
-        close(values[row, 0], values[row, 1], functions[row, 0, 1])
-    assert (abs(functions[2, 0, 1]) > 0) == (outputs == "mixed:1")
-
-
 def test_updates_with_consecutive_parts(petals):
     X, Y = petals
     how = SparseGPRegressor(**{**HOW, "neighbours": "none"})

@@ -91,10 +91,7 @@ def test_covariances_of_targets_are_those_of_draws():
 
 SETS = {
     "diabetes": lambda: datasets.load_diabetes(return_X_y=True),
-    "linnerud": lambda: (datasets.load_linnerud().data, datasets.load_linnerud().target[:, 0]),
     "petals": lambda: (datasets.load_iris().data[:, :3], datasets.load_iris().data[:, 3]),
-    "alcohol": lambda: (datasets.load_wine().data[:, 1:], datasets.load_wine().data[:, 0]),
-    "tumour size": lambda: (datasets.load_breast_cancer().data[:200, 1:6], datasets.load_breast_cancer().data[:200, 0]),
     "friedman": lambda: datasets.make_friedman1(200, random_state=0),
     "positive": lambda: (X, np.exp(Y / 20)),
     "heavy tails": lambda: (X, F + np.random.default_rng(0).standard_t(1.5, 150)),
@@ -110,10 +107,6 @@ def many_rows():
 SETS["many rows"] = many_rows
 
 
-def test_few_inducing_inputs_are_chosen_for_many_rows_of_a_smooth_function():
-    assert SparseGPRegressor(epochs=10).fit(*many_rows()).choices_["n_inducing"] < 200
-
-
 @pytest.mark.parametrize("name", SETS)
 def test_choices_are_parameters_of_the_same_fit(name):
     inputs, target = SETS[name]()
@@ -122,6 +115,8 @@ def test_choices_are_parameters_of_the_same_fit(name):
     assert again.choices_ == {"auto": "none"}
     for one, other in zip(model.predict(inputs, return_std=True), again.predict(inputs, return_std=True)):
         assert np.array_equal(one, other), model.choices_
+    # Few inducing inputs are enough for many rows of a smooth function.
+    assert name != "many rows" or model.choices_["n_inducing"] < 200
 
 
 def test_hyper_parameters_are_in_units_of_columns_and_target():

@@ -45,8 +45,8 @@ class RoundedCounts(sparsegp.SparseGPCountRegressor):
     "estimator",
     [
         sparsegp.SparseGPRegressor(auto="none", n_inducing=10),
-        sparsegp.SparseGPRegressor(auto="none", n_inducing=10, likelihood="student-t", epochs=10),
-        sparsegp.SparseGPClassifier(auto="none", n_inducing=10, epochs=10),
+        sparsegp.SparseGPRegressor(auto="none", n_inducing=10, likelihood="student-t", epochs=4),
+        sparsegp.SparseGPClassifier(auto="none", n_inducing=10, epochs=5),
         sparsegp.BayesianLinearRegressor(),
         sparsegp.BayesianLinearClassifier(),
     ],
@@ -61,7 +61,7 @@ def test_check_estimator(estimator):
 
 @pytest.mark.filterwarnings("ignore:Casting complex")
 def test_check_estimator_of_counts():
-    estimator = RoundedCounts(auto="none", n_inducing=10, epochs=10)
+    estimator = RoundedCounts(auto="none", n_inducing=10, epochs=4)
     results = check_estimator(estimator, expected_failed_checks=EXPECTED, on_fail=None, on_skip=None)
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     assert not failed

@@ -1,10 +1,9 @@
 //! Bounds on stochastic gradients of convex, not strongly convex, objectives (Domke, Garrigos &
 //! Gower 2023).
 
-use super::{Curvature, NoiseConstants, require_non_negative, require_positive};
+use super::{NoiseConstants, require_non_negative, require_positive};
 use serde::Serialize;
-use sparsegp::variational::Schedule;
-use sparsegp::{Error, Result};
+use sparsegp::Result;
 
 /// Bounds on `E F(θ̄) − F*` for a constant step γ over T steps and the weighted average θ̄ of the iterates in (m, C), from constants
 /// (a, b) of `E‖g‖² ≤ a‖θ − θ*‖² + b` and `‖θ_0 − θ*‖²` (Theorems 7 and 10).
@@ -53,19 +52,6 @@ impl ConvexBound {
     /// θ^{t+1}.
     pub fn projected_decay(&self, step: f64) -> f64 {
         1.0 / (1.0 + self.noise * step * step)
-    }
-
-    /// Returns the step 1/(𝓜√T) of Theorem 7 for a horizon of T steps. Theorem 10, on projected gradients, allows any step; its example is
-    /// 1/√T, which depends on the units of the parameters.
-    ///
-    /// # Errors
-    ///
-    /// Usage errors for a horizon of 0 steps.
-    pub fn step_for(curvature: Curvature, steps: usize) -> Result<f64> {
-        match Schedule::for_horizon(curvature.smoothness, steps)? {
-            Schedule::Constant(step) => Ok(step),
-            other => Err(Error::usage(format!("the step schedule is {other}, expected a constant step"))),
-        }
     }
 
     fn inner(&self, decay: f64, steps: usize) -> f64 {

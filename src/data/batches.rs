@@ -235,18 +235,4 @@ mod tests {
             assert!(!BatchStream::new(10, plan, 5).go_to(usize::MAX));
         }
     }
-
-    #[test]
-    fn independent_batches_repeat_rows() {
-        let constant = SizeSchedule::Constant(8);
-        let batches = drawn(BatchPlan::Independent(constant), 8, 50);
-        let distinct = |batch: &[usize]| batch.iter().collect::<std::collections::HashSet<_>>().len();
-        let mean = batches.iter().map(|batch| distinct(batch) as f64).sum::<f64>() / 50.0;
-        // 8 (1 − (7/8)⁸) = 5.25 distinct rows on average, with a standard deviation of about 0.9.
-        assert!((mean - 5.25).abs() < 5.0 * 0.9 / 50f64.sqrt(), "{mean}");
-        let mut counts = [0; 8];
-        batches.concat().into_iter().for_each(|row| counts[row] += 1);
-        assert!(counts.iter().all(|count| (20..=80).contains(count)), "{counts:?}");
-        assert_eq!(BatchPlan::Independent(constant).first(5), 5);
-    }
 }

@@ -228,21 +228,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn many_inputs_are_not_moved_one_by_one() {
-        let x = Mat::from_fn(9, MOST_ALONE + 1, |i, d| ((i * (d + 3)) % 17) as f64 / 5.0);
-        let kernel = parse("rbf(ard)", x.ncols()).expect("a kernel");
-        let all: Vec<usize> = (0..x.ncols()).collect();
-        let slopes = by_slopes(&mut Correlations::new(kernel.as_ref(), x.clone()), &all);
-        assert_eq!(half_lengths(kernel.as_ref(), x.as_ref()), slopes);
-    }
-
-    #[test]
-    fn inputs_that_do_not_matter_have_no_distance() {
-        let x = Mat::from_fn(3, 2, |i, d| (i + d) as f64);
-        let kernel = parse("rbf", 2).expect("a kernel");
-        let scaled = in_units_of(kernel.as_ref(), x.as_ref(), &[2.0, f64::INFINITY]);
-        assert_eq!((scaled[(2, 0)], scaled[(2, 1)]), (1.0, 0.0));
-    }
 }

@@ -337,8 +337,6 @@ fn root(mut a: f64, mut b: f64, rounding: f64, f: impl Fn(f64) -> f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{BernoulliLogit, Expectation, Observation, OneFunction, Row};
-    use crate::quadrature::Integrator;
     use proptest::prelude::*;
     use std::f64::consts::PI;
 
@@ -437,19 +435,6 @@ mod tests {
             let tolerance = 1e-6 * change + 1e3 * rounding;
             close((value(mu + h, v) - value(mu - h, v)) / 2e-3, got.mean * sd, tolerance)?;
             close((value(mu, v + k) - value(mu, v - k)) / 2e-3, got.variance * v, tolerance)?;
-        }
-
-        #[test]
-        fn it_bounds_the_exact_expectation(
-            pieces in 3usize..40, mu in -60.0..60.0f64, exponent in -12.0..4.0f64, y in 0u8..2
-        ) {
-            let (bound, y, v) = (bound(pieces), f64::from(y), 10f64.powf(exponent));
-            let row = Row::new(Observation::of(y), LatentMarginal::new(mu, v));
-            let (of, mut integrator) = (Expectation::ExpectedLog, Integrator::default());
-            let exact = BernoulliLogit.expectation(of, row, &mut [], &mut integrator).value;
-            let gap = exact - bound.expectation(y, LatentMarginal::new(mu, v)).value;
-            let rounding = 1e-11 + 1e-14 * (mu.abs() + v);
-            prop_assert!((-rounding..=bound.max_error() + rounding).contains(&gap), "{gap:e}");
         }
     }
 

@@ -399,7 +399,6 @@ impl BatchSource for PartedBatches<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::BatchStream;
 
     #[test]
     fn an_epoch_draws_every_row_of_every_part_once_in_batches_of_nearly_one_size() {
@@ -424,16 +423,6 @@ mod tests {
                     assert_eq!(seen, (0..n).collect::<Vec<_>>());
                 }
             }
-        }
-    }
-
-    #[test]
-    fn one_part_has_the_batches_of_rows_in_memory() {
-        let (n, plan) = (23, BatchPlan::Epochs(5));
-        let mut stream = BatchStream::new(n, plan, 9);
-        for batch in 0..12 {
-            let draw = Draw { seed: 9, per_epoch: plan.per_epoch(n), batch };
-            assert_eq!(draw.rows(0, n), stream.next_batch());
         }
     }
 }

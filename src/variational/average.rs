@@ -150,7 +150,6 @@ impl IterateAverage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linalg::symmetric_eigen;
     use faer::Mat;
     use proptest::prelude::*;
     use rand_chacha::ChaCha8Rng;
@@ -231,25 +230,5 @@ mod tests {
             prop_assert!(count == 1 || (2 * kept >= count + 2 && 4 * kept <= 3 * (count + 1)));
             assert_same(&averaged(Average::Tail, &iterates), &defined(tail, |_| 1.0 / kept as f64, 0.0), 1e-12);
         }
-
-        #[test]
-        fn averages_of_covariances_are_positive_definite(count in 1usize..30, m in 1usize..5, seed: u64) {
-            let iterates = iterates(count, m, true, seed);
-            for rule in [Average::Expectation, Average::Tail] {
-                let (_, cov) = averaged(rule, &iterates);
-                let (values, _) = symmetric_eigen(cov.as_ref().full()).expect("finite");
-                // No S has an eigenvalue below 0.1, and the scatter of the means can only increase
-                // eigenvalues.
-                prop_assert!(values[0] >= 0.1 * (1.0 - 1e-9));
-            }
-        }
-    }
-
-    #[test]
-    fn without_an_average_or_iterates_there_is_no_result() {
-        let mut average = IterateAverage::new(Average::None);
-        average.push(&[1.0], MatrixRef::Diagonal(&[1.0]));
-        assert!(average.result().is_none() && average.count() == 1);
-        assert!(IterateAverage::new(Average::Tail).result().is_none());
     }
 }

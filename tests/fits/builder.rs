@@ -1,7 +1,6 @@
 //! Fits and trainers from Rust: everything known of a row, values of kernels in the user's units.
 
 use faer::Mat;
-use sparsegp::hyper::{Columns, Constraints};
 use sparsegp::kernels::{Changepoint, Constant, Periodic, Stationary};
 use sparsegp::model::Model;
 use sparsegp::objective::Targets;
@@ -57,21 +56,6 @@ fn in_days(model: &Model, name: &str) -> f64 {
     let values = model.hyperparameters();
     let (_, value) = values.iter().find(|(known, _)| known == name).expect("a value");
     value * model.scaling().inputs[0].scale
-}
-
-#[test]
-fn constraints_are_in_units_of_columns() {
-    let (x, y) = years();
-    let named = Columns::named(vec!["day".to_owned()], "level".to_owned());
-    for (columns, column) in [(named, "day"), (Columns::default(), "0")] {
-        let fix = vec![format!("kernel.period[{column}]=365.25").parse().expect("a constraint")];
-        let constraints = Constraints { fix, columns, ..Constraints::default() };
-        let options =
-            FitOptions { kernel: "periodic".into(), constraints, epochs: Some(3), ..FitOptions::default() };
-        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
-        let period = in_days(&model, "kernel.period");
-        assert!((period - 365.25).abs() < 1e-9, "{period}");
-    }
 }
 
 #[test]

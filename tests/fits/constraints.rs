@@ -148,29 +148,6 @@ fn one_of_several_values_is_fixed_and_bounds_hold_under_every_objective() {
 }
 
 #[test]
-fn priors_pull_under_every_objective_and_are_not_part_of_the_reported_one() {
-    let (x, y) = data(4, 2, 120);
-    use ObjectiveKind::*;
-    for objective in [Vfe, Fitc, Elbo, DlmLog, DlmSquare] {
-        let narrow = options(objective, "prior kernel.lengthscales=lognormal(1.6094379,0.01)");
-        let fitted =
-            fit(&x, &y, &FitOptions { epochs: Some(100), learning_rate: 0.05, ..narrow }).expect("fit");
-        for name in ["kernel.lengthscales.0", "kernel.lengthscales.1"] {
-            let length = value(&fitted, name);
-            assert!((length - 5.0).abs() < 0.3, "{objective}: {name} is {length} under a prior at 5");
-        }
-        if matches!(objective, Vfe | Fitc) {
-            let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..options(objective, "") };
-            let start = Start { model: fitted.model.clone(), q: None };
-            let data = TrainingData::of(Dataset::of(x.transpose(), &y));
-            let again = fit_arrays(data, &fixed, Some(&start), &mut |_| {}).expect("fit");
-            let (a, b) = (fitted.summary.objective_sum, again.summary.objective_sum);
-            assert!((a - b).abs() < 1e-8 * b.abs(), "{objective}: {a} with a prior, {b} at the same values");
-        }
-    }
-}
-
-#[test]
 fn the_trace_has_the_reported_objective_and_the_penalty_of_priors() {
     let (x, y) = data(4, 2, 120);
     use ObjectiveKind::*;

@@ -3,7 +3,7 @@
 
 use super::common::fit;
 use faer::{Mat, MatRef};
-use sparsegp::explain::{Explainer, InputColumn, InputKind, Relevance, Rows, Scale, Settings};
+use sparsegp::explain::{Explainer, Relevance, Rows, Scale, Settings};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ModelKind};
@@ -228,34 +228,4 @@ fn terms_of_additive_models_are_exact() {
     let found = Explainer::of_inputs(&model).contributions(x.as_ref(), &[], background, &Settings::default());
     let names: Vec<&str> = found[0].parts.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(names, ["x0", "x1 × x2"]);
-}
-
-#[test]
-fn inputs_of_one_column_move_together() {
-    let x = inputs(30, 3);
-    let y = target(&x);
-    let model = with_kernel(&x, &y, "rbf(ard)");
-    let columns = vec![
-        InputColumn::number("first", 0),
-        InputColumn {
-            name: "kind".into(),
-            inputs: 1..3,
-            slope: None,
-            kind: InputKind::Categories {
-                names: vec!["none".into(), "a".into(), "b".into()],
-                first_is_none: true,
-            },
-        },
-    ];
-    let explainer = Explainer::new(&model, columns);
-    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
-    let found = explainer.dependence(1, rows, &Settings::default());
-    let settings: Vec<(Option<&str>, &[f64])> =
-        found.settings.iter().map(|setting| (setting.category.as_deref(), &setting.inputs[..])).collect();
-    assert_eq!(
-        settings,
-        [(Some("none"), &[0.0, 0.0][..]), (Some("a"), &[1.0, 0.0][..]), (Some("b"), &[0.0, 1.0][..])]
-    );
-    let found = explainer.contributions(x.as_ref().subrows(0, 1), &[], rows, &Settings::default());
-    assert_eq!(found[0].parts.len(), 2);
 }

@@ -2,7 +2,7 @@
 //! diagnosis.
 
 use super::common::fit_columns as fit;
-use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp::variational::QUpdate;
 use sparsegp_testkit::problems::data;
 
@@ -51,37 +51,4 @@ fn fits_recover_the_noise_and_report_their_work() {
             assert!(lower.expect("lower") <= upper.expect("upper"));
         }
     }
-}
-
-#[test]
-fn fixed_hyper_parameters_train_q_alone() {
-    let (x, y) = data(4, 2, 200);
-    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
-        let fixed = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(5), ..options(objective) };
-        let fixed = fit(&x, &y, &fixed).expect("fit");
-        let start = FitOptions {
-            epochs: Some(1),
-            warm_start: 0,
-            learning_rate: 1e-12,
-            ..options(ObjectiveKind::Elbo)
-        };
-        let start = fit(&x, &y, &start).expect("fit");
-        let moved =
-            fixed.model.natural().iter().zip(start.model.natural()).any(|(a, b)| (a - b).abs() > 1e-9);
-        assert!(!moved, "{objective}: hyper-parameters moved although fixed");
-        assert!(fixed.q[0].mean().iter().any(|m| *m != 0.0), "q was trained");
-    }
-}
-
-#[test]
-fn a_zero_mean_stays_zero_and_a_constant_one_is_learned() {
-    let (x, mut y) = data(5, 2, 200);
-    y.iter_mut().for_each(|y| *y += 5.0);
-    let mean = |kind: MeanKind| {
-        let options = FitOptions { mean: kind, ..options(ObjectiveKind::Vfe) };
-        let named = fit(&x, &y, &options).expect("fit").model.named_values();
-        named.into_iter().find(|(n, _)| n == "mean.constant").expect("mean").1
-    };
-    assert_eq!(mean(MeanKind::Zero), 0.0);
-    assert!((mean(MeanKind::Constant) - 5.0).abs() < 2.0);
 }

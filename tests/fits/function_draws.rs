@@ -105,37 +105,6 @@ fn draws_are_normal_with_the_variance_of_the_posterior_at_rows_of_little_noise()
     }
 }
 
-#[test]
-fn functions_have_gradients_and_values_that_do_not_depend_on_other_rows() {
-    let near = FitOptions { neighbours: Some(8), ..fixed("matern52(ard)") };
-    let warped = FitOptions { warp_target: "log".parse().expect("a warp"), ..fixed("rbf(ard)") };
-    for options in [fixed("rbf(ard) + linear"), near, warped] {
-        let name = format!("{} {:?}", options.kernel, options.neighbours);
-        let functions = fitted(options, |y| y).function_draws(3, 8, 0).expect("draws");
-        let x = rows();
-        let (all, gradients) = (functions.values(x.as_ref()), functions.gradients(x.as_ref()));
-        let (all, gradients) = (all.expect("values"), gradients.expect("gradients"));
-        for i in 0..3 {
-            let one = functions.values(x.as_ref().subrows(i, 1)).expect("values");
-            for draw in 0..3 {
-                assert!((one[draw][0] - all[draw][i]).abs() < 1e-9 * all[draw][i].abs(), "{name}");
-                for d in 0..2 {
-                    let at = |step: f64| {
-                        let moved = Mat::from_fn(1, 2, |_, j| x[(i, j)] + if j == d { step } else { 0.0 });
-                        functions.values(moved.as_ref()).expect("values")[draw][0]
-                    };
-                    let expected = (at(1e-5) - at(-1e-5)) / 2e-5;
-                    let found = gradients[draw][(i, d)];
-                    assert!(
-                        (found - expected).abs() < 1e-4 * (1.0 + expected.abs()),
-                        "{name}: {found}, expected {expected}"
-                    );
-                }
-            }
-        }
-    }
-}
-
 fn check_slopes(model: &Model, exposure: &[f64], name: &str) {
     let x = rows();
     let Slopes { mean, variance, latent_mean, latent_variance } =

@@ -69,12 +69,11 @@ fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
 
 #[test]
 fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
-    let (x, eta) = crossed(15, 1500, (0.8, 0.4));
+    let (x, eta) = crossed(15, 900, (0.8, 0.4));
     let eta: Vec<f64> = eta.iter().map(|y| y - 9.7).collect();
     for (kind, model) in [
         (LikelihoodKind::BernoulliProbit, ModelKind::Gp),
         (LikelihoodKind::Poisson, ModelKind::Glm),
-        (LikelihoodKind::Gamma, ModelKind::Glm),
         (LikelihoodKind::StudentT, ModelKind::Gp),
     ] {
         let y = drawn(kind, &eta, 31);
@@ -97,20 +96,6 @@ fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
         assert_kept(&fitted, x.as_ref());
         check_levels(&fitted, |a| Mat::from_fn(1, 3, |_, j| [0.4, a, 4.0][j]), &what);
     }
-}
-
-#[test]
-fn another_weight_of_the_kl_term_and_fixed_hyper_parameters_suit_groups() {
-    let (x, y) = crossed(16, 400, (0.8, 0.4));
-    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
-    let base = FitOptions { effects, inducing: Some(10), epochs: Some(20), ..FitOptions::default() };
-    let tempered = fit(&FitOptions { beta: 0.5, ..base.clone() }, x.as_ref(), &y);
-    assert!(tempered.grouped_log_likelihood().is_none());
-    let likelihood = Some(LikelihoodKind::StudentT);
-    let fixed = fit(&FitOptions { hyper: Some(Hyper::Fixed), likelihood, ..base.clone() }, x.as_ref(), &y);
-    let trained = fit(&FitOptions { likelihood, ..base }, x.as_ref(), &y);
-    assert_eq!(fixed.summary().iterations, 0);
-    assert!(trained.summary().objective < fixed.summary().objective);
 }
 
 #[test]

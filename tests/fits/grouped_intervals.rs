@@ -1,5 +1,4 @@
-//! Intervals of variance components against closed forms for balanced layouts and against profiles
-//! of the dense marginal likelihood.
+//! Intervals of variance components against profiles of the dense marginal likelihood.
 
 use super::common::*;
 use argmin::core::{CostFunction, Executor};
@@ -17,125 +16,8 @@ const DEVIATE: f64 = 1.959_963_984_540_054;
 /// about 1e-6.
 const TOLERANCE: f64 = 0.01;
 
-/// Returns the minimum of a unimodal function between two points, by golden-section search.
-fn least(f: &dyn Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
-    let share = 0.5 * (5f64.sqrt() - 1.0);
-    while high - low > 1e-9 {
-        let (a, b) = (high - share * (high - low), low + share * (high - low));
-        if f(a) < f(b) { high = b } else { low = a }
-    }
-    f(0.5 * (low + high))
-}
-
-/// A balanced one-way layout with an input that has the same values in every group, so that the slope does not depend on the variances.
-struct OneWay {
-    x: Mat<f64>,
-    y: Vec<f64>,
-    /// Degrees of freedom and sums of squares within groups and between them.
-    within: (f64, f64),
-    between: (f64, f64),
-    each: f64,
-}
-
-impl OneWay {
-    fn new(groups: usize, each: usize, deviation: f64, reml: bool) -> OneWay {
-        let mut normals = Normals::new(3);
-        let n = groups * each;
-        let x = Mat::from_fn(n, 2, |i, j| if j == 0 { (i % each) as f64 } else { (i / each) as f64 });
-        let mut noise = normals.vec(n);
-        // The noise has no group means, so the variation between groups comes only from the
-        // effects.
-        for group in noise.chunks_mut(each) {
-            let mean = group.iter().sum::<f64>() / each as f64;
-            group.iter_mut().for_each(|e| *e -= mean);
-        }
-        let effects = normals.vec(groups);
-        let y: Vec<f64> =
-            (0..n).map(|i| 5.0 + 0.3 * x[(i, 0)] + deviation * effects[i / each] + noise[i]).collect();
-        let centre = effects.iter().sum::<f64>() / groups as f64;
-        let squares: f64 = effects.iter().map(|e| (deviation * (e - centre)).powi(2)).sum();
-        let middle = 0.5 * (each - 1) as f64;
-        let [mut xx, mut xy, mut yy] = [0.0; 3];
-        for i in 0..n {
-            let (u, v) = (x[(i, 0)] - middle, 0.3 * (x[(i, 0)] - middle) + noise[i]);
-            (xx, xy, yy) = (xx + u * u, xy + u * v, yy + v * v);
-        }
-        // REML subtracts the slope from the degrees of freedom within groups, and the intercept
-        // from those between groups.
-        let fixed = if reml { 1.0 } else { 0.0 };
-        OneWay {
-            within: (n as f64 - groups as f64 - fixed, yy - xy * xy / xx),
-            between: (groups as f64 - fixed, each as f64 * squares),
-            each: each as f64,
-            x,
-            y,
-        }
-    }
-
-    /// Returns minus the log likelihood without constants (Searle, Casella & McCulloch 1992,
-    /// section 3.7).
-    fn value(&self, noise: f64, effect: f64) -> f64 {
-        let total = noise + self.each * effect;
-        let ((within, ssw), (between, ssb)) = (self.within, self.between);
-        0.5 * (within * noise.ln() + between * total.ln() + ssw / noise + ssb / total)
-    }
-
-    /// Returns the deviate of the constraint that the variance of effects is this function of the
-    /// noise variance.
-    fn deviate(&self, effect: &dyn Fn(f64) -> f64) -> f64 {
-        let best = |log: f64| least(&|effect| self.value(log.exp(), effect.exp()), -30.0, 5.0);
-        let all = least(&best, -3.0, 3.0);
-        let profile = least(&|log| self.value(log.exp(), effect(log.exp())), -3.0, 3.0);
-        (2.0 * (profile - all).max(0.0)).sqrt()
-    }
-}
-
-#[test]
-fn intervals_of_a_balanced_layout_are_those_of_its_closed_form() {
-    for (reml, deviation) in [(false, 0.7), (true, 0.7), (false, 0.3), (true, 3.0)] {
-        let layout = OneWay::new(12, 6, deviation, reml);
-        let options = FitOptions { reml, ..linear(vec![EffectTerm::intercepts("g", 12, 0)]) };
-        let model = fit(&options, layout.x.as_ref(), &layout.y);
-        let component = model.variance_components().remove(0);
-        let what = format!("reml {reml}, sd {deviation}: {component:?}");
-        let check = |deviate: f64| assert!((deviate - DEVIATE).abs() < TOLERANCE, "{what}: {deviate}");
-        let [lower, upper] = component.interval.expect("an interval");
-        assert!(lower < component.sd && component.sd < upper, "{what}");
-        for sd in [lower, upper].into_iter().filter(|sd| *sd > 0.0) {
-            check(layout.deviate(&|_| sd * sd));
-        }
-        if lower == 0.0 {
-            assert!(layout.deviate(&|_| 0.0) < DEVIATE + TOLERANCE, "{what}");
-        }
-        let share = model.intraclass_correlations().remove(0);
-        let ends = share.interval.expect("an interval");
-        assert!(ends[0] < share.share && share.share < ends[1], "{share:?}");
-        assert_eq!(ends[0] == 0.0, lower == 0.0, "{what} {share:?}");
-        for share in ends.into_iter().filter(|share| *share > 0.0) {
-            check(layout.deviate(&|noise| noise * share / (1.0 - share)));
-        }
-        // The profile of the noise variance, with the best variance of effects for each value.
-        let all = least(&|log| least(&|e| layout.value(log.exp(), e.exp()), -30.0, 5.0), -3.0, 3.0);
-        for sd in model.residual_interval().expect("an interval") {
-            let profile = least(&|effect| layout.value(sd * sd, effect.exp()), -30.0, 5.0);
-            check((2.0 * (profile - all)).sqrt());
-        }
-    }
-}
-
-#[test]
-fn an_effect_without_evidence_has_an_interval_from_zero() {
-    let layout = OneWay::new(12, 6, 0.0, false);
-    let model = fit(&linear(vec![EffectTerm::intercepts("g", 12, 0)]), layout.x.as_ref(), &layout.y);
-    let component = model.variance_components().remove(0);
-    let [lower, upper] = component.interval.expect("an interval");
-    assert!(lower == 0.0 && component.sd < 0.05, "{component:?}");
-    let deviate = layout.deviate(&|_| upper * upper);
-    assert!((deviate - DEVIATE).abs() < TOLERANCE, "{component:?}: {deviate}");
-    let share = model.intraclass_correlations().remove(0).interval.expect("an interval");
-    let deviate = layout.deviate(&|noise| noise * share[1] / (1.0 - share[1]));
-    assert!(share[0] == 0.0 && (deviate - DEVIATE).abs() < TOLERANCE, "{share:?}: {deviate}");
-}
+/// The log standard deviation of effects that do not exist.
+const NONE: f64 = -30.0;
 
 /// Returns the minimum of a function near a point and its place, by simplices (Nelder & Mead 1965)
 /// that are restarted until they gain nothing.
@@ -170,11 +52,11 @@ impl CostFunction for Cost<'_> {
     }
 }
 
-/// Returns minus the log likelihood of a linear mixed model by dense algebra: an intercept and a
-/// slope of the input, correlated intercepts and slopes by the first code, intercepts by the
-/// second. Parameters are three log standard deviations, artanh of the correlation, and the log
-/// standard deviation of the noise.
-fn dense(x: &Mat<f64>, y: &[f64], at: &[f64]) -> f64 {
+/// Returns minus the (restricted) log likelihood of a linear mixed model by dense algebra: an
+/// intercept and a slope of the input, correlated intercepts and slopes by the first code,
+/// intercepts by the second. Parameters are three log standard deviations, artanh of the
+/// correlation, and the log standard deviation of the noise.
+fn dense(x: &Mat<f64>, y: &[f64], reml: bool, at: &[f64]) -> f64 {
     let n = y.len();
     let [a, slope, b, noise] = [0, 1, 2, 4].map(|k| at[k].exp());
     let rho = at[3].tanh();
@@ -188,11 +70,59 @@ fn dense(x: &Mat<f64>, y: &[f64], at: &[f64]) -> f64 {
     let fixed = Mat::from_fn(n, 2, |i, j| if j == 0 { 1.0 } else { x[(i, 0)] });
     let target = Mat::from_fn(n, 1, |i, _| y[i]);
     let information = fixed.transpose() * factor.solve(&fixed);
-    let beta =
-        information.llt(Side::Lower).expect("full rank").solve(fixed.transpose() * factor.solve(&target));
-    let rest = &target - &fixed * beta;
-    let log_det: f64 = (0..n).map(|i| factor.L()[(i, i)].ln()).sum();
+    let information = information.llt(Side::Lower).expect("full rank");
+    let rest = &target - &fixed * information.solve(fixed.transpose() * factor.solve(&target));
+    let mut log_det: f64 = (0..n).map(|i| factor.L()[(i, i)].ln()).sum();
+    if reml {
+        log_det += (0..2).map(|i| information.L()[(i, i)].ln()).sum::<f64>();
+    }
     log_det + 0.5 * (rest.transpose() * factor.solve(&rest))[(0, 0)]
+}
+
+#[test]
+fn intervals_of_one_grouping_are_profiles_of_the_dense_likelihood() {
+    for (reml, deviation) in [(false, 0.0), (false, 0.7), (true, 0.7), (true, 3.0)] {
+        let (n, mut normals) = (72, Normals::new(3));
+        let x = Mat::from_fn(n, 3, |i, j| [(i % 6) as f64, (i / 6) as f64, 0.0][j]);
+        let (mut noise, effects) = (normals.vec(n), normals.vec(12));
+        // The noise has no group means, so without effects there is no evidence for any.
+        for group in noise.chunks_mut(6) {
+            let mean = group.iter().sum::<f64>() / 6.0;
+            group.iter_mut().for_each(|e| *e -= mean);
+        }
+        let y: Vec<f64> =
+            (0..n).map(|i| 5.0 + 0.3 * x[(i, 0)] + deviation * effects[i / 6] + noise[i]).collect();
+        let options = FitOptions { reml, ..linear(vec![EffectTerm::intercepts("g", 12, 0)]) };
+        let model = fit(&options, x.subcols(0, 2), &y);
+        let component = model.variance_components().remove(0);
+        let share = model.intraclass_correlations().remove(0);
+        let what = format!("reml {reml}, sd {deviation}: {component:?} {share:?}");
+        // Log standard deviations of the effects and of the noise.
+        let value = |effect: f64, noise: f64| dense(&x, &y, reml, &[effect, NONE, NONE, 0.0, noise]);
+        let (all, _) = least_near(&|at| value(at[0], at[1]), &[-1.0, 0.0]);
+        let deviate = |constrained: &dyn Fn(f64) -> f64| {
+            let (profile, _) = least_near(&|at| constrained(at[0]), &[0.0]);
+            (2.0 * (profile - all).max(0.0)).sqrt()
+        };
+        let check = |deviate: f64| assert!((deviate - DEVIATE).abs() < TOLERANCE, "{what}: {deviate}");
+        let ends = component.interval.expect("an interval");
+        let of_share = share.interval.expect("an interval");
+        assert!(ends[0] <= component.sd && component.sd < ends[1], "{what}");
+        assert!(of_share[0] <= share.share && share.share < of_share[1], "{what}");
+        assert_eq!((ends[0] == 0.0, deviation == 0.0), (of_share[0] == 0.0, component.sd < 0.05), "{what}");
+        for sd in ends.into_iter().filter(|sd| *sd > 0.0) {
+            check(deviate(&|noise| value(sd.ln(), noise)));
+        }
+        if ends[0] == 0.0 {
+            assert!(deviate(&|noise| value(NONE, noise)) < DEVIATE + TOLERANCE, "{what}");
+        }
+        for share in of_share.into_iter().filter(|share| *share > 0.0) {
+            check(deviate(&|noise| value(noise + 0.5 * (share / (1.0 - share)).ln(), noise)));
+        }
+        for sd in model.residual_interval().expect("an interval") {
+            check(deviate(&|effect| value(effect, sd.ln())));
+        }
+    }
 }
 
 #[test]
@@ -214,7 +144,7 @@ fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelih
     let slopes = slopes("a", 12, 0, &[2]);
     let model = fit(&linear(vec![slopes, EffectTerm::intercepts("b", 8, 1)]), x.as_ref(), &y);
     let components = model.variance_components();
-    let value = |at: &[f64]| dense(&x, &y, at);
+    let value = |at: &[f64]| dense(&x, &y, false, at);
     let estimate = [
         components[0].sd.ln(),
         components[1].sd.ln(),

@@ -95,22 +95,6 @@ fn greedy_takes_the_largest_conditional_variance_every_time() {
     assert!(left(InducingInit::Greedy) < left(InducingInit::Random));
 }
 
-#[test]
-fn results_depend_on_the_seed_and_not_on_threads() {
-    // There are more rows than in a sample, and many blocks, in eight dimensions.
-    let x = uniform(8, 12_000, 15);
-    for init in InducingInit::ALL {
-        let with = |threads: usize, seed: u64| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| choose(&x, 70, init, seed))
-        };
-        let one = with(1, 16);
-        assert_eq!(one.nrows(), 70);
-        assert_eq!(one, with(4, 16), "{init}");
-        assert_ne!(one, with(1, 17), "{init}");
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

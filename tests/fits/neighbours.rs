@@ -116,7 +116,7 @@ fn a_fit_that_chose_no_neighbours_has_the_options_of_a_fit_without() {
 
 #[test]
 fn neighbours_distinguish_classes_that_inducing_inputs_cannot() {
-    let (x, f) = waves(800, 0, 40.0);
+    let (x, f) = waves(500, 0, 40.0);
     let y: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
     let (new, f) = waves(400, 5000, 40.0);
     let wanted: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
@@ -166,10 +166,10 @@ fn predictions_given_all_sites_are_those_of_a_gp_with_their_noise_and_survive_a_
 
 #[test]
 fn outliers_are_found_and_keep_a_positive_noise() {
-    let (x, f) = waves(600, 0, 40.0);
+    let (x, f) = waves(400, 0, 40.0);
     let outlier = |i: usize| i % 9 == 4;
     let y: Vec<f64> =
-        (0..600).map(|i| f[i] + 0.05 * (i as f64 * 2.3).sin() + if outlier(i) { 5.0 } else { 0.0 }).collect();
+        (0..400).map(|i| f[i] + 0.05 * (i as f64 * 2.3).sin() + if outlier(i) { 5.0 } else { 0.0 }).collect();
     let [model, gaussian] = [LikelihoodKind::StudentT, LikelihoodKind::Gaussian]
         .map(|likelihood| fit(&FitOptions { likelihood: Some(likelihood), ..beside(12) }, x.as_ref(), &y));
     let (new, f) = waves(300, 5000, 40.0);
@@ -177,7 +177,7 @@ fn outliers_are_found_and_keep_a_positive_noise() {
     assert!(found < 0.1 && other > 0.4, "{found} {other}");
     let noise = model.neighbours().expect("neighbours").noise().expect("noise");
     let mean = |wanted: bool| {
-        let of: Vec<f64> = (0..600).filter(|&i| outlier(i) == wanted).map(|i| noise[i]).collect();
+        let of: Vec<f64> = (0..400).filter(|&i| outlier(i) == wanted).map(|i| noise[i]).collect();
         of.iter().sum::<f64>() / of.len() as f64
     };
     assert!(noise.iter().all(|noise| *noise > 0.0) && mean(true) > 100.0 * mean(false));
@@ -211,9 +211,9 @@ fn with_effects(neighbours: Option<usize>) -> FitOptions {
 
 #[test]
 fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() {
-    let (x, y) = grouped(2000);
-    let (train, test) = (x.as_ref().subrows(0, 1500), x.as_ref().subrows(1500, 500));
-    let model = fit(&with_effects(Some(15)), train, &y[..1500]);
+    let (x, y) = grouped(1400);
+    let (train, test) = (x.as_ref().subrows(0, 1000), x.as_ref().subrows(1000, 400));
+    let model = fit(&with_effects(Some(15)), train, &y[..1000]);
     let components = model.variance_components();
     for (component, sd) in components.iter().zip([0.8, 0.4]) {
         let [low, high] = component.interval.expect("an interval");
@@ -221,8 +221,8 @@ fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() 
     }
     let [low, high] = model.residual_interval().expect("an interval of the noise");
     assert!(low < 0.3 && 0.3 < high, "{low} to {high}");
-    let without = fit(&with_effects(None), train, &y[..1500]);
-    let (beside, alone) = (error(&model, test, &y[1500..]), error(&without, test, &y[1500..]));
+    let without = fit(&with_effects(None), train, &y[..1000]);
+    let (beside, alone) = (error(&model, test, &y[1000..]), error(&without, test, &y[1000..]));
     assert!(beside < 0.36 && beside < 0.6 * alone, "{beside} and {alone}");
 
     check_levels(&model, |a| Mat::from_fn(1, 4, |_, j| [4.2, 3.3, a, 4.0][j]), "neighbours");
@@ -232,7 +232,7 @@ fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() 
 /// Hyper-parameters come from a part of the levels, and all levels have estimates.
 #[test]
 fn many_levels_are_trained_on_a_part_of_them() {
-    let (n, levels) = (33_000, 2200);
+    let (n, levels) = (12_800, 1600);
     let mut normals = Normals::new(9);
     let b = normals.vec(levels);
     let x = Mat::from_fn(n, 2, |i, j| match j {
@@ -246,7 +246,7 @@ fn many_levels_are_trained_on_a_part_of_them() {
         effects: vec![EffectTerm::intercepts("g", levels, 0)],
         inducing: Some(5),
         neighbours: Some(4),
-        epochs: Some(4),
+        epochs: Some(2),
         ..FitOptions::default()
     };
     let model = fit(&options, x.as_ref(), &y);
@@ -256,40 +256,11 @@ fn many_levels_are_trained_on_a_part_of_them() {
     assert!((sd / (0.8 * drawn) - 1.0).abs() < 0.06, "{sd}, drawn {}", 0.8 * drawn);
     let noise = model.residual_deviation().expect("Gaussian noise");
     assert!((noise - 0.5).abs() < 0.02, "{noise}");
-    // 15 rows of each level leave an error of 0.5 / √15.
+    // 8 rows of each level leave an error of 0.5 / √8.
     let effects = model.level_effects();
     assert_eq!(effects.len(), levels);
     let mean = b.iter().sum::<f64>() / levels as f64;
     let squares = effects.iter().zip(&b).map(|(effect, b)| (effect.estimate - 0.8 * (b - mean)).powi(2));
     let error = (squares.sum::<f64>() / levels as f64).sqrt();
-    assert!(error < 0.16, "{error}");
-}
-
-#[test]
-fn counts_and_direct_losses_allow_effects_with_neighbours() {
-    let (x, y) = grouped(900);
-    let (train, test) = (x.as_ref().subrows(0, 700), x.as_ref().subrows(700, 200));
-    let direct =
-        fit(&FitOptions { objective: ObjectiveKind::DlmLog, ..with_effects(Some(10)) }, train, &y[..700]);
-    assert!(error(&direct, test, &y[700..]) < 0.45);
-    assert!(direct.variance_components()[0].interval.is_none());
-
-    let mut normals = Normals::new(9);
-    let counts: Vec<f64> =
-        y.iter().map(|y| ((0.5 * (y - 4.0)).exp() + 0.3 * normals.next()).round().max(0.0)).collect();
-    let poisson = |effects| {
-        let likelihood = Some(LikelihoodKind::Poisson);
-        FitOptions { likelihood, effects, ..with_effects(Some(10)) }
-    };
-    let with = fit(&poisson(with_effects(None).effects), train, &counts[..700]);
-    let levels = with.level_effects();
-    let truth = Normals::new(4).vec(40);
-    let own: Vec<f64> = levels.iter().filter(|level| level.term == 0).map(|level| level.estimate).collect();
-    let product: f64 = own.iter().zip(&truth).map(|(found, truth)| found * truth).sum();
-    let norms = [&own, &truth].map(|values| values.iter().map(|value| value * value).sum::<f64>().sqrt());
-    assert!(product / (norms[0] * norms[1]) > 0.8, "levels {product} {norms:?}");
-    let without = fit(&poisson(Vec::new()), x.as_ref().submatrix(0, 0, 700, 2), &counts[..700]);
-    let plain = x.as_ref().submatrix(700, 0, 200, 2);
-    let (beside, alone) = (error(&with, test, &counts[700..]), error(&without, plain, &counts[700..]));
-    assert!(beside < 0.9 * alone, "{beside} and {alone}");
+    assert!(error < 0.2, "{error}");
 }

@@ -4,9 +4,8 @@ use faer::{Mat, MatRef};
 use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
 use sparsegp::effects::EffectTerm;
-use sparsegp::hyper::Constraints;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::options::{FitOptions, Growth, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
 use sparsegp::training::{Start, TrainingData, fit_arrays};
 use sparsegp_testkit::problems::data;
 
@@ -27,45 +26,6 @@ fn invalid(x: MatRef<'_, f64>, y: &[f64], cases: impl IntoIterator<Item = (FitOp
     for (options, words) in cases {
         refused(TrainingData::of(Dataset::of(x, y)), &options, None, ErrorKind::Usage, words);
     }
-}
-
-#[test]
-fn invalid_options() {
-    let (x, y) = data(11, 2, 30);
-    let base = FitOptions::default;
-    let vfe = || FitOptions { objective: ObjectiveKind::Vfe, ..base() };
-    let growing = |tolerance, most| {
-        let growth = Growth { inducing_tolerance: Some(tolerance), max_inducing: Some(most) };
-        FitOptions { growth: Some(growth), ..vfe() }
-    };
-    let fixing = |name, value| Constraints::fixing([(name, value)]).expect("a name");
-    let cases = [
-        (FitOptions { beta: 0.0, ..base() }, "beta"),
-        (FitOptions { beta: f64::NAN, ..base() }, "beta"),
-        (FitOptions { inducing: Some(0), ..base() }, "inducing"),
-        (FitOptions { steps: StepOptions { batch_size: 0, ..base().steps }, ..base() }, "batch_size"),
-        (FitOptions { epochs: Some(0), ..base() }, "epochs"),
-        (FitOptions { learning_rate: -1.0, ..base() }, "learning_rate"),
-        (FitOptions { max_seconds: Some(0.0), ..base() }, "max_seconds"),
-        (FitOptions { tolerance: Some(-1.0), ..base() }, "tolerance"),
-        (FitOptions { hyper: Some(Hyper::Collapsed), objective: ObjectiveKind::DlmLog, ..base() }, "hyper"),
-        (FitOptions { hyper: Some(Hyper::Joint), ..vfe() }, "hyper"),
-        (FitOptions { objective: ObjectiveKind::Fitc, beta: 0.5, ..base() }, "beta"),
-        (FitOptions { kernel: "rbf[7]".into(), ..base() }, "no column 7"),
-        (FitOptions { kernel: "nonsense(".into(), ..base() }, "kernel 'nonsense('"),
-        (FitOptions { constraints: fixing("no.such", 1.0), ..base() }, "'no.such'"),
-        (FitOptions { constraints: fixing("likelihood.noise_variance", -1.0), ..base() }, "noise_variance"),
-        (FitOptions { inducing: Some(5), ..growing(0.1, 10) }, "inducing"),
-        (growing(0.0, 10), "inducing_tolerance"),
-        (growing(f64::NAN, 10), "inducing_tolerance"),
-        (growing(0.1, 0), "max_inducing"),
-        (FitOptions { restarts: 2, ..growing(0.1, 10) }, "restarts"),
-        (FitOptions { model: ModelKind::Glm, ..growing(0.1, 10) }, "inducing"),
-        (FitOptions { restarts: 0, ..vfe() }, "restarts is 0"),
-        (FitOptions { restarts: 100_000, ..vfe() }, "restarts is 100000"),
-        (FitOptions { restarts: 2, hyper: Some(Hyper::Fixed), ..vfe() }, "hyper = fixed"),
-    ];
-    invalid(x.transpose(), &y, cases);
 }
 
 #[test]

@@ -3,11 +3,10 @@
 
 use super::common::fit_columns as fit;
 use faer::Mat;
-use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Constraints;
 use sparsegp::model::Restart;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp::training::{Fitted, TrainingData, fit_arrays};
+use sparsegp::training::Fitted;
 use sparsegp_testkit::problems::{Normals, data};
 
 /// Returns a fast oscillation, which looks like noise at the starting lengthscale.
@@ -96,26 +95,4 @@ fn one_start_is_an_ordinary_fit() {
         let starts: Vec<_> = search.restarts.iter().map(|restart| restart.scores[0]).collect();
         assert!((1..4).all(|i| starts[i] != starts[0]), "{starts:?}");
     }
-}
-
-#[test]
-fn validation_rows_judge_starts_if_there_are_any() {
-    let (x, y) = oscillation(160);
-    let parts = Dataset::of(x.transpose(), &y);
-    let data = TrainingData { train: parts.part(0, 120), validation: Some(parts.part(120, 40)), levels: 0 };
-    let options = FitOptions { validation_fraction: 0.25, ..options(ObjectiveKind::Elbo, 3) };
-    let judged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
-    let data = TrainingData { validation: None, ..data };
-    let unjudged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
-    // The short fits use the same training rows, but their scores come from different rows.
-    assert_ne!(judged[0].scores[0], unjudged[0].scores[0]);
-}
-
-#[test]
-fn failing_starts_are_skipped_and_only_if_all_fail_there_is_an_error() {
-    let (x, mut y) = data(4, 1, 30);
-    // A target whose squares overflow has no finite objective from any start.
-    y[3] = 1e300;
-    let error = fit(&x, &y, &options(ObjectiveKind::Vfe, 3)).map(|_| ()).expect_err("no finite objective");
-    assert_eq!(error.exit_code(), 4, "{error}");
 }

@@ -1,13 +1,12 @@
 //! Fits of likelihoods with several functions, to targets drawn from the family: descent, probabilities of
-//! zero, threads, model files.
+//! zero.
 
-use super::common::{self, reread};
+use super::common;
 use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
 use sparsegp::likelihood::{LikelihoodKind, Observation, TargetKind};
-use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper, StepOptions};
 use sparsegp::training::{Fitted, TrainingData, fit_arrays};
 use sparsegp_testkit::problems::data;
@@ -92,32 +91,5 @@ fn natural_gradients_descend() {
         let more = fit(&x, &y, &FitOptions { epochs: Some(12), ..options }).expect("a fit");
         let (few, more) = (few.summary.objective, more.summary.objective);
         assert!(more <= few + 1e-9 * few.abs().max(1.0), "{kind}: {few}, then {more}");
-    }
-}
-
-#[test]
-fn predictions_survive_a_model_file_and_do_not_depend_on_threads() {
-    for kind in families() {
-        let (x, y) = problem(kind, 60);
-        let build = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            pool.install(|| {
-                let options = FitOptions { hyper: Some(Hyper::Alternating), ..quick(kind) };
-                common::fit(&options, x.transpose(), &y)
-            })
-        };
-        let model = build(1);
-        let numbers = |model: &Model| {
-            let predictions = model.predict(x.transpose(), &[]).expect("predictions");
-            let of_row = |row: usize| {
-                let moments = predictions.row(row);
-                let mut all = vec![moments.mean, moments.variance, predictions.log_density(row, y[row])];
-                all.extend(predictions.details(row));
-                all.into_iter().map(f64::to_bits).collect::<Vec<_>>()
-            };
-            (0..predictions.rows()).map(of_row).collect::<Vec<_>>()
-        };
-        assert_eq!(numbers(&reread(&model)), numbers(&model), "{kind}");
-        assert_eq!(numbers(&build(2)), numbers(&model), "{kind}");
     }
 }

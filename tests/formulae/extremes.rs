@@ -304,10 +304,10 @@ type Check = fn(LikelihoodKind, Case) -> Result<(), TestCaseError>;
 
 fn check(kind: LikelihoodKind) {
     let checks: [(&str, u32, Check); 4] = [
-        ("expectations", 300, check_expectations),
-        ("distribution", 40, check_distribution),
-        ("moments and draws", 150, check_moments_and_draws),
-        ("slow sums", 20, check_against_slow_sums),
+        ("expectations", 150, check_expectations),
+        ("distribution", 20, check_distribution),
+        ("moments and draws", 75, check_moments_and_draws),
+        ("slow sums", 10, check_against_slow_sums),
     ];
     let failures: Vec<String> = checks
         .into_iter()

@@ -1,4 +1,4 @@
-//! Grouped effects against reference numbers, dense algebra, finite differences and the model without them.
+//! Grouped effects against reference numbers, dense algebra and finite differences.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
@@ -8,12 +8,11 @@ use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::effects::{EffectTerm, Effects, POPULATION};
 use sparsegp::kernels::Scratch;
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
 use sparsegp::likelihood::{Gaussian, ObservationModel};
 use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::objective::Objective;
 use sparsegp::options::GroupedBound;
-use sparsegp::training::{CollapsedObjective, GroupedObjective};
+use sparsegp::training::GroupedObjective;
 use sparsegp_testkit::compare::entries;
 use sparsegp_testkit::dense::*;
 use sparsegp_testkit::problems::{Normals, data, model};
@@ -290,45 +289,4 @@ proptest! {
             assert_close(marginals.variance[i], want.covariance[(i, i)], 1e-8, "variance");
         }
     }
-}
-
-#[test]
-fn effects_without_variance_give_the_model_without_effects() {
-    let Problem { x, y, mut model, .. } = problem(3, [5, 4, 3], false);
-    model.effects.for_each_parameter_mut(&mut |p| p.values.fill(0.0));
-    let data = Dataset::of(x.as_ref(), &y);
-    let plain = LatentModel { effects: Effects::default(), ..model.clone() };
-    let narrow = Dataset::of(x.as_ref().subcols(0, 2), &y);
-    for (bound, collapsed) in [(VFE, Objective::elbo(1.0)), (FITC, Objective::fitc())] {
-        let (value, gradient, posterior) = solved(&model, data, bound);
-        let mut objective = CollapsedObjective::new(plain.clone(), narrow, collapsed);
-        let (want, plain_gradient) = objective.natural_gradient().expect("a bound");
-        assert_close(value, want, 1e-12, "value");
-        assert_all_close(&gradient[..plain_gradient.len()], &plain_gradient, 1e-9, "gradient");
-        let (without, q) = objective.into_parts();
-        let (got, want) = (posterior.marginals(x.as_ref()), Posterior::new(&without, &q).marginals(narrow.x));
-        assert_all_close(&got.mean, &want.mean, 1e-10, "mean");
-        assert_all_close(&got.variance, &want.variance, 1e-10, "variance");
-    }
-}
-
-#[test]
-fn one_level_per_row_is_additional_noise() {
-    let (inputs, y) = data(11, 2, 31);
-    let n = y.len();
-    let start = model(11, "rbf(ard)", 2, 6, Jitter::Absolute(1e-3));
-    let x = Mat::from_fn(n, 3, |i, j| if j < 2 { inputs[(j, i)] } else { i as f64 });
-    let data = Dataset::of(x.as_ref(), &y);
-    let with = |deviation: f64, noise: f64| {
-        let effects = Effects::new(2, vec![term("row", n, 0, &[])]);
-        let mut model = LatentModel { effects, ..start.clone() };
-        model.effects.start(0, &[deviation]);
-        model.likelihood.for_each_parameter_mut(&mut |p| p.values[0] = noise);
-        model
-    };
-    // The weights of FITC are the inverse of residual variance plus noise, and these effects are
-    // noise.
-    let (value, ..) = solved(&with(0.7, 0.2), data, FITC);
-    let (want, ..) = solved(&with(0.0, 0.2 + 0.7 * 0.7), data, FITC);
-    assert_close(value, want, 1e-10, "one level for every row");
 }

@@ -5,7 +5,7 @@ use crate::grouped::{VFE, linear_model, problem, solved, term};
 use faer::{Mat, Side};
 use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::effects::Effects;
-use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::{
     BernoulliLogit, BernoulliProbit, Expectation, Gamma, Gaussian, NegativeBinomial, ObservationModel,
     OneFunction, PoissonExp, Row, StudentT,
@@ -143,35 +143,4 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
             assert_all_close(&marginals.variance, &variance, 1e-5, &case);
         }
     }
-}
-
-#[test]
-fn a_bound_is_below_the_likelihood_by_adaptive_quadrature_and_near_it() {
-    // Bernoulli rows of 6 levels with an intercept and sd 1: the exact likelihood is an integral over one effect for each level.
-    let (levels, per_level) = (6, 8);
-    let n = levels * per_level;
-    let mut normals = Normals::new(23);
-    let effects = normals.vec(levels);
-    let y: Vec<f64> =
-        (0..n).map(|i| f64::from(0.4 + effects[i / per_level] + 1.6 * normals.next() > 0.0)).collect();
-    // The only input of f is 1, the intercept.
-    let x = Mat::from_fn(n, 2, |i, j| if j == 0 { 1.0 } else { (i / per_level) as f64 });
-    let layer = LinearLayer::independent(&[0.0], &[1.0]).expect("a layer");
-    let mut model = LatentModel::new(layer.into(), BernoulliLogit, true);
-    model.effects = Effects::new(1, vec![term("g", levels, 0, &[])]);
-    let (value, _, posterior) = solved(&model, Dataset::of(x.as_ref(), &y), elbo(WeightPrior::Profiled, 1.0));
-    let effect = |row: usize| posterior.effects(0).expect("effects").level(0, row / per_level).0[0];
-    let intercept = posterior.marginals(x.as_ref()).mean[0] - effect(0);
-    let mut exact = 0.0;
-    for level in 0..levels {
-        let successes: f64 = y[level * per_level..(level + 1) * per_level].iter().sum();
-        let step = 0.01;
-        let density = |b: f64| {
-            let eta = intercept + b;
-            let log = successes * eta - per_level as f64 * eta.exp().ln_1p() - 0.5 * b * b;
-            log.exp() / (2.0 * std::f64::consts::PI).sqrt()
-        };
-        exact -= ((-800..=800).map(|k| density(k as f64 * step)).sum::<f64>() * step).ln();
-    }
-    assert!(value > exact && value < exact + 0.02 * levels as f64, "bound {value}, exact {exact}");
 }

@@ -1,12 +1,9 @@
-//! The guarantees against 50-digit numbers, enumerations and steps with a proven bound.
-
-mod proven;
+//! The guarantees against 50-digit numbers and enumerations.
 
 use faer::Mat;
-use sparsegp::linalg::{Factorizer, symmetric_eigen};
+use sparsegp::linalg::symmetric_eigen;
 use sparsegp::variational::{Average, IterateAverage, MatrixRef};
 use sparsegp_research::*;
-use sparsegp_testkit::compare::inverse;
 use sparsegp_testkit::problems::Normals;
 use sparsegp_testkit::reference::{load, matrix, number, numbers};
 
@@ -71,51 +68,6 @@ fn the_conjugate_bound_covers_every_sequence_of_batches() {
             let mean = (0..count).map(one).sum::<f64>() / count as f64;
             assert!(mean <= bound.at(steps), "σ² {noise}, {steps} steps: {mean}, bound {}", bound.at(steps));
         }
-    }
-}
-
-/// Returns the symmetric matrix with changed eigenvalues.
-fn rebuild(a: &Mat<f64>, change: impl Fn(f64) -> f64) -> Mat<f64> {
-    let (values, vectors) = symmetric_eigen(a.as_ref()).expect("finite");
-    let scaled = Mat::from_fn(a.nrows(), a.ncols(), |i, j| vectors[(i, j)] * change(values[j]));
-    scaled * vectors.transpose()
-}
-
-/// Returns the factor C of S, lower triangular or symmetric.
-fn factor(cov: &Mat<f64>, symmetric: bool) -> Mat<f64> {
-    if symmetric {
-        return rebuild(cov, f64::sqrt);
-    }
-    let mut c = cov.clone();
-    Factorizer::new(c.nrows()).cholesky(c.as_mut()).expect("positive definite");
-    c
-}
-
-#[test]
-fn curvatures_bound_the_hessians_of_linear_and_logistic_models() {
-    let mut normals = Normals::new(7);
-    let (inputs, root) = (normals.mat(3, 30), normals.mat(3, 3));
-    let prior_cov = &root * root.transpose() + Mat::<f64>::identity(3, 3);
-    let (x, p) = (inputs.transpose(), prior_cov.as_ref());
-    let (precision, gram) = (inverse(p), &inputs * inputs.transpose());
-    let extremes = |weight: f64| {
-        let a = Mat::from_fn(3, 3, |i, j| precision[(i, j)] + weight * gram[(i, j)]);
-        let (values, _) = symmetric_eigen(a.as_ref()).expect("finite");
-        (values[0], values[2])
-    };
-    let linear = Curvature::linear(x, p, 0.5).expect("valid");
-    let logistic = Curvature::logistic(x, p).expect("valid");
-    let wants = [
-        (linear.strong_convexity, extremes(2.0).0),
-        (linear.smoothness, extremes(2.0).1),
-        (logistic.strong_convexity, extremes(0.0).0),
-        (logistic.smoothness, extremes(0.25).1),
-        (linear.noise_constant_energy(3), 12.0 * linear.smoothness.powi(2)),
-        (linear.noise_constant_energy_entropy(3), 24.0 * linear.smoothness.powi(2)),
-        (linear.eigenvalue_floor(0.3), (0.3 / linear.smoothness).sqrt()),
-    ];
-    for (got, want) in wants {
-        assert!((got - want).abs() <= 1e-12 * want, "{got} instead of {want}");
     }
 }
 

@@ -152,16 +152,16 @@ fn check(likelihood: &dyn Likelihood, cases: u32) {
 #[test]
 fn every_family() {
     let families: [(Box<dyn Likelihood>, u32); 10] = [
-        (Box::new(Softmax::new(4)), 100),
-        (Box::new(GaussianHeteroskedastic::new()), 100),
-        (Box::new(StudentTHeteroskedastic::new()), 100),
-        (Box::new(GammaShaped::new()), 100),
-        (Box::new(BetaPrecise::new()), 40),
-        (Box::new(NegativeBinomialDispersed::new()), 60),
-        (Box::new(ZeroAltered::inflated_poisson()), 100),
-        (Box::new(ZeroAltered::inflated_negative_binomial(0.6)), 100),
-        (Box::new(ZeroAltered::hurdle_poisson()), 100),
-        (Box::new(ZeroAltered::hurdle_negative_binomial(0.6)), 100),
+        (Box::new(Softmax::new(4)), 40),
+        (Box::new(GaussianHeteroskedastic::new()), 40),
+        (Box::new(StudentTHeteroskedastic::new()), 40),
+        (Box::new(GammaShaped::new()), 40),
+        (Box::new(BetaPrecise::new()), 8),
+        (Box::new(NegativeBinomialDispersed::new()), 12),
+        (Box::new(ZeroAltered::inflated_poisson()), 40),
+        (Box::new(ZeroAltered::inflated_negative_binomial(0.6)), 20),
+        (Box::new(ZeroAltered::hurdle_poisson()), 40),
+        (Box::new(ZeroAltered::hurdle_negative_binomial(0.6)), 20),
     ];
     // Threads of their own, because other tests wait for the pool.
     std::thread::scope(|threads| {

@@ -7,8 +7,8 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::likelihood::{
-    BetaPrecise, Expectation, Gamma, GammaShaped, GaussianHeteroskedastic, LatentMarginal, Likelihood,
-    LikelihoodKind, Marginal, NegativeBinomialDispersed, Observation, OneFunction, Row, Softmax, StudentT,
+    BetaPrecise, Gamma, GammaShaped, GaussianHeteroskedastic, LatentMarginal, Likelihood, LikelihoodKind,
+    Marginal, NegativeBinomialDispersed, Observation, OneFunction, Row, Softmax, StudentT,
     StudentTHeteroskedastic, ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
@@ -39,59 +39,6 @@ proptest! {
         let (likelihood, at) = any_family(kind, u);
         let verdict = check_expectations(likelihood.as_likelihood(), Row::new(at, Marginal { mean: &[mu], variance: &[log_v.exp()] }));
         prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
-    }
-
-    #[test]
-    fn quadrature_agrees_with_closed_forms(
-        kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -6.0..1.6f64,
-    ) {
-        let (likelihood, at) = any_family(kind, u);
-        let v = log_v.exp();
-        let at_marginal = LatentMarginal::new(mu, v);
-        let mut integrator = Integrator::new(None);
-        for predictive in [false, true] {
-            let (mut own, mut want_own) = (vec![0.0; likelihood.own_len()], vec![0.0; likelihood.own_len()]);
-            let want = expectation(&*likelihood, predictive, at, at_marginal, &mut want_own, &mut integrator);
-            let got = if predictive {
-                integrator.expectation(Expectation::LogPredictive, &*likelihood, Row::new(at, at_marginal), &mut own)
-            } else {
-                integrator.expectation(Expectation::ExpectedLog, &*likelihood, Row::new(at, at_marginal), &mut own)
-            };
-            // Without a closed form this compares quadrature with itself.
-            let gradient_scale = 1.0 + 1e-3 * want.value.abs();
-            prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {} {}", got.value, want.value);
-            prop_assert!(close(got.mean, want.mean, 1e-7, gradient_scale), "{kind} {predictive} μ {got:?} {want:?}");
-            prop_assert!(close(got.variance, want.variance, 1e-7, gradient_scale / v.min(1.0)), "{kind} {predictive} v {got:?} {want:?}");
-            for (got, want) in own.iter().zip(&want_own) {
-                prop_assert!(close(*got, *want, 1e-7, gradient_scale * 10.0), "{kind} {predictive} own {got} {want}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_chosen_nodes_are_as_good_as_very_many(
-        kind in any_kind(), u in unit(), mu in -2.0..2.0f64, log_v in -6.0..0.5f64,
-    ) {
-        let (likelihood, at) = any_family(kind, u);
-        let marginal = LatentMarginal::new(mu, log_v.exp());
-        let (mut integrator, mut many) = (Integrator::new(None), Integrator::new(Some(4001)));
-        for predictive in [false, true] {
-            let got = expectation(&*likelihood, predictive, at, marginal, &mut [], &mut integrator);
-            let want = if predictive {
-                many.expectation(Expectation::LogPredictive, &*likelihood, Row::new(at, marginal), &mut [])
-            } else {
-                many.expectation(Expectation::ExpectedLog, &*likelihood, Row::new(at, marginal), &mut [])
-            };
-            // The many nodes reach ±8 standard deviations; integrals of improbable targets have
-            // mass beyond that.
-            if !predictive || got.value > -15.0 {
-                let scale = 1.0 + got.mean.abs();
-                prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {got:?} {want:?}");
-                prop_assert!(close(got.mean, want.mean, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
-                let scale = scale * scale / marginal.variance.min(1.0);
-                prop_assert!(close(got.variance, want.variance, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
-            }
-        }
     }
 }
 
@@ -192,20 +139,16 @@ fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
 
 #[test]
 fn families_of_several_functions_keep_the_contract() {
-    let cases: [(Box<dyn Likelihood>, &[f64], f64); 14] = [
-        (Box::new(Softmax::new(2)), &[0.0, 1.0], 1.0),
+    let cases: [(Box<dyn Likelihood>, &[f64], f64); 10] = [
         (Box::new(Softmax::new(3)), &[0.0, 1.0, 2.0], 1.0),
         (Box::new(GaussianHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
         (Box::new(StudentTHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
         (Box::new(GammaShaped::new()), &[0.2, 1.1, 4.0], 1.0),
         (Box::new(BetaPrecise::new()), &[0.1, 0.5, 0.93], 1.0),
-        (Box::new(NegativeBinomialDispersed::new()), &[0.0, 1.0, 3.0, 8.0], 1.0),
-        (Box::new(NegativeBinomialDispersed::new()), &[0.0, 4.0], 2.5),
-        (Box::new(ZeroAltered::inflated_poisson()), &[0.0, 1.0, 4.0], 1.0),
-        (Box::new(ZeroAltered::inflated_poisson()), &[0.0, 5.0], 2.5),
+        (Box::new(NegativeBinomialDispersed::new()), &[0.0, 1.0, 8.0], 2.5),
+        (Box::new(ZeroAltered::inflated_poisson()), &[0.0, 1.0, 5.0], 2.5),
         (Box::new(ZeroAltered::inflated_negative_binomial(0.7)), &[0.0, 2.0, 7.0], 1.6),
-        (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 1.0, 4.0], 1.0),
-        (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 5.0], 2.5),
+        (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 1.0, 5.0], 2.5),
         (Box::new(ZeroAltered::hurdle_negative_binomial(0.7)), &[0.0, 1.0, 2.0, 7.0], 1.6),
     ];
     for (likelihood, targets, exposure) in cases {

@@ -291,30 +291,4 @@ proptest! {
         let rows: Vec<_> = rows.iter().map(|&(positive, sixth)| class(positive, f64::from(sixth) / 6.0)).collect();
         prop_assert_eq!(metrics(Task::Classification, &rows).report().auc, expected);
     }
-
-    #[test]
-    fn the_mass_of_discrete_rows_is_one(
-        ranges in proptest::collection::vec((0.0..=1.0f64, 0.0..=1.0f64), 1..40)
-    ) {
-        let row = |&(a, b): &(f64, f64)| Compared { pit: (a.min(b), a.max(b)), ..UNDEFINED };
-        let rows: Vec<_> = ranges.iter().map(row).collect();
-        let pit = metrics(Task::Ordinal, &rows).report().pit.unwrap();
-        prop_assert!((pit.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        prop_assert!(pit.iter().all(|&share| share >= 0.0));
-    }
-
-    #[test]
-    fn shares_add_up_and_nested_intervals_hold_more(
-        pits in proptest::collection::vec(0.0..=1.0f64, 1..60), far in 1e6..1e9f64
-    ) {
-        let rows: Vec<_> = pits.iter().map(|&pit| row(far + pit, far, pit)).collect();
-        let figures = report(&rows);
-        prop_assert!((figures.pit.unwrap().iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        let coverage = figures.coverage.unwrap();
-        let nested = [coverage.central_50, coverage.central_80, coverage.central_90, coverage.central_95];
-        prop_assert!(nested.is_sorted());
-        let inside = pits.iter().filter(|&&pit| (0.05..=0.95).contains(&pit)).count();
-        prop_assert!((coverage.central_90.unwrap() - inside as f64 / pits.len() as f64).abs() < 1e-12);
-        prop_assert!((figures.rmse.unwrap().powi(2) - figures.mse.unwrap()).abs() < 1e-12);
-    }
 }

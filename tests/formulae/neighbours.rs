@@ -1,11 +1,11 @@
 //! Rows conditioned on neighbours, with grouped effects and without: k = 0 is FITC; all predecessors give the exact GP for any inducing
 //! inputs; some neighbours agree with dense algebra; sites given all others are those of expectation propagation.
 
-use super::grouped::{self, FITC, Problem, Reference, effect_covariance, term};
+use super::grouped::{self, FITC, Problem, Reference, effect_covariance};
 use super::summed_effects::of_several;
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::{Dataset, solve};
-use sparsegp::effects::{EffectTerm, Effects};
+use sparsegp::effects::Effects;
 use sparsegp::gradient::{BatchPass, GivenRows, Problem as PassProblem, Wanted};
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Scratch, parse};
@@ -266,23 +266,6 @@ fn dense_solve(matrix: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
     matrix.partial_piv_lu().solve(right)
 }
 
-#[test]
-fn effects_without_variance_leave_the_objective_without_effects() {
-    let Problem { x, y, mut model, .. } = grouped::problem(2, [9, 4, 3], false);
-    model.effects = Effects::new(2, vec![term("a", 9, 0, &[]), EffectTerm::intercepts("b", 4, 1)]);
-    (0..2).for_each(|term| model.effects.start(term, &[0.0]));
-    let plain = LatentModel { effects: Effects::default(), ..model.clone() };
-    let inputs = x.as_ref().subcols(0, 2);
-    for loss in [LossKind::Elbo, LossKind::Log] {
-        let [found, wanted] = [(&model, x.as_ref()), (&plain, inputs)].map(|(model, x)| {
-            let mut objective = objective(model, Dataset::of(x, &y), 6, loss);
-            let theta = objective.start();
-            evaluated(&mut objective, &theta).0
-        });
-        assert_close(found, wanted, 1e-12, "the objective");
-    }
-}
-
 /// Returns a predictor with a posterior of w and the rows `data`.
 fn predictor<'a>(model: &'a LatentModel, q: &'a Normal, data: (MatRef<'a, f64>, &'a [f64])) -> Predictor<'a> {
     let posterior = (q.mean(), q.cov().full());
@@ -358,18 +341,6 @@ fn predictions_given_all_data_are_those_of_the_exact_gp() {
         let (_, few) = predictor.marginals(new.as_ref(), &index, new.as_ref(), 3);
         assert!(few.iter().sum::<f64>() > variance.iter().sum::<f64>(), "{expression}");
     }
-}
-
-#[test]
-fn more_neighbours_come_nearer_to_the_exact_evidence() {
-    let (x, y) = data();
-    let model = gaussian("matern52(ard)", 6);
-    let exact = exact_predictions(&model, Mat::zeros(0, 2).as_ref()).log_density;
-    let gaps = [0, 4, 16, 64].map(|k| {
-        let lists = nearest_before(x.as_ref(), &order(N), &order(N), k, COMPARISONS);
-        (solved(&model, (x.as_ref(), &y), &lists, N).0 + exact).abs()
-    });
-    assert!(gaps.windows(2).all(|pair| pair[1] < pair[0]), "{gaps:?}");
 }
 
 /// Returns −log Z of expectation propagation with a site for each row and function of one layer, with sequential updates

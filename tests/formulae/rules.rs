@@ -346,38 +346,6 @@ fn exact_path_gradients_change_nothing() {
     }
 }
 
-/// The factors that rules return are factors of S.
-#[test]
-fn factors_are_factors() {
-    let target = correlated_target(3);
-    for update in RULES {
-        for start in [correlated(3), correlated(3).mean_field()] {
-            let (options, step) = settings(update);
-            let mut q = start.clone();
-            let mut rule = options.build(&q);
-            for _ in 0..5 {
-                target.step(rule.as_mut(), &mut q, 1.3, step);
-            }
-            let what = format!("{update}, {}", q.family());
-            let product = match rule.factor() {
-                None => continue,
-                Some(Factor::Lower(c)) => {
-                    (1..3).for_each(|j| (0..j).for_each(|i| assert_eq!(c[(i, j)], 0.0, "{what}")));
-                    c * c.transpose()
-                }
-                Some(Factor::Symmetric(c)) => {
-                    close_matrix(c, c.transpose(), 0.0, &what);
-                    c * c
-                }
-                Some(Factor::Diagonal(c)) => {
-                    Mat::from_fn(3, 3, |i, j| if i == j { c[i] * c[i] } else { 0.0 })
-                }
-            };
-            close_matrix(product.as_ref(), q.cov().to_dense().as_ref(), 1e-12, &what);
-        }
-    }
-}
-
 /// A gradient with one bad number in it.
 struct Hostile {
     what: &'static str,

@@ -91,10 +91,10 @@ fn gradients_from_samples_are_unbiased() {
                 Estimator::StickingTheLanding { samples },
             ] {
                 let what = format!("{estimator}, {}, {m} weights", q.family());
-                let got = moments((layer, likelihood), (q, None), (x, y), estimator, 4000);
+                let got = moments((layer, likelihood), (q, None), (x, y), estimator, 2000);
                 assert_unbiased(&got, &exact, &what);
                 if !matches!(estimator, Estimator::Price { .. }) {
-                    let got = moments((layer, likelihood), (q, Some(factor)), (x, y), estimator, 4000);
+                    let got = moments((layer, likelihood), (q, Some(factor)), (x, y), estimator, 2000);
                     assert_unbiased(&got, &in_factor, &format!("{what}, in C"));
                 }
             }

@@ -78,13 +78,15 @@ fn all_neighbours_are_the_exact_gp_and_unseen_levels_fall_back_to_the_population
 #[test]
 fn inducing_inputs_have_codes_of_rows_and_stay_there() {
     let (x, y) = data(200);
-    for hyper in [Hyper::Collapsed, Hyper::Joint] {
-        let how = FitOptions { inducing: Some(20), hyper: Some(hyper), epochs: Some(5), ..options() };
+    // A code with a rounding error, which means of some numbers of codes have, is not the code of any level.
+    for (hyper, m) in [(Hyper::Collapsed, 20), (Hyper::Joint, 20), (Hyper::Collapsed, 47), (Hyper::Joint, 98)]
+    {
+        let how = FitOptions { inducing: Some(m), hyper: Some(hyper), epochs: Some(5), ..options() };
         let model = fitted(how, &x, &y);
         let z = model.latent().layer().inducing().expect("a sparse GP").z();
-        assert_eq!(z.nrows(), 20);
-        assert!((0..20).all(|i| (0..LEVELS).any(|level| z[(i, 1)] == level as f64)), "{z:?}");
-        assert!((0..20).any(|i| z[(i, 1)] != z[(0, 1)]));
+        assert_eq!(z.nrows(), m);
+        assert!((0..m).all(|i| (0..LEVELS).any(|level| z[(i, 1)] == level as f64)), "{z:?}");
+        assert!((0..m).any(|i| z[(i, 1)] != z[(0, 1)]));
         // Codes are unchanged; numbers are standardised.
         assert_eq!(model.scaling().inputs[1].apply(3.0), 3.0);
         assert!(model.scaling().inputs[0].shift != 0.0);
@@ -93,19 +95,6 @@ fn inducing_inputs_have_codes_of_rows_and_stay_there() {
             again.latent().layer().inducing().expect("a sparse GP").kernel().dimensions(),
             options().dimensions
         );
-    }
-}
-
-/// A code with a rounding error is not the code of any level.
-#[test]
-fn codes_of_inducing_inputs_have_no_rounding_errors() {
-    let (x, y) = data(200);
-    for inducing in (20..100).step_by(3) {
-        let how = FitOptions { inducing: Some(inducing), epochs: Some(2), ..options() };
-        let model = fitted(FitOptions { hyper: Some(Hyper::Collapsed), ..how }, &x, &y);
-        let z = model.latent().layer().inducing().expect("a sparse GP").z();
-        let codes: Vec<f64> = z.col(1).iter().copied().collect();
-        assert!(codes.iter().all(|code| code.fract() == 0.0), "{inducing} inducing inputs: {codes:?}");
     }
 }
 

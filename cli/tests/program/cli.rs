@@ -5,36 +5,16 @@ use sparsegp_testkit::program::{QUICK, Work, assert_contains, number, table};
 use std::io::Write as _;
 
 #[test]
-fn bad_files_are_found_before_the_fit_and_leave_no_files() {
-    let work = Work::new();
-    work.write("bad.csv", "x,y\n1,2\n2,3\nabc,5\n");
-    let long = "fit data.csv --target y --epochs 100000 --tolerance 0";
-    let unwritable: [&str; 2] = ["no/such/file", "cannot be written"];
-    let cases: [(&str, &[&str]); 5] = [
-        ("--model-out no/such/file", &unwritable),
-        ("--metrics no/such/file", &unwritable),
-        ("--report no/such/file", &unwritable),
-        ("--test-fraction 0.1 --predictions no/p.csv", &["no/p.csv"]),
-        ("--test absent.csv", &["absent.csv"]),
-    ];
-    work.refuses(3, long, &cases);
-    let files = "--target y --model-out m --metrics j --report r.html --quiet";
-    work.refuses(
-        3,
-        &format!("fit bad.csv {files}"),
-        &[("", &["row 3", "'x'", "\"abc\"", "expected a number"])],
-    );
-    work.refuses(3, &format!("fit absent.csv {files}"), &[("", &["absent.csv", "cannot be read"])]);
-}
-
-#[test]
 fn every_option_of_the_fit_has_an_effect() {
     let work = Work::new();
     // Without a warm start the fit ends far from its optimum. At the optimum, different paths would meet. With all rows in a batch q starts
-    // at its optimum and the step hardly matters, so the batches of the last options are small.
-    let fit = |options: &str| match options.contains("--objective") || options.contains("--warm-start") {
-        true => work.fit(options),
-        false => work.fit(&format!("--warm-start 0 {options}")),
+    // at its optimum and the step hardly matters, so some batches are small.
+    let fit = |options: &str| match options {
+        _ if options.contains("--model glm") => work
+            .run(&format!("fit data.csv --target y --json --quiet --epochs 3 --tolerance 0 {options}"))
+            .json(),
+        _ if options.contains("--objective") || options.contains("--warm-start") => work.fit(options),
+        _ => work.fit(&format!("--warm-start 0 {options}")),
     };
     for (base, changes) in [
         (
@@ -42,9 +22,23 @@ fn every_option_of_the_fit_has_an_effect() {
             "--warm-start 3;--objective vfe;--objective fitc;--beta 0.5;--kernel matern12(ard);--mean zero;--inducing 7;\
              --inducing-init random;--inducing-init greedy;--fix-inducing;--hyper fixed;--learning-rate 0.2;--batch-size 20;--epochs 5;\
              --seed 3 --batch-size 20;--validation-fraction 0.2;--test-fraction 0.2;--fix likelihood.noise_variance=0.5;--jitter 0.01;\
-             --jitter abs:0.01;--features a,b;--exclude b;--no-standardize;--categorical b",
+             --jitter abs:0.01;--features a,b;--exclude b;--no-standardize;--categorical b;--fix kernel.lengthscales.1=0.75;\
+             --start kernel.lengthscales.1=3;--bounds *.lengthscales=7,8;--prior kernel.lengthscales.0=lognormal(3,0.02);\
+             --tie kernel.lengthscales.0,kernel.lengthscales.2;--default-priors off",
         ),
         ("--batch-size 20", "--q-update adam;--q-step const:0.9;--q-step two-over-t"),
+        (
+            "--likelihood student-t --objective dlm-log",
+            "--estimator bmc:2;--estimator smooth-bmc:2:0.1;--estimator ups:2;--quadrature-nodes 5;--beta 5",
+        ),
+        (
+            "--model glm --likelihood student-t",
+            "--prior-mean 0.5;--prior-variance 0.01;--mean zero;--family diagonal",
+        ),
+        (
+            "--model glm --likelihood student-t --batch-size 30 --q-step const:0.1",
+            "--estimator price:3;--q-update sr-vn",
+        ),
     ] {
         let objective = number(&fit(base), "/fit/objective");
         for options in changes.split(';') {
@@ -60,7 +54,6 @@ fn every_option_of_the_fit_has_an_effect() {
         ("--epochs 100000 --max-seconds 0.05", "/fit/stop_reason", "max_seconds"),
         ("--epochs 400 --tolerance 100", "/fit/stop_reason", "converged"),
         (early, "/fit/stop_reason", "early_stop"),
-        ("--task regression", "/config/task", "regression"),
         ("--likelihood gaussian", "/config/likelihood", "gaussian"),
     ] {
         let document = work.fit(options);

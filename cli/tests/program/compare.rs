@@ -203,16 +203,3 @@ fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
     refused(&run, 4, &["all 2 fits failed", "hint: "]);
     assert_eq!(work.0.csv("all/results.csv").rows.len(), 2);
 }
-
-/// An error that only a fit can detect ends the run. The corrected command may use the same folder.
-#[test]
-fn an_option_that_no_fit_accepts_ends_the_run() {
-    let work = Tables::new();
-    let command = "real.csv --target y --out out";
-    for (wrong, word) in [("--kernel rbff", "rbff"), ("--fix kernel.nothing=1", "'kernel.nothing'")] {
-        refused(&work.compare(&format!("{command} {wrong}")), 2, &[word]);
-    }
-    work.compare(command).ok();
-    // The default objectives.
-    assert_eq!(work.0.csv("out/results.csv").column("objective"), ["elbo", "dlm-log"]);
-}

@@ -42,31 +42,12 @@ fn named_day(row: usize) -> String {
 fn spreadsheets() -> Vec<Everyday> {
     let text = |header: &str| plain(header, |_, line| line);
     let semicolons = text("x,c,y").replace(',', ";").replace('.', ",");
-    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     vec![
         Everyday {
             name: "a semicolon that the first line names, after a byte order mark",
             bytes: format!("\u{feff}sep=;\r\n{}", semicolons.replace('\n', "\r\n")).into_bytes(),
             inputs: "x c=south",
             said: &["f: numbers and dates as written: all with a decimal comma (\"0,1828\" is 0.1828)"],
-        },
-        Everyday {
-            name: "UTF-16",
-            bytes: utf16(&format!("\u{feff}{}", text("höhe,c,y"))),
-            inputs: "höhe c=south",
-            said: &["f: the text is UTF-16"],
-        },
-        Everyday {
-            name: "Windows-1252",
-            bytes: text("x,c,y")
-                .into_bytes()
-                .into_iter()
-                .map(|byte| if byte == b'h' { 0xe9 } else { byte })
-                .collect(),
-            inputs: "x c=souté",
-            said: &[
-                "f: row 1 (line 2), column 'c': the text is not UTF-8 and is read as Windows-1252 (Latin-1): \"norté\"",
-            ],
         },
         Everyday {
             name: "delimiters after the last column",
@@ -79,14 +60,6 @@ fn spreadsheets() -> Vec<Everyday> {
             bytes: format!("\n\n{},,\n\nTotal,,\n", text("x,c,y")).into_bytes(),
             inputs: "x c=south",
             said: &["f: 2 of 62 rows have no target 'y' and are left out"],
-        },
-        Everyday {
-            name: "a title above the names",
-            bytes: format!("Yields by region, 2020\n\n{}", text("x,c,y"))
-                .replace(", 2020", " 2020")
-                .into_bytes(),
-            inputs: "x c=south",
-            said: &["f: 1 line is skipped above the column names: \"Yields by region 2020\""],
         },
         Everyday {
             name: "remarks among numbers",
@@ -121,21 +94,6 @@ fn frames() -> Vec<Everyday> {
             ],
         },
         Everyday {
-            name: "the names of rows of R",
-            bytes: plain("x,c,y", |row, line| format!("\"{}\",{line}", row + 1)).into_bytes(),
-            inputs: "x c=south",
-            said: &[
-                "f: the header has one name fewer than the rows have fields: the first column is named 'rownames'",
-                "f: column left out: 'rownames' (distinct whole numbers, named as identifiers are); ⟨keep rownames⟩ keeps it",
-            ],
-        },
-        Everyday {
-            name: "names twice",
-            bytes: with("x", |row| format!("{:.2}", noise(row + 3))),
-            inputs: "x x_2 c=south",
-            said: &["f: repeated column names were changed: 'x' is 'x_2'"],
-        },
-        Everyday {
             name: "markers of missing cells in a column of numbers",
             bytes: with("a", gaps(["N/A", "#N/A", "None", "<NA>", "-", ".", "#DIV/0!"])),
             inputs: "a a is missing x c=south",
@@ -143,12 +101,6 @@ fn frames() -> Vec<Everyday> {
                 "f: numbers and dates as written: 'a' (\"N/A\" is missing)",
                 "f: cells are missing: in 'a' (7) the mean replaces them, and an input 'a is missing' marks them",
             ],
-        },
-        Everyday {
-            name: "codes with leading zeros",
-            bytes: with("zip", of(["01002", "90210", "02139"])),
-            inputs: "zip=02139 zip=90210 x c=south",
-            said: &["f: codes with leading zeros stay text: 'zip' (\"01002\")"],
         },
         Everyday {
             name: "sentinels",

@@ -1,4 +1,4 @@
-//! The scores that a fit shows with the test scores (training rows, a constant, a linear model, confusion matrix), and its suggestions.
+//! The scores that a fit shows with the test scores (training rows, a constant, a linear model), and its suggestions.
 
 use serde_json::Value;
 use sparsegp_testkit::program::{QUICK, Work, number};
@@ -60,24 +60,6 @@ fn the_linear_baseline_is_the_linear_fit() {
             assert!((found - expected).abs() < 1e-6, "{data:?}: {figure} {found}, alone {expected}");
         }
     }
-}
-
-#[test]
-fn classes_have_an_accuracy_and_a_confusion_matrix() {
-    let (document, text) = fit(CLASSES, QUICK);
-    assert_eq!(document["classes"], serde_json::json!(["benign", "malignant"]));
-    let counts: Vec<Vec<u64>> =
-        serde_json::from_value(document["test"]["confusion"].clone()).expect("a matrix");
-    let [[a, b], [c, d]] = [[counts[0][0], counts[0][1]], [counts[1][0], counts[1][1]]];
-    assert_eq!(a + b + c + d, 114);
-    assert_eq!(number(&document, "/test/accuracy"), 1.0 - number(&document, "/test/error_rate"));
-    assert!((number(&document, "/test/accuracy") - (a + d) as f64 / 114.0).abs() < 1e-12);
-    let share = |name: &str, class: usize| number(&document, &format!("/test/{name}/{class}"));
-    assert!((share("recall", 0) - a as f64 / (a + b) as f64).abs() < 1e-12);
-    assert!((share("precision", 1) - d as f64 / (b + d) as f64).abs() < 1e-12);
-    let line = format!("benign: {a} as benign, {b} as malignant; malignant: {c} as benign, {d} as malignant");
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains(&line), "{text}");
 }
 
 #[test]

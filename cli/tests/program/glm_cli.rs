@@ -1,4 +1,4 @@
-//! Linear models from the command line: fit, inspect, predict, evaluate, and the effects of options.
+//! Linear models from the command line: fit, inspect, predict, evaluate, more columns than rows.
 
 use faer::Mat;
 use sparsegp::linalg::{Factorizer, dot, log_det, matvec};
@@ -98,13 +98,6 @@ fn more_columns_than_rows_train_the_prior() {
 }
 
 const REGRESSION: &str = "fit data.csv --target y --exclude ill,visits --model glm --quiet";
-const COUNTS: &str = "fit data.csv --target visits --exclude ill,y --model glm --quiet";
-
-#[test]
-fn a_linear_model_has_its_likelihood_chosen() {
-    let text = work().run(&format!("{COUNTS} --auto all")).ok().stdout();
-    assert!(text.contains("(poisson ") && text.contains("the same with"), "{text}");
-}
 
 #[test]
 fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
@@ -112,18 +105,8 @@ fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
     let run =
         work.run(&format!("{REGRESSION} --model-out m --metrics j --report r.html --test-fraction 0.2"));
     let text = run.ok().stdout();
-    assert_contains(
-        &text,
-        &[
-            "linear (glm)",
-            "4, with the intercept",
-            "mean 0, variance 1",
-            "coefficient ",
-            "colour=green",
-            "log evidence",
-        ],
-    );
-    assert!(!text.contains("kernel") && !text.contains("between"), "{text}");
+    assert_contains(&text, &["linear (glm)", "4, with the intercept", "colour=green", "log evidence"]);
+    assert!(!text.contains("kernel"), "{text}");
     let document = work.json("j");
     let coefficients = document["coefficients"].as_array().expect("coefficients");
     let names: Vec<&str> = coefficients.iter().filter_map(|c| c["name"].as_str()).collect();
@@ -133,33 +116,14 @@ fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
         assert!((at("mean") - want).abs() < tolerance, "{document}");
         assert!(at("lower") < at("mean") && at("mean") < at("upper") && at("sd") > 0.0);
     }
-    for (key, value) in [
-        ("model", "glm"),
-        ("objective", "elbo"),
-        ("hyper", "collapsed"),
-        ("family", "full"),
-        ("mean", "constant"),
-    ] {
-        assert_eq!(document["config"][key], value, "{key}");
-    }
-    for key in ["kernel", "inducing", "inducing_init", "fix_inducing", "jitter", "warm_start"] {
+    assert_eq!(document["config"]["model"], "glm");
+    for key in ["kernel", "inducing", "jitter", "warm_start"] {
         assert!(document["config"][key].is_null(), "{key} does not apply");
     }
-    assert_eq!(
-        (number(&document, "/config/prior_mean"), number(&document, "/config/prior_variance")),
-        (0.0, 1.0)
-    );
     let (lower, upper) = (number(&document, "/fit/elbo_sum"), number(&document, "/fit/evidence_upper_bound"));
     assert!((lower - upper).abs() < 1e-8 * lower.abs(), "{lower} and {upper}");
-    let html = work.read("r.html");
-    assert!(html.contains("<summary>Coefficients") && html.contains("colour=red"));
-    assert!(html.contains("effect of one standard deviation"));
-
-    let inspected = work.run("inspect m").ok().stdout();
-    assert_contains(
-        &inspected,
-        &["linear (glm)", "coefficients (in original units)", "colour=red", "likelihood.noise_variance"],
-    );
+    assert_contains(&work.read("r.html"), &["<summary>Coefficients", "colour=red"]);
+    assert_contains(&work.run("inspect m").ok().stdout(), &["linear (glm)", "colour=red"]);
     assert_eq!(work.run("inspect m --json").json()["coefficients"], document["coefficients"]);
 
     work.write("new.csv", "colour,a\nblue,100\nblue,110\nred,110\npink,110\n");
@@ -170,76 +134,9 @@ fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
     assert!((means[0] - coefficient(0) - 100.0 * coefficient(1)).abs() < 1e-6, "{means:?}");
     assert!((means[2] - means[1] - coefficient(3)).abs() < 1e-9, "{means:?}");
     assert_eq!(means[3], means[1], "an unseen category is like the first one");
-    let evaluated = work.run("evaluate m data.csv --json").json();
-    assert!(number(&evaluated, "/test/smse") < 0.4, "{evaluated}");
-
     // The kind of model and the prior come from the saved model.
     let from = work.run("fit data.csv --target y --from m --hyper fixed --json --quiet").json();
     assert_eq!(from["config"]["model"], "glm");
     assert_eq!(from["hyperparameters"], document["hyperparameters"]);
     work.run("fit data.csv --target y --from m --model gp --quiet").fails(2, &["glm", "gp", "--from"]);
-}
-
-#[test]
-fn of_many_coefficients_the_most_relevant_are_shown() {
-    let mut text: String = (0..50).map(|j| format!("c{j},")).collect::<String>() + "y\n";
-    for row in 0..80 {
-        let x = |j: usize| ((row * (j + 3)) as f64 * 0.618).fract();
-        (0..50).for_each(|j| write!(text, "{},", x(j)).expect("written"));
-        writeln!(text, "{}", 5.0 * x(41)).expect("written");
-    }
-    let work = Work::with("data.csv", &text);
-    let run = work.run("fit data.csv --target y --model glm --quiet --metrics j").ok().stdout();
-    assert!(run.contains("the 10 of 51 with the largest |mean / sd|") && run.lines().count() <= 24, "{run}");
-    let shown: Vec<&str> = run.lines().skip_while(|line| !line.contains("coefficient ")).skip(1).collect();
-    assert_eq!(shown.len(), 11);
-    assert_eq!(shown[10].trim(), "… 41 more coefficients  all: j");
-    assert!(shown[0].trim().starts_with("c41 "), "{run}");
-    assert_eq!(work.json("j")["coefficients"].as_array().map(Vec::len), Some(51));
-}
-
-/// `tables/tests/tables/progress.rs` trains with every rule and estimator.
-#[test]
-fn the_options_of_linear_models_have_an_effect() {
-    let work = work();
-    let fit = |options: &str| work.run(&format!("{COUNTS} --json {options}")).json();
-    let objective = |options: &str| number(&fit(options), "/fit/objective");
-    let plain = objective("");
-    for options in [
-        "--prior-mean 0.5",
-        "--prior-mean -0.5",
-        "--prior-variance 0.01",
-        "--mean zero",
-        "--family diagonal",
-        "--objective dlm-log",
-        "--likelihood negative-binomial",
-    ] {
-        assert!((objective(options) - plain).abs() > 1e-9, "{options}: as without it");
-    }
-    // Every path ends at the optimum, so this part compares the paths.
-    let third = |options: &str| number(&fit(&format!("--epochs 3 {options}")), "/trace/2/objective");
-    let exact = third("--batch-size 30 --q-step const:0.1");
-    for options in [
-        "--batch-size 30 --q-step const:0.1 --estimator price:3",
-        "--batch-size 30 --q-step const:0.1 --q-update sr-vn",
-        "--batch-size 30 --q-update prox-sgd --q-smoothness 1e5",
-        "--batch-schedule max:20:0.9 --q-step const:0.1",
-    ] {
-        let changed = third(options);
-        assert!((changed - exact).abs() > 1e-9, "{options}: {changed}, {exact}");
-    }
-    // Without the bound a slope is negative.
-    for (bound, is_nonnegative) in [("--q-nonnegative", true), ("", false)] {
-        let document = fit(&format!("--family diagonal --q-update projected-ngvi {bound}"));
-        let slopes = (1..4).map(|index| number(&document, &format!("/coefficients/{index}/mean")));
-        assert_eq!(slopes.fold(f64::INFINITY, f64::min) >= 0.0, is_nonnegative, "{document}");
-    }
-    // Options about mini-batches select them even if the closed form would apply.
-    let [closed, steps] =
-        ["", "--batch-size 1024"].map(|options| work.run(&format!("{REGRESSION} --json {options}")).json());
-    assert_eq!(
-        (&closed["config"]["hyper"], &steps["config"]["hyper"]),
-        (&"collapsed".into(), &"joint".into())
-    );
-    assert!((number(&closed, "/fit/objective") - number(&steps, "/fit/objective")).abs() < 1e-3);
 }

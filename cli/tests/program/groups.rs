@@ -160,43 +160,6 @@ fn intervals_are_those_of_lme4() {
     }
 }
 
-/// Returns a table of measurements of `levels` machines.
-fn machines(levels: usize) -> String {
-    let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
-    let row = |i: usize| {
-        let (machine, speed) = (i % levels, 10.0 * part(17 * i + 3));
-        let output = 3.0 + (0.5 * speed).sin() + 2.0 * part(7 * machine + 1) + 0.5 * part(29 * i + 11);
-        format!("M{machine:03},{speed:.2},{output:.3}\n")
-    };
-    "machine,speed,output\n".to_owned() + &(0..6 * levels).map(row).collect::<String>()
-}
-
-#[test]
-fn a_report_has_the_components_and_the_levels_in_order() {
-    let work = work();
-    work.write("machines.csv", &machines(70));
-    let fit = "fit machines.csv --target output --group speed|machine --quiet --inducing 10 --epochs 40 --report r.html";
-    work.run(&format!("{fit} --test-fraction 0.2 --plots plots")).ok();
-    let page = work.read("r.html");
-    assert_contains(
-        &page,
-        &[
-            "How much levels differ",
-            "95 % interval",
-            "intraclass correlation",
-            "Levels of machine",
-            "Slopes in speed by machine",
-            "60 of 70 levels: the 30 lowest and the 30 highest",
-        ],
-    );
-    assert!(page.contains("Partial dependence on machine") && page.contains("25 most frequent of 70"));
-    assert!(page.contains("new levels of all groupings"), "the figure of the function");
-    assert!(work.read("plots/levels-machine-intercept.svg").matches("<circle").count() == 60);
-    work.run("fit grunfeld.csv --target invest --features value,capital --model glm --likelihood gamma --group firm --quiet --report g.html").ok();
-    let page = work.read("g.html");
-    assert!(page.contains("all 11 levels") && page.contains("on the scale of the link"));
-}
-
 #[test]
 fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
     // Data of lme4, which are no part of this repository, in the folder that SPARSEGP_REFERENCE_DIR names. VerbAgg: `glmer` with 15 nodes of
@@ -248,30 +211,4 @@ fn several_targets_have_separate_effects() {
             ["one", "both"].map(|m| work.run(&format!("predict {m} grunfeld.csv --out -")).csv());
         assert_eq!(one.column("mean"), all.column(&format!("mean_{target}")));
     }
-}
-
-#[test]
-fn neighbours_are_combined_with_groups_from_the_fit_to_the_predictions() {
-    let storms = include_str!("../../../examples/data/storms.csv").lines().take(701);
-    let work = Work::with("storms.csv", &storms.map(|line| format!("{line}\n")).collect::<String>());
-    let fit = "fit storms.csv --target wind --features month,lon,lat --places lon,lat --kernel matern32 --auto none --quiet \
-               --inducing 20 --epochs 4 --test-fraction 0.2";
-    let error = |options: &str| number(&work.run(&format!("{fit} {options} --json")).json(), "/test/rmse");
-    let both = error("--group storm --neighbours 10 --model-out m");
-    assert!(both < 0.9 * error("--group storm") && both < 0.9 * error("--neighbours 10"));
-    let told = work.run("inspect m").ok().stdout();
-    assert!(told.contains("neighbours") && told.contains("storm, 49 levels"), "{told}");
-    work.run("predict m storms.csv --out p.csv --quantiles 0.05,0.95").ok();
-    assert_eq!(work.read("p.csv").lines().count(), 701);
-    assert!(work.run("effects m").ok().stdout().contains("storm,Andrea 2013,intercept,"));
-    work.run("predict m storms.csv --out q.csv --population").ok();
-    assert_ne!(work.read("p.csv"), work.read("q.csv"));
-    // Shapley values of the mean add up, and the storm is one of the columns.
-    let told = work.run("explain m storms.csv --rows 1 --out explained --report e.html").ok().stdout();
-    assert!(told.contains("storm = Andrea 2013:"), "{told}");
-    let parts = work.csv("explained/contributions.csv");
-    let [base, prediction, contributions] =
-        ["base", "prediction", "contribution"].map(|name| parts.numbers(name));
-    assert!((base[0] + contributions.iter().sum::<f64>() - prediction[0]).abs() < 1e-6, "{parts:?}");
-    assert!(work.read("e.html").contains("Partial dependence on storm"));
 }

@@ -69,13 +69,6 @@ impl Server {
         stream
     }
 
-    /// Sends bytes on a new connection and reads one reply.
-    pub fn raw(&self, bytes: &[u8]) -> Reply {
-        let mut stream = self.connect();
-        stream.write_all(bytes).expect("sent");
-        read_reply(&mut stream, &mut Vec::new())
-    }
-
     /// Sends a request on a new connection and reads the whole stream.
     pub fn send(&self, method: &str, path: &str, body: &str) -> Reply {
         let mut stream = self.connect();

@@ -1,4 +1,4 @@
-//! Places from the command line: the summary, training from disk, grids compared with files.
+//! Places from the command line: averages over cells, training from disk, grids compared with files.
 
 use sparsegp_testkit::program::Work;
 
@@ -19,24 +19,6 @@ fn work() -> Work {
 }
 
 const FIT: &str = "fit stations.csv --target y --places lon,lat --quiet --inducing 30";
-
-#[test]
-fn a_place_is_one_line_of_summary_and_inspection_with_a_map_in_the_report() {
-    let work = work();
-    let text = work.run(&format!("{FIT} --auto kernel --model-out m --report r.html")).ok().stdout();
-    let line = text.lines().find(|line| line.starts_with("places")).unwrap_or_else(|| panic!("{text}"));
-    assert!(line.contains("lon, lat: lengthscale ") && line.ends_with(" km"), "{line}");
-    assert!(text.contains("(lon, lat)") && text.contains("lengthscales.1 (height)"), "{text}");
-    let inspected = work.run("inspect m").ok().stdout();
-    assert!(
-        inspected.contains("lon, lat: lengthscale ") && inspected.contains("place: longitude and latitude")
-    );
-    let report = work.read("r.html");
-    assert!(report.contains("lon, lat: lengthscale") && report.contains("Map of y"));
-    let explained = work.run("explain m stations.csv --rows none --out e").ok().stdout();
-    assert!(explained.contains("lon, lat"), "{explained}");
-    assert!(work.read("e/relevance.csv").contains("\"lon, lat\""));
-}
 
 #[test]
 fn training_from_disk_finds_the_same_columns_and_scales() {

@@ -123,6 +123,8 @@ predict model --out p.csv --grid a=1:5 | expected NAME=START:STOP:STEP
 update model data.csv | --model-out
 update model data.csv --model-out n --forget 1.5 | --forget is 1.5
 explain model data.csv --csv-safe | --out
+demo co2 | 'co2' | demo --list
+demo co2_weekly --list | cannot be used with
 ";
 
 /// Complete commands that fail because of their files.
@@ -136,6 +138,12 @@ fit data.csv --target y --places a,colour | colour
 fit data.csv --target y --resume absent | absent: cannot be read
 fit data.csv --target y --resume data.csv | data.csv: not a checkpoint
 fit data.csv --target y --checkpoint no/such/c | no/such/c: cannot be written
+fit data.csv --target y --model-out no/such/m | no/such/m | cannot be written
+fit data.csv --target y --metrics no/such/m | no/such/m | cannot be written
+fit data.csv --target y --report no/such/r.html | no/such/r.html | cannot be written
+fit data.csv --target y --test-fraction 0.1 --predictions no/p.csv | no/p.csv
+fit data.csv --target y --test absent.csv | absent.csv
+fit absent.csv --target y | absent.csv
 compare absent.csv --target y --objectives elbo --out o | absent.csv
 compare data.csv --target z --objectives elbo --out o | 'z'
 compare data.csv --target y --objectives elbo --out o --test-fraction 0.99 | fewer than 2

@@ -230,19 +230,6 @@ fn long_and_hostile_names_are_escaped() {
 }
 
 #[test]
-fn an_axis_of_dates_states_its_origin_and_has_marks_from_all_rows() {
-    let work = Work::empty();
-    let row = |i: usize| format!("20{:02}-01-01,{}\n", 10 + i / 50, i / 50 + i % 3);
-    work.write("t.csv", &("day,y\n".to_owned() + &(0..450).map(row).collect::<String>()));
-    work.run(&format!("fit t.csv --target y --task regression --quiet --model-out m {QUICK}")).ok();
-    work.run("explain m t.csv --rows none --report e.html").ok();
-    let page = work.read("e.html");
-    assert!(elements(&page, "text").iter().any(|text| text.contains("day (years since 2010-01-01)")));
-    // 450 rows; every second one is marked.
-    assert_eq!(page.matches("stroke-opacity=\"0.6\"").count(), 225);
-}
-
-#[test]
 fn explain_writes_tables_that_agree_with_predictions() {
     let work = Work::new();
     work.model();

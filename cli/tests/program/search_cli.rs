@@ -1,4 +1,4 @@
-//! `--inducing auto` and `--restarts` from the command line: messages, documents and saved models.
+//! `--inducing auto` and `--neighbours` from the command line: messages, documents and saved models.
 
 use sparsegp_testkit::program::{Work, assert_contains};
 
@@ -39,48 +39,6 @@ fn found_inducing_inputs_are_in_messages_documents_figures_and_models() {
     let next = work.run("fit data.csv --target y --from m --hyper fixed --json --quiet").json();
     assert_eq!(next["config"]["inducing"], document["config"]["inducing"]);
     assert!(next["fit"]["inducing_curve"].is_null());
-}
-
-#[test]
-fn a_grid_of_beta_grows_once_and_compare_grows_for_every_fit_from_scratch() {
-    let work = Work::new();
-    let document = work.run(&format!(
-        "fit data.csv --target y --betas 0.5,1 --inducing auto --inducing-tolerance 0.2 --max-inducing 40 --json {QUICK}"
-    ));
-    let document = document.json();
-    assert!(document["fit"]["beta_curve"].is_object());
-    let m = document["fit"]["inducing_certificate"]["chosen"].as_u64().expect("a number");
-    assert_eq!(document["config"]["inducing"].as_u64(), Some(m));
-    work.run(
-        "compare data.csv --target y --objectives elbo,vfe,dlm-log --inducing auto --max-inducing 40 --epochs 2 --out c --quiet",
-    )
-    .ok();
-    assert_eq!(work.read("c/results.csv").lines().count(), 4);
-}
-
-#[test]
-fn restarts_are_in_messages_documents_and_models() {
-    let work = Work::new();
-    let text = work
-        .run(&format!("fit data.csv --target y --objective vfe --inducing 10 --restarts 3 {QUICK} --metrics j --model-out m"))
-        .ok()
-        .stdout();
-    assert!(text.contains("of 0 to 2, by first scores"), "{text}");
-    let restarts = work.json("j")["fit"]["restarts"].as_array().expect("restarts").clone();
-    assert_eq!(restarts.len(), 3);
-    assert_eq!(restarts.iter().filter(|restart| restart["chosen"] == true).count(), 1);
-    for (number, restart) in restarts.iter().enumerate() {
-        assert_eq!(
-            (restart["start"].as_u64(), restart["seed"].as_u64()),
-            (Some(number as u64), Some(number as u64))
-        );
-        assert!(restart["scores"][0].is_number(), "{restart}");
-    }
-    assert!(work.run("inspect m").ok().stdout().contains("by first scores"));
-    let plain =
-        work.run(&format!("fit data.csv --target y --objective vfe --inducing 10 {QUICK} --json")).json();
-    assert!(plain["fit"]["restarts"].is_null() && plain["fit"]["inducing_curve"].is_null());
-    assert!(plain["fit"]["inducing_certificate"].is_null());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::evaluation::evaluate;
 use faer::Mat;
-use sparsegp_kernels::{Dimension, Inputs, Kernel, Unit, parse, testkit::check_kernel, value_names};
+use sparsegp_kernels::testkit::check_kernel;
+use sparsegp_kernels::{Dimension, Inputs, Kernel, Unit, parse};
 
 /// A number, the three coordinates of a place, and another number.
 const DIMENSIONS: [Dimension; 5] = [
@@ -74,24 +75,4 @@ fn coordinates_of_a_place_have_one_lengthscale() {
         assert_eq!(lengths[1..4], [vec![0], vec![1, 2, 3], vec![4]]);
         assert_eq!((place.expression(), place.min_dims()), (format!("{name}(ard)"), 5));
     }
-}
-
-#[test]
-fn a_place_alone_has_one_value_and_starts_as_an_isotropic_kernel() {
-    let (mut place, mut isotropic) =
-        (parse("matern32(ard)", 3).expect("a kernel"), parse("matern32", 3).expect("a kernel"));
-    place.set_dimensions(&DIMENSIONS[1..4]).expect("numbers");
-    for kernel in [&mut place, &mut isotropic] {
-        kernel.initialise(&[0.4, 1.7, 0.0], 2.0);
-    }
-    let values = |kernel: &dyn Kernel| {
-        let mut values = Vec::new();
-        kernel.for_each_parameter(&mut |parameter| values.extend(parameter.values.clone()));
-        values
-    };
-    assert_eq!(values(place.as_ref()), values(isotropic.as_ref()));
-    assert_eq!(value_names(place.as_ref()), ["variance", "lengthscales"]);
-    // Setting the contents again changes nothing.
-    place.set_dimensions(&DIMENSIONS[1..4]).expect("numbers");
-    assert_eq!(place.expression(), "matern32(ard)");
 }

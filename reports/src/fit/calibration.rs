@@ -104,36 +104,3 @@ fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
         percent(share)
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sparsegp::metrics::Coverage;
-
-    #[test]
-    fn captions_say_what_the_figures_show() {
-        let leaning = [0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.13, 0.13, 0.14];
-        let mut other = leaning;
-        other.reverse();
-        for (pit, expected) in [
-            ([0.1; 10], "no sign of miscalibration"),
-            (
-                [0.06, 0.06, 0.06, 0.06, 0.26, 0.26, 0.06, 0.06, 0.06, 0.06],
-                "too often: intervals are too wide",
-            ),
-            ([0.22, 0.07, 0.07, 0.07, 0.07, 0.07, 0.07, 0.07, 0.07, 0.22], "intervals are too narrow."),
-            (leaning, "to the right"),
-            (other, "to the left"),
-        ] {
-            let words = transforms(&Report { pit: Some(pit), ..Report::default() }, 1000);
-            assert!(words.contains(expected), "{words}");
-        }
-        let words = |share: f64, rows: u64| {
-            let coverage = Some(Coverage { central_95: Some(share), ..Coverage::default() });
-            covered(&Report { coverage, ..Report::default() }, (rows, false))
-        };
-        assert!(words(0.9, 2000).contains("90 % of the rows, less than they should"));
-        assert!(words(0.9, 20).contains("within chance"));
-        assert!(words(0.999, 5000).contains("too wide."));
-    }
-}

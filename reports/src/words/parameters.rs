@@ -229,15 +229,4 @@ mod tests {
         let short = &values[..10];
         assert_eq!(shorten(short, Lists::default(), "").len(), 10, "nine are no long list");
     }
-
-    #[test]
-    fn relevance_is_by_the_kind_of_list() {
-        let of = |list: &str, value: &dyn Fn(usize) -> f64| {
-            let values: Vec<Named> = (0..12).map(|i| (format!("kernel.{list}.{i}"), value(i))).collect();
-            shorten(&values, Lists::default(), "")[0][0].clone()
-        };
-        assert_eq!(of("variance", &|i| i as f64), "kernel.variance.11");
-        assert_eq!(of("lengthscales", &|i| i as f64 + 0.5), "kernel.lengthscales.0");
-        assert_eq!(of("period", &|i| i as f64), "kernel.period.0");
-    }
 }

@@ -289,25 +289,4 @@ mod tests {
         let mut none = starts(scores, &[0, 1, 2, 3]);
         assert_eq!(none.best().map(|_| ()).expect_err("all failed").exit_code(), 4);
     }
-
-    #[test]
-    fn starts_differ_within_their_spread_and_the_first_is_that_of_the_data() {
-        let values = |starts: &Starts| -> Vec<Vec<f64>> {
-            starts
-                .candidates
-                .iter()
-                .map(|c| c.model.named_values().into_iter().map(|(_, v)| v).collect())
-                .collect()
-        };
-        let all = values(&starts(&[&[] as &[f64]; 20], &[]));
-        let (x, y) = (Mat::from_fn(20, 1, |i, _| i as f64), (0..20).map(f64::from).collect::<Vec<_>>());
-        let prototype = Prototype::of(&FitOptions::default(), 1, 0).expect("a kernel");
-        let plan = Plan::new(&FitOptions::default(), &prototype.likelihood, 20).expect("a plan");
-        let plain = initial_model(Dataset::of(x.as_ref(), &y), &plan, &prototype).expect("a model");
-        let plain: Vec<f64> = plain.named_values().into_iter().map(|(_, v)| v).collect();
-        assert_eq!(all[0], plain);
-        let ratios = || all[1..].iter().flat_map(|one| one.iter().zip(&plain).map(|(a, b)| a / b));
-        assert!(ratios().all(|ratio| (0.1..=10.0).contains(&ratio)));
-        assert!(ratios().any(|ratio| ratio < 0.3) && ratios().any(|ratio| ratio > 3.0));
-    }
 }

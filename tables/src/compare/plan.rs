@@ -405,26 +405,6 @@ mod tests {
     }
 
     #[test]
-    fn units_come_by_size_repeat_and_contender() {
-        let table = table(50, wave);
-        let asked = Settings {
-            train_sizes: vec![99, 10, 40, 1000],
-            ..settings(&[Contender::DlmLog, Contender::Elbo, Contender::Fitc])
-        };
-        let plan = Plan::new(&asked, &table).expect("a plan");
-        assert_eq!(plan.sizes(), [10, 40]);
-        assert_eq!(plan.notes().len(), 1);
-        assert!(plan.notes()[0].starts_with("1000 training rows were requested, but only 40"));
-        let key = |unit: &Unit| (unit.size, unit.repeat, unit.contender.to_string());
-        let reported: Vec<_> = plan.reported().iter().map(key).collect();
-        assert_eq!(reported.len(), 12);
-        assert_eq!(reported[0], (10, 0, "dlm-log".into()));
-        assert_eq!(reported[4], (10, 1, "elbo".into()));
-        assert_eq!(reported[11], (40, 1, "fitc".into()));
-        assert_eq!((plan.elbo_units().len(), plan.other_units().len()), (4, 8));
-    }
-
-    #[test]
     fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
         let table = table(50, wave);
         let plan = Plan::new(&settings(&[Contender::Elbo]), &table).expect("a plan");
@@ -435,19 +415,5 @@ mod tests {
         assert!(small.iter().all(|row| large.contains(row)));
         assert!(large.iter().all(|row| !test.contains(row)));
         assert_ne!(plan.rows(10, 1).expect("rows"), (small, test));
-    }
-
-    #[test]
-    fn every_contender_has_options_of_its_own() {
-        let mut asked = settings(&[Contender::DlmLogFixed, Contender::Vfe]);
-        asked.betas = Some(Betas::Auto);
-        asked.options.estimator = Estimator::Product { samples: 4 };
-        asked.options.validation_fraction = 0.3;
-        let fixed = asked.options(Contender::DlmLogFixed, 3);
-        assert_eq!((fixed.hyper, fixed.seed, fixed.validation_fraction), (Some(Hyper::Fixed), 8, 0.3));
-        assert_eq!(fixed.estimator, asked.options.estimator);
-        let vfe = asked.options(Contender::Vfe, 0);
-        assert_eq!((vfe.hyper, vfe.estimator, vfe.validation_fraction), (None, Estimator::Exact, 0.0));
-        assert_eq!(asked.validate(), Ok(()));
     }
 }

@@ -152,23 +152,4 @@ mod tests {
             assert!(fold.train.iter().all(|row| fold.test.iter().all(|other| row % 7 != other % 7)));
         }
     }
-
-    #[test]
-    fn times_are_predicted_from_earlier_ones() {
-        let table = table(40, |i| format!("{},a,{}\n", i as f64 * 0.1, (40 - i) / 2));
-        let by = SplitBy::Time("t".into());
-        let folds = folds(&table, &["y".into()], Some(&by), 3, 0).unwrap();
-        let time = |row: &usize| (40 - row) / 2;
-        for fold in &folds {
-            let latest = fold.train.iter().map(time).max().unwrap();
-            assert!(fold.test.iter().map(time).all(|time| time > latest));
-        }
-        assert_eq!(folds[2].train.len() + folds[2].test.len(), 40);
-    }
-
-    #[test]
-    fn more_parts_than_rows_are_refused() {
-        let table = table(3, |i| format!("{i}.5,a,{i}\n"));
-        assert!(folds(&table, &["y".into()], None, 4, 0).is_err());
-    }
 }

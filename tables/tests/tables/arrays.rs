@@ -1,5 +1,5 @@
-//! Fits to arrays in the user's units: equality with fits to tables, custom training loops, bad arrays, any
-//! strides, files.
+//! Fits to arrays in the user's units: equality with fits to tables, custom training loops, any strides,
+//! files.
 
 use super::common::{fit, numbers, target};
 use faer::{Mat, MatRef};
@@ -106,45 +106,6 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
     assert_eq!(error.exit_code(), 2);
 }
 
-#[test]
-fn bad_arrays_are_refused_in_one_line_with_the_position() {
-    let (x, y) = rows(30);
-    let refused = |builder: ModelBuilder, x: &Mat<f64>, y: &[f64], words: &str| {
-        let error = builder.fit(x.as_ref(), y).map(|_| ()).expect_err(words);
-        let text = error.to_string();
-        assert!(text.contains(words) && !text.contains('\n'), "{text}");
-    };
-    let counts = || {
-        let likelihood = Some(LikelihoodKind::Poisson);
-        ModelBuilder::new().options(FitOptions { likelihood, ..FitOptions::default() })
-    };
-    let mut bad = y.clone();
-    bad[7] = f64::NAN;
-    refused(ModelBuilder::new(), &x, &bad, "the training targets have NaN in row 7");
-    bad[7] = -1.0;
-    bad.iter_mut().enumerate().filter(|(i, _)| *i != 7).for_each(|(i, y)| *y = (i % 3) as f64);
-    refused(counts(), &x, &bad, "have -1 in row 7, counted from 0, expected a whole number, 0 or more");
-    bad[7] = 2.0;
-    refused(counts().exposure(&[1.0; 29]), &x, &bad, "there are 29 exposures for 30 training targets");
-    refused(ModelBuilder::new().weights(&[1.0]), &x, &y, "there are 1 weights for 30");
-    refused(ModelBuilder::new().weights(&[0.0; 30]), &x, &y, "weights have 0 in row 0");
-    refused(ModelBuilder::new(), &x, &[1.0; 30], "are the same");
-    refused(ModelBuilder::new(), &x, &y[1..], "30 rows × 2 columns for 29 targets");
-    refused(ModelBuilder::new().validation(x.subcols(0, 1), &y), &x, &y, "the validation inputs");
-    let mut holes = x.clone();
-    holes[(4, 1)] = f64::INFINITY;
-    refused(ModelBuilder::new(), &holes, &y, "inf in row 4, column 1");
-    let model = ModelBuilder::new().options(small()).fit(x.as_ref(), &y).expect("a fit");
-    for (words, error) in [
-        ("1 columns, expected 2", model.predict(x.subcols(0, 1), &[]).map(|_| ())),
-        ("inf in row 4", model.predict(holes.as_ref(), &[]).map(|_| ())),
-        ("3 exposures for 30", model.predict(x.as_ref(), &[1.0; 3]).map(|_| ())),
-    ] {
-        let error = error.expect_err(words);
-        assert!(error.to_string().contains(words), "{error}");
-    }
-}
-
 /// Checks that `numbers` returns the same values for rows in row-major order, in column-major order, and
 /// backwards in memory.
 fn in_any_strides(what: &str, rows: MatRef<'_, f64>, numbers: impl Fn(MatRef<'_, f64>) -> Vec<f64>) {
@@ -176,23 +137,4 @@ fn arrays_of_any_strides_give_the_same_fits() {
         numbers.extend(samples.concat());
         numbers
     });
-}
-
-#[test]
-fn joint_moments_are_those_of_every_row_and_of_the_draws() {
-    let (x, y) = rows(80);
-    let model = ModelBuilder::new().options(small()).fit(x.as_ref(), &y).expect("a fit");
-    let new = x.as_ref().subrows(0, 6);
-    let (mean, covariance) = model.joint(new).expect("few rows");
-    let predictions = model.predict(new, &[]).expect("inputs of the model");
-    for (row, mean) in mean.iter().enumerate() {
-        let at = predictions.row(row);
-        assert!((mean - at.latent_mean).abs() <= 1e-9 * at.latent_mean.abs());
-        assert!((covariance[(row, row)] - at.latent_variance).abs() <= 1e-7 * at.latent_variance);
-    }
-    let draws = model.samples(new, 4000, 1).expect("draws");
-    let product = |draw: &Vec<f64>| (draw[0] - mean[0]) * (draw[1] - mean[1]);
-    let found = draws.iter().map(product).sum::<f64>() / draws.len() as f64;
-    let spread = (covariance[(0, 0)] * covariance[(1, 1)]).sqrt();
-    assert!((found - covariance[(0, 1)]).abs() < 0.1 * spread, "{found} and {}", covariance[(0, 1)]);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Cursor, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use faer::Mat;
 use flate2::Compression;
@@ -10,11 +10,10 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use sparsegp::Error;
 use sparsegp::kernels::Dimension;
-use sparsegp_tables::schema::{Feature, Schema, SchemaOptions, UnseenColumn, UnseenLevels};
+use sparsegp_tables::schema::{Feature, Schema, SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::{
     Column, PredictedRows, PredictedTable, PredictionWriter, Table, read_csv, read_table,
 };
-use sparsegp_testkit::parquet::Cells;
 use tempfile::TempDir;
 
 /// A folder with one file in it.
@@ -108,17 +107,6 @@ fn unusual_but_valid_csv_is_read() {
 }
 
 #[test]
-fn excluded_columns_may_hold_anything() {
-    let text = "a,junk,y\n1,,1\n2,inf,2\n3,x,4\n";
-    assert!(refused(text).contains("column 'junk'"));
-    let excluded = SchemaOptions { exclude: vec!["junk".into()], ..options("y") };
-    let (schema, x, y) = train(text, &excluded).unwrap();
-    assert_eq!((schema.dims(), x.nrows(), y), (1, 3, vec![1.0, 2.0, 4.0]));
-    let chosen = SchemaOptions { features: Some(vec!["a".into()]), ..options("y") };
-    assert_eq!(train(text, &chosen).unwrap().0, schema);
-}
-
-#[test]
 fn categories_become_ordered_codes_or_one_input_each() {
     let text = "colour,size,flag,y\nred,10,true,1\nblue,9,FALSE,2\nred,10,True,3\n";
     let declared = SchemaOptions { categorical: vec!["size".into()], ..options("y") };
@@ -136,97 +124,6 @@ fn categories_become_ordered_codes_or_one_input_each() {
     assert_eq!(input_row(&x, 1), [0.0, 0.0, 0.0]);
     let json = serde_json::to_string(&schema).unwrap();
     assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), schema);
-}
-
-#[test]
-fn columns_match_by_name_in_any_order_and_others_are_ignored() {
-    let (schema, x, _) = train("a,c,y\n1,u,1\n2,v,2\n", &options("y")).unwrap();
-    let other = csv("extra,c,a\n?,v,2\njunk,u,1\n").unwrap();
-    let again = schema.design(&other, UnseenLevels::Error).unwrap();
-    assert_eq!(input_row(&again, 0), input_row(&x, 1));
-    assert_eq!(input_row(&again, 1), input_row(&x, 0));
-    assert_eq!(schema.target(&other).unwrap(), None);
-    let missing = schema.design(&csv("c,aa\nu,1\n").unwrap(), UnseenLevels::Error).unwrap_err();
-    assert_eq!(missing.to_string(), "f.csv: there is no column named 'a'");
-    assert_eq!(missing.advice().as_deref(), Some("did you mean 'aa'?"));
-    let missing = schema.design(&csv("q,aa\nu,1\n").unwrap(), UnseenLevels::Error).unwrap_err();
-    assert_eq!(missing.to_string(), "f.csv: 2 columns the model needs are absent: 'a', 'c'");
-}
-
-#[test]
-fn unseen_levels_are_refused_or_get_separate_codes() {
-    let declared = SchemaOptions { categorical: vec!["k".into()], ..options("y") };
-    let (schema, ..) = train("c,k,y\nu,1,1\nv,2,2\n", &declared).unwrap();
-    let text = csv("c,k\nu,2.0\nw,1\n").unwrap();
-    let error = schema.design(&text, UnseenLevels::Error).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "f.csv: row 2 (line 3), column 'c': found \"w\", expected a category seen in training: 'u', 'v'"
-    );
-    let x = schema.design(&text, UnseenLevels::New).unwrap();
-    assert_eq!((input_row(&x, 0), input_row(&x, 1)), (vec![0.0, 1.0], vec![2.0, 0.0]));
-    let several = csv("c,k\nw,7\nx,8\nw,1\n").unwrap();
-    let x = schema.design(&several, UnseenLevels::New).unwrap();
-    let codes: Vec<Vec<f64>> = (0..3).map(|row| input_row(&x, row)).collect();
-    assert_eq!(codes, [[2.0, 2.0], [3.0, 3.0], [2.0, 0.0]], "different levels differ");
-    let found = schema.unseen_levels(&several).unwrap();
-    assert_eq!(
-        UnseenColumn::told("f.csv", &found).unwrap(),
-        "f.csv: levels that do not occur in the training data: 'c' (3 rows, such as 'w', 'x') and 'k' (2 rows, such as '7', '8'); each is treated as a new level, unlike all others"
-    );
-    let number = csv("c,k\nu,2\nv,3\n").unwrap();
-    let error = schema.design(&number, UnseenLevels::Error).unwrap_err().to_string();
-    assert!(
-        error.ends_with("column 'k': found \"3\", expected a category seen in training: '1', '2'"),
-        "{error}"
-    );
-    let missing = csv("c,k\n,2\n").unwrap();
-    let error = schema.design(&missing, UnseenLevels::Error).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "f.csv: row 1 (line 2), column 'c': the value is missing, expected a category seen in training: 'u', 'v'"
-    );
-    let x = schema.design(&missing, UnseenLevels::New).unwrap();
-    assert!(x[(0, 0)] > 1.0 && x[(0, 1)] == 1.0);
-    // In linear models, all inputs of a level that training did not see are 0.
-    let linear = SchemaOptions { drop_first: true, categorical: vec!["k".into()], ..options("y") };
-    let (schema, ..) = train("c,k,y\nu,1,1\nv,2,2\n", &linear).unwrap();
-    assert_eq!(input_row(&schema.design(&text, UnseenLevels::New).unwrap(), 1), [0.0, 0.0]);
-}
-
-#[test]
-fn a_target_to_predict_may_be_missing_in_some_rows() {
-    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
-    let some = csv("a,y\n1,\n2,5\n").unwrap();
-    let values = schema.target_where_known(&some).unwrap().unwrap();
-    assert!(values[0].is_nan() && values[1] == 5.0);
-    assert!(schema.target(&some).is_err());
-    let infinite = csv("a,y\n1,\n2,inf\n").unwrap();
-    assert!(
-        schema.target_where_known(&infinite).unwrap_err().to_string().contains("row 2 (line 3), column 'y'")
-    );
-}
-
-#[test]
-fn text_with_a_different_value_in_nearly_every_row_is_left_out_at_any_size() {
-    for count in [30, 10_900, 25_000] {
-        let rows = (0..count).map(|i| format!("package{i},{},{}\n", i * 7 % 23, i % 5)).collect::<String>();
-        let table = csv(&format!("name,x,y\n{rows}")).unwrap();
-        let numbers = SchemaOptions { numbers: true, ..options("y") };
-        let (schema, warnings) = Schema::infer(&table, &numbers).unwrap();
-        assert_eq!(schema.input_names(), ["x"]);
-        let left_out =
-            "f.csv: column left out: 'name' (a different value in nearly every row); ⟨keep name⟩ keeps it";
-        assert_eq!(warnings, [left_out], "{count}");
-    }
-    // The only column is kept.
-    let rows = (0..5).map(|i| format!("id{i},{i}\n")).collect::<String>();
-    let numbers = SchemaOptions { numbers: true, ..options("y") };
-    let (_, warnings) = Schema::infer(&csv(&format!("name,y\n{rows}")).unwrap(), &numbers).unwrap();
-    assert_eq!(
-        warnings,
-        ["f.csv: column 'name' has a different category in every row; it is likely an identifier"]
-    );
 }
 
 #[test]
@@ -330,45 +227,6 @@ fn gzip_is_read_whatever_its_name_and_refused_when_truncated() {
     assert!(error.contains("reading failed"), "{error}");
 }
 
-/// The inputs and targets of a file read in blocks, one vector per row.
-fn streamed(path: &Path, schema: &Schema, block_rows: usize) -> Result<Vec<(Vec<f64>, f64)>, Error> {
-    let mut rows = Vec::new();
-    for block in schema.open(path, block_rows)? {
-        let block = block?;
-        assert!(block.rows() <= block_rows && block.first_row() == rows.len());
-        let x = schema.design(&block, UnseenLevels::Error)?;
-        let y = schema.target(&block)?.unwrap();
-        rows.extend((0..block.rows()).map(|row| (input_row(&x, row), y[row])));
-    }
-    Ok(rows)
-}
-
-#[test]
-fn a_stream_equals_the_whole_in_csv_and_parquet() {
-    let n = 100;
-    let category = |i: usize| ["1", "red", "2.0"][i * 7 % 5 % 3];
-    let text = "skipped,a,c,y\n".to_owned()
-        + &(0..n).map(|i| format!("x{i},{}.5,{},{i}\n", i * 31 % 17, category(i))).collect::<String>();
-    let declared =
-        SchemaOptions { categorical: vec!["c".into()], exclude: vec!["skipped".into()], ..options("y") };
-    let (schema, x, y) = train(&text, &declared).unwrap();
-    let whole: Vec<(Vec<f64>, f64)> = (0..n).map(|row| (input_row(&x, row), y[row])).collect();
-    let columns = [
-        Cells::Int64((0..n as i64).map(Some).collect()),
-        Cells::text((0..n).map(|i| Some(category(i)))),
-        Cells::Float((0..n).map(|i| Some((i * 31 % 17) as f32 + 0.5)).collect()),
-    ];
-    let fields = "optional int64 y; optional binary c (UTF8); optional float a;";
-    let parquet = sparsegp_testkit::parquet::file(fields, &columns, (n, 13));
-    let (_csv, csv_path) = file("f.csv", &text);
-    let (_parquet, parquet_path) = file("f.parquet", parquet);
-    for path in [&csv_path, &parquet_path] {
-        for block_rows in [1, 7, 50, 100, 1000] {
-            assert_eq!(streamed(path, &schema, block_rows).unwrap(), whole, "{block_rows}");
-        }
-    }
-}
-
 #[test]
 fn predictions_read_back_as_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -407,26 +265,7 @@ fn predictions_read_back_as_written() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
-#[test]
-fn a_model_of_text_and_one_of_numbers_agree_on_categories() {
-    let declared = SchemaOptions { categorical: vec!["k".into()], ..options("y") };
-    let (schema, ..) = train("k,y\n2.0,1\n10,2\n-0,3\n", &declared).unwrap();
-    let Some(Feature::Categorical { levels, .. }) = schema.features().first() else {
-        panic!("not categorical")
-    };
-    assert_eq!(levels, &["0", "2", "10"]);
-    let mixed = csv("k\n2\nodd\n1e1\n-0.0\n").unwrap();
-    let x = schema.design(&mixed, UnseenLevels::New).unwrap();
-    let codes: Vec<f64> = (0..4).map(|r| x[(r, 0)]).collect();
-    assert_eq!(codes, [1.0, 3.0, 2.0, 0.0]);
-}
-
 proptest! {
-    #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = read_csv("f", Cursor::new(bytes));
-    }
-
     #[test]
     fn any_near_csv_trains_to_finite_inputs_or_is_refused_in_one_line(
         text in "a,y(,[bc\"]{1,2})?\n([0-9a?\", .einfNA-]{0,9}[,\n]){0,30}"
@@ -438,16 +277,5 @@ proptest! {
             }
             Err(error) => prop_assert!(error.exit_code() == 3 && !error.to_string().contains('\n')),
         }
-    }
-
-    #[test]
-    fn damaged_gzip_never_panics(at in 0usize..2000, flip in 1u8..=255, cut: bool) {
-        let mut bytes = gzip("a,y\n1,2\n".repeat(9).as_bytes());
-        let at = at % bytes.len();
-        bytes[at] ^= flip;
-        if cut {
-            bytes.truncate(at);
-        }
-        let _ = read_csv("f", Cursor::new(bytes));
     }
 }

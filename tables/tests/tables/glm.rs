@@ -1,6 +1,6 @@
 //! Linear models: exact results in the conjugate case, sensible coefficients otherwise, files.
 
-use super::common::{self, csv, numbers, read_back, target};
+use super::common::{self, numbers, read_back, target};
 use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, MatRef, Side};
 use sparsegp::gradient::Batch;
@@ -9,7 +9,7 @@ use sparsegp::latent::{InducingPrior, Layer, LinearLayer};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Coefficient, LatentModel, Posterior};
 use sparsegp::objective::Objective;
-use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind, StepOptions};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp_tables::tables::{Table, read_table};
@@ -17,7 +17,6 @@ use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 use sparsegp_testkit::compare::{assert_all_close as close_all, assert_close as close, entries};
 use sparsegp_testkit::dense::log_density;
 use sparsegp_testkit::problems::Normals;
-use std::fmt::Write as _;
 use std::path::Path;
 
 fn glm() -> FitOptions {
@@ -301,84 +300,12 @@ fn a_reduced_layer_has_the_posterior_and_predictions_of_the_whole_one() {
     }
 }
 
-#[test]
-fn nonnegative_weights_of_coefficients_have_a_minimum() {
-    let layer = LinearLayer::independent(&[1.0, -0.5, 7.0], &[4.0, 0.25, 100.0]).expect("a layer");
-    assert_eq!(layer.nonnegative_weights(), [-0.5, 1.0, -0.7]);
-    let with_intercept = layer.with_intercept();
-    assert_eq!(with_intercept.nonnegative_weights(), [-0.5, 1.0, f64::NEG_INFINITY]);
-    let least = Normal::diagonal(vec![-0.5, 1.0, 0.0], vec![1.0; 3]).expect("q");
-    assert_eq!(with_intercept.coefficient_moments(&least).0[..2], [0.0, 0.0]);
-    let x = Mat::from_fn(2, 1, |_, _| 1.0);
-    assert!(with_intercept.reduced_to(x.transpose()).nonnegative_weights().is_empty());
-}
-
 /// More columns than rows.
 fn wide(n: usize, d: usize) -> Table {
     let mut normals = Normals::new(17);
     let columns: Vec<Vec<f64>> = (0..d).map(|_| normals.vec(n)).collect();
     let y: Vec<f64> = (0..n).map(|i| 3.0 + columns[0][i] - columns[1][i] + 0.1 * normals.next()).collect();
     table_of(&columns, &y)
-}
-
-#[test]
-fn square_loss_models_have_coefficients_without_deviations() {
-    let (columns, y) = two_columns(30);
-    let table = table_of(&columns, &y);
-    let square = FitOptions { objective: ObjectiveKind::DlmSquare, epochs: Some(5), ..glm() };
-    let model = fit(&table, "y", &square);
-    let coefficients = model.coefficients().expect("a linear model");
-    assert!(
-        coefficients.iter().all(|c| c.mean.is_finite() && (c.sd, c.lower, c.upper) == (None, None, None))
-    );
-    read_back(&model, &table);
-}
-
-#[test]
-fn a_fit_continues_from_a_reduced_model_on_other_rows() {
-    let all = wide(12, 15);
-    let some = all.take(&[0, 2, 3, 5, 6, 9]);
-    let options = FitOptions {
-        likelihood: Some(LikelihoodKind::StudentT),
-        constraints: Constraints::fixing([("likelihood.scale", 0.3), ("likelihood.df", 5.0)]).expect("names"),
-        tolerance: Some(0.0),
-        ..glm()
-    };
-    let start = fit(&some, "y", &options);
-    let further = fit_from(&all, &options, &start);
-    let layer = further.latent().layer().linear().expect("linear");
-    assert_eq!(layer.basis().map(|basis| basis.ncols()), Some(12), "the span of all rows");
-    // The optimum is the same with the posterior of the start or a new one.
-    let fresh = common::fit_from(&all, &target("y"), &options, Some(&start)).expect("a fit");
-    close(further.summary().objective, fresh.summary().objective, 1e-6, "objective");
-}
-
-#[test]
-fn categories_make_one_input_less_and_prediction_agrees() {
-    let mut text = String::from("a,colour,y\n");
-    for row in 0..60 {
-        let colour = ["blue", "green", "red"][row % 3];
-        let a = (row as f64 * 0.37).sin();
-        let y = 10.0 + 2.0 * a + [0.0, 3.0, -1.0][row % 3] + 0.01 * (row as f64 * 1.7).cos();
-        writeln!(text, "{a},{colour},{y}").expect("written");
-    }
-    let table = csv(text);
-    let model = fit(&table, "y", &FitOptions { prior_variance: 1e4, ..glm() });
-    assert_eq!(model.schema().input_names(), ["a", "colour=green", "colour=red"]);
-    let coefficients = model.coefficients().expect("a linear model");
-    for (name, want) in [("intercept", 10.0), ("a", 2.0), ("colour=green", 3.0), ("colour=red", -1.0)] {
-        let c = named(&coefficients, name);
-        assert!((c.mean - want).abs() < 0.02 && c.lower < Some(c.mean) && c.upper > Some(c.mean), "{c:?}");
-    }
-    let again = fit_from(&table, &glm(), &model);
-    assert_eq!(again.schema(), model.schema(), "a start's columns are kept");
-    let gp = fit(&table, "y", &FitOptions { inducing: Some(5), epochs: Some(2), ..FitOptions::default() });
-    assert_eq!(gp.schema().dims(), 2, "a category is one input of a Gaussian process");
-    assert!(gp.coefficients().is_none());
-    let single = csv("a,y\nx,1\nx,2\nx,3\n");
-    let error = common::fit(&single, &target("y"), &glm()).err().expect("nothing to learn from");
-    assert_eq!(error.exit_code(), 3);
-    assert!(error.to_string().contains("the same category in all rows"), "{error}");
 }
 
 #[test]

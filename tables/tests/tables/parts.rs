@@ -1,33 +1,28 @@
-//! Fits to tables in parts equal fits to the whole table, for any cut and every training mode; failures and
-//! resumed fits.
+//! Fits to tables in parts equal fits to the whole table, for any cut and every training mode.
 
 use super::common::{csv, fit};
 use super::fits::data_for;
 use sparsegp::Result;
-use sparsegp::checkpoint::Checkpoint;
 use sparsegp::collapsed::Dataset;
-use sparsegp::error::{Error, ErrorKind};
+use sparsegp::error::Error;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::latent::InducingInit;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::{Estimator, Targets};
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{Round, Sums};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table};
-use sparsegp_tables::tabular::{
-    FileFitRequest, PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts, fit_file,
-};
+use sparsegp_tables::tabular::{PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Parts in this process, which receive only bytes. After `most` rounds they fail.
+/// Parts in this process, which receive only bytes.
 struct Holders<'a> {
     request: PartsRequest<'a>,
     tables: Vec<Table>,
     preparation: Mutex<Option<Preparation>>,
     rounds: AtomicUsize,
-    most_rounds: usize,
 }
 
 impl<'a> Holders<'a> {
@@ -41,7 +36,7 @@ impl<'a> Holders<'a> {
         };
         let tables = sizes.iter().map(part).collect();
         let (preparation, rounds) = (Mutex::new(None), AtomicUsize::new(0));
-        Holders { request, tables, preparation, rounds, most_rounds: usize::MAX }
+        Holders { request, tables, preparation, rounds }
     }
 
     fn with_rows(&self) -> impl Iterator<Item = (usize, &Table)> {
@@ -71,9 +66,7 @@ impl TableParts for Holders<'_> {
     }
 
     fn ask(&self, round: Vec<u8>) -> Result<Sums> {
-        if self.rounds.fetch_add(1, Ordering::Relaxed) >= self.most_rounds {
-            return Err(Error::data("partition 1 is lost"));
-        }
+        self.rounds.fetch_add(1, Ordering::Relaxed);
         let preparation = self.preparation.lock().expect("a lock").clone().expect("a preparation");
         let round = Round::from_bytes(&round)?;
         let mut all: Option<Sums> = None;
@@ -228,42 +221,6 @@ fn one_grouping_in_parts_has_the_fit_of_the_table() {
     assert!(found < wanted + 0.1, "{found} instead of {wanted}");
 }
 
-#[test]
-fn one_grouping_on_disk_has_the_fit_of_the_table() {
-    // More rows than the sample that is kept in memory.
-    let text = firms(20_600);
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("firms.csv");
-    std::fs::write(&path, &text).expect("a file");
-    let table = csv(text);
-    for (model, group) in [(ModelKind::Gp, "x | firm"), (ModelKind::Glm, "firm")] {
-        let columns = SchemaOptions { drop_first: model == ModelKind::Glm, ..columns_with_group(group) };
-        let inducing = (model == ModelKind::Gp).then_some(9);
-        // Inducing inputs start among different rows, so fits agree at the end only.
-        let epochs = Some(80);
-        let options = FitOptions { model, inducing, epochs, ..options_with_group(ObjectiveKind::Elbo) };
-        let request = FileFitRequest {
-            path: &path,
-            columns: &columns,
-            options: &options,
-            test_fraction: 0.0,
-            start: None,
-            shuffle_buffer: Some(2000),
-        };
-        let mut ignore = |_: &Event| {};
-        let disk = fit_file(&request, &mut |_| {}, &mut Session::new(&mut ignore)).expect("a fit").model;
-        let whole = fit(&table, &columns, &options).expect("a fit");
-        let tolerance = if model == ModelKind::Gp { 1e-3 } else { 1e-6 };
-        let close = |what: &str, got: f64, want: f64| {
-            assert!((got - want).abs() <= tolerance * want.abs(), "{what} of {model}: {got} and {want}");
-        };
-        close("objective", disk.summary().objective, whole.summary().objective);
-        for (found, wanted) in predicted(&disk, &table).iter().zip(predicted(&whole, &table)).step_by(2) {
-            assert!((found - wanted).abs() < 20.0 * tolerance, "mean of {model}: {found} and {wanted}");
-        }
-    }
-}
-
 /// Fits with batches of all rows, whose sums do not depend on the cut.
 #[test]
 fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
@@ -345,69 +302,4 @@ fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_are_reprodu
     let share = model.training_rows() as f64 / table.rows() as f64;
     assert!((0.7..0.9).contains(&share), "{share}");
     assert!(model.summary().trace.iter().all(|record| record.validation_nll.is_some()));
-}
-
-/// In every training mode, a failed round ends the fit with its error, and the fit continues from a
-/// checkpoint with the same bits.
-#[test]
-fn a_fit_whose_parts_are_lost_ends_with_the_error_and_can_be_resumed() {
-    let ways = [
-        (LikelihoodKind::Gaussian, Hyper::Collapsed),
-        (LikelihoodKind::Poisson, Hyper::Dual),
-        (LikelihoodKind::Poisson, Hyper::Alternating),
-    ];
-    for (kind, hyper) in ways {
-        let (table, target) = data_for(kind);
-        let table = with_weights(&table);
-        let columns = columns_of(target, false);
-        let options = FitOptions {
-            likelihood: Some(kind),
-            hyper: Some(hyper),
-            inducing: Some(8),
-            epochs: Some(6),
-            warm_start: 5,
-            steps: StepOptions { batch_size: 60, ..StepOptions::default() },
-            ..FitOptions::default()
-        };
-        let sizes = &cuts(table.rows())[1];
-        let want = predicted(&fit_parts(&columns, &options, &table, sizes), &table);
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("fit.checkpoint");
-        let request = PartsRequest { columns: &columns, options: &options, batch_size_given: true };
-        let run = |most_rounds: usize, resume: bool| {
-            let mut holders = Holders::new(request, &table, sizes);
-            holders.most_rounds = most_rounds;
-            let fit = PartsFit::new(request, &holders)?;
-            let mut checkpoint = Checkpoint::new(&path, fit.identity()?, Some(std::time::Duration::ZERO));
-            if resume {
-                checkpoint = checkpoint.resume(&path)?;
-            }
-            let mut ignore = |_: &Event| {};
-            let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
-            fit.fit(&mut session).map(|model| predicted(&model, &table))
-        };
-        for most in [0, 9] {
-            let error = run(most, false).expect_err("no answers");
-            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
-            assert!(error.to_string().contains("partition 1 is lost"), "{kind} {hyper}: {error}");
-        }
-        let resumed = run(usize::MAX, true).expect("a fit");
-        assert!(resumed.iter().zip(&want).all(|(a, b)| a.to_bits() == b.to_bits()), "{kind} {hyper}");
-    }
-}
-
-#[test]
-fn options_that_need_all_rows_in_one_place_are_refused_in_one_line() {
-    let (table, target) = data_for(LikelihoodKind::Gaussian);
-    let columns = SchemaOptions { target: target.into(), ..SchemaOptions::default() };
-    for options in [
-        FitOptions { neighbours: Some(5), ..FitOptions::default() },
-        FitOptions { restarts: 3, ..FitOptions::default() },
-    ] {
-        let request = PartsRequest { columns: &columns, options: &options, batch_size_given: false };
-        let holders = Holders::new(request, &table, &[table.rows()]);
-        let error = PartsFit::new(request, &holders).err().expect("refused");
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("needs all rows in one place"), "{error}");
-    }
 }

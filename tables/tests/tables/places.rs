@@ -1,6 +1,6 @@
 //! Places: chords against great circles, fits against hand-made coordinates, the date line, model files, missing cells, refusals.
 
-use super::common::{fit, numbers, read_back};
+use super::common::{fit, numbers};
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
 use sparsegp_tables::schema::{EARTH_RADIUS, Feature, Places, SchemaOptions, Surface, UnseenLevels};
 use sparsegp_tables::tables::{Grid, Table};
@@ -100,40 +100,6 @@ fn a_fit_with_places_is_the_isotropic_fit_of_hand_made_coordinates_bit_for_bit()
     assert_eq!((name.as_str(), *lengthscale), ("kernel.lengthscales", hand.hyperparameters()[1].1));
 }
 
-#[test]
-fn beside_other_columns_the_coordinates_are_tied() {
-    let rows = rows(150);
-    let (by_degrees, by_hand) = (places_table(&rows), coordinates_table(&rows));
-    let with = |kernel: &str, tie: &[&str]| FitOptions {
-        standardize: false,
-        constraints: sparsegp::hyper::Constraints {
-            tie: tie.iter().map(|tie| tie.parse().expect("a tie")).collect(),
-            ..Default::default()
-        },
-        ..options(kernel)
-    };
-    let list = "matern32(lengthscales=[4000, 4000, 4000, 6])";
-    let places = fit(&by_degrees, &columns(Some(degrees()), &[]), &with(list, &[])).expect("a fit");
-    let tie = "kernel.lengthscales.0,kernel.lengthscales.1,kernel.lengthscales.2";
-    let hand = fit(&by_hand, &columns(None, &[]), &with(list, &[tie])).expect("a fit");
-    let value = |model: &TableModel, name: &str| {
-        let values = model.hyperparameters();
-        values.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("{name} in {values:?}")).1
-    };
-    // The order of the sums in the gradient differs.
-    for (place, hand_made) in [
-        ("kernel.lengthscales.0", "kernel.lengthscales.0"),
-        ("kernel.lengthscales.1", "kernel.lengthscales.3"),
-    ] {
-        let (got, want) = (value(&places, place), value(&hand, hand_made));
-        assert!((got / want - 1.0).abs() < 1e-12, "{place}: {got} {want}");
-    }
-    for (got, want) in means(&places, &by_degrees).iter().zip(means(&hand, &by_hand)) {
-        assert!((got - want).abs() < 1e-9 * want.abs().max(1.0), "{got} {want}");
-    }
-    assert_eq!(places.lengths()[1].1, [0, 1, 2]);
-}
-
 /// Constraints name the lengthscale of a place by its columns, in km.
 #[test]
 fn constraints_on_places_are_in_km() {
@@ -213,17 +179,6 @@ fn averages_over_cells_are_weighted_sums_of_joint_predictions() {
         let refused = model.averages(&grid, 0, 1, 50, UnseenLevels::Error).expect_err("too many points");
         assert!(refused.to_string().contains("a cell has 2500 points, expected at most 2000"), "{refused}");
     }
-}
-
-#[test]
-fn the_model_file_keeps_places() {
-    let rows = rows(120);
-    let table = places_table(&rows);
-    let model = fit(&table, &columns(Some(degrees()), &[]), &options("matern32(ard)")).expect("a fit");
-    read_back(&model, &table);
-    // All coordinates have one scale.
-    let scales: Vec<f64> = model.scaling().inputs[..3].iter().map(|affine| affine.scale).collect();
-    assert!(scales.iter().all(|scale| *scale == scales[0] && *scale > 1000.0), "{scales:?}");
 }
 
 #[test]

@@ -183,8 +183,3 @@ fn negative_binomial() {
 fn student_t() {
     check(LikelihoodKind::StudentT);
 }
-
-#[test]
-fn ordinal() {
-    check(LikelihoodKind::Ordinal);
-}

@@ -1,9 +1,8 @@
-//! Every operation on a model has the same result in every state of the model: fitted, loaded, resumed, updated, updated and loaded.
+//! Every operation on a model has the same result in every state of the model: fitted, loaded, updated, updated and loaded.
 
 use super::common::csv;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::data::{InputWarp, TargetWarp};
 use sparsegp::explain::Settings;
 use sparsegp::hyper::{Event, Session};
@@ -17,7 +16,6 @@ use sparsegp_tables::tabular::{
     FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in, fit_table_in,
 };
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The result of an operation: numbers and a text, or the message of an error.
 type Said = Result<(Vec<f64>, String), String>;
@@ -127,25 +125,6 @@ impl Case {
             return fit_outputs_in(&request, session).map(|fit| fit.models);
         }
         refit(table, &columns, options, None, session).map(|model| vec![model].into())
-    }
-
-    /// Returns the models of a fit that was interrupted at its first epoch and resumed.
-    fn resumed(&self, table: &Table, path: &Path) -> Option<TableOutputs> {
-        let identity = || -> Identity { vec![("case".into(), self.name.clone())] };
-        let flag = AtomicBool::new(false);
-        let mut interrupt = |event: &Event| {
-            if matches!(event, Event::Epoch { .. }) {
-                flag.store(true, Ordering::Relaxed);
-            }
-        };
-        let mut checkpoint = Checkpoint::new(path, identity(), None);
-        let mut session = Session::new(&mut interrupt).with_interrupt(&flag).with_checkpoint(&mut checkpoint);
-        // A fit of a single step ends before it can be interrupted.
-        self.fit(table, &mut session).err()?;
-        let mut checkpoint = Checkpoint::new(path, identity(), None).resume(path).expect("a checkpoint");
-        let mut ignore = |_: &Event| {};
-        let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
-        Some(self.fit(table, &mut session).unwrap_or_else(|error| panic!("{}: {error}", self.name)))
     }
 }
 
@@ -321,15 +300,11 @@ fn every_operation_has_the_same_result_in_every_state() {
             }
         };
         let wanted = operations(&fresh, &case, folder);
-        let mut states = vec![("loaded", loaded(&fresh, folder))];
-        states.extend(case.resumed(&table, &folder.join("fit.checkpoint")).map(|models| ("resumed", models)));
-        for (state, models) in &states {
-            count.compare(&format!("{}, {state}", case.name), &wanted, &operations(models, &case, folder));
-        }
+        let again = loaded(&fresh, folder);
+        count.compare(&format!("{}, loaded", case.name), &wanted, &operations(&again, &case, folder));
         let Ok(after) = updated(&fresh, &more, 0.1) else { continue };
         let wanted = operations(&after, &case, folder);
-        let of_loaded =
-            updated(&states[0].1, &more, 0.1).expect("what is fitted can be updated, so that can too");
+        let of_loaded = updated(&again, &more, 0.1).expect("what is fitted can be updated, so that can too");
         for (state, models) in
             [("updated and loaded", loaded(&after, folder)), ("loaded and updated", of_loaded)]
         {
@@ -340,5 +315,5 @@ fn every_operation_has_the_same_result_in_every_state() {
     println!("{cells} cells, {refused} of them refused; no such fit: {unfitted:#?}");
     // No fit combines neighbours with several functions.
     assert!(unfitted.len() <= 2, "{unfitted:?}");
-    assert!(cells > 700 && refused < cells / 10, "{cells} cells, {refused} refused");
+    assert!(cells > 500 && refused < cells / 10, "{cells} cells, {refused} refused");
 }

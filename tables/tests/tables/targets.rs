@@ -3,11 +3,10 @@
 use std::fs;
 use std::io::Cursor;
 
-use proptest::prelude::*;
 use sparsegp::likelihood::{TargetKind, Task};
 use sparsegp::{Error, ErrorKind};
 use sparsegp_tables::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevels};
-use sparsegp_tables::tables::{Column, NamedColumn, Table, read_csv};
+use sparsegp_tables::tables::{Table, read_csv};
 
 fn csv(text: &str) -> Table {
     read_csv("f.csv", Cursor::new(text.to_owned().into_bytes())).unwrap()
@@ -245,28 +244,6 @@ fn counts_with(exposure: Option<&str>, weights: Option<&str>) -> SchemaOptions {
 }
 
 #[test]
-fn exposure_and_weights_are_no_features() {
-    let table = csv("x,e,w,y\n1,2.5,1,0\n2,1,3,1\n3,4,0.5,2\n");
-    let (schema, _) = Schema::infer(&table, &counts_with(Some("e"), Some("w"))).unwrap();
-    assert_eq!(schema.input_names(), ["x"]);
-    assert_eq!((schema.exposure_name(), schema.weights_name()), (Some("e"), Some("w")));
-    assert_eq!(schema.exposure(&table).unwrap(), Some(vec![2.5, 1.0, 4.0]));
-    assert_eq!(schema.weights(&table).unwrap(), Some(vec![1.0, 3.0, 0.5]));
-    let used: Vec<bool> = ["x", "e", "w", "y"].map(|name| schema.uses(name)).to_vec();
-    assert_eq!(used, [true, true, false, true]);
-    let error = schema.exposure(&csv("x,ee\n1,2\n")).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.to_string()),
-        (ErrorKind::Data, "f.csv: there is no column named 'e'".into())
-    );
-    assert!(schema.weights(&csv("x\n1\n")).unwrap_err().to_string().contains("no column named 'w'"));
-
-    let (plain, _) = Schema::infer(&table, &options()).unwrap();
-    assert_eq!(plain.input_names(), ["x", "e", "w"]);
-    assert_eq!((plain.exposure(&table), plain.weights(&table)), (Ok(None), Ok(None)));
-}
-
-#[test]
 fn exposure_is_read_with_the_features_and_weights_are_not() {
     let table = csv("x,e,w,y\n1,2.5,1,0\n2,1,3,1\n3,4,0.5,2\n");
     let (schema, _) = Schema::infer(&table, &counts_with(Some("e"), Some("w"))).unwrap();
@@ -328,111 +305,6 @@ fn a_stored_schema_is_readable_and_checked() {
     ] {
         assert!(serde_json::from_str::<TargetEncoding>(damaged).is_err(), "{damaged}");
     }
-}
-
-fn any_kind() -> impl Strategy<Value = Option<TargetKind>> {
-    use TargetKind::{Binary, Count, Ordinal, Positive, Real, UnitInterval};
-    prop::option::of(prop::sample::select(vec![Real, Positive, UnitInterval, Count, Binary, Ordinal]))
-}
-
-/// Returns cells of the kinds that often contain mistakes.
-fn any_cell() -> impl Strategy<Value = String> {
-    prop_oneof![
-        4 => (-2i32..5).prop_map(|value| value.to_string()),
-        1 => any::<f64>().prop_map(|value| value.to_string()),
-        1 => (0.0..1.0f64).prop_map(|value| value.to_string()),
-        2 => prop::sample::select(vec!["yes", "No", "true", "FALSE", "", "NA", "inf", "1.0", "+1", "-0", "1e300"])
-            .prop_map(str::to_owned),
-        1 => "[a-cé ]{1,2}",
-    ]
-}
-
-fn column(cells: &[String]) -> Table {
-    let column = Column::from_text(cells.iter().map(|cell| Some(cell.as_str())));
-    Table::new("t", vec![NamedColumn { name: "y".into(), column }]).unwrap()
-}
-
-proptest! {
-    #[test]
-    fn any_column_is_coded_within_its_kind_or_refused_in_one_line(
-        cells in prop::collection::vec(any_cell(), 0..8),
-        later in prop::collection::vec(any_cell(), 0..8),
-        kind in any_kind(),
-        positive in prop::option::of(any_cell()),
-    ) {
-        match TargetEncoding::infer(&column(&cells), "y", kind, positive.as_deref()) {
-            Ok((encoding, notes)) => {
-                prop_assert!(kind.is_none_or(|kind| kind == encoding.kind()));
-                prop_assert!(notes.iter().all(|note| !note.contains('\n')));
-                for (cells, training) in [(&cells, true), (&later, false)] {
-                    let Ok(values) = encoding.encode(&column(cells), "y") else {
-                        prop_assert!(!training);
-                        continue;
-                    };
-                    prop_assert_eq!(values.len(), cells.len());
-                    for value in values {
-                        prop_assert!(is_of_kind(&encoding, value) || (value.is_nan() && !training));
-                    }
-                }
-            }
-            Err(error) => prop_assert!(!error.to_string().contains('\n'), "{}", error),
-        }
-    }
-
-    #[test]
-    fn classes_read_back(classes in prop::collection::vec(any::<bool>(), 3..20), pair in any_pair()) {
-        let cells: Vec<String> = classes.iter().map(|&class| if class { pair.1.clone() } else { pair.0.clone() }).collect();
-        prop_assume!(classes.contains(&true) && classes.contains(&false));
-        let kind = Some(TargetKind::Binary);
-        let (encoding, _) = TargetEncoding::infer(&column(&cells), "y", kind, None).unwrap();
-        let codes = encoding.encode(&column(&cells), "y").unwrap();
-        let spelled: Vec<String> = codes.iter().map(|&code| encoding.levels()[code as usize].clone()).collect();
-        prop_assert_eq!(encoding.encode(&column(&spelled), "y").unwrap(), codes);
-        prop_assert_eq!(&spelled, &cells);
-        // Each row alone gets the same code, for every type of its column.
-        for (cell, code) in cells.iter().zip(encoding.encode(&column(&cells), "y").unwrap()) {
-            prop_assert_eq!(encoding.encode(&column(std::slice::from_ref(cell)), "y").unwrap(), [code]);
-        }
-    }
-
-    #[test]
-    fn levels_read_back(start in -1000i32..1000, count in 3usize..=100, extra in prop::collection::vec(0usize..100, 0..20)) {
-        let all = (0..count).rev().chain(extra.into_iter().map(|level| level % count));
-        let cells: Vec<String> = all.map(|level| (start + level as i32).to_string()).collect();
-        let kind = Some(TargetKind::Ordinal);
-        let (encoding, _) = TargetEncoding::infer(&column(&cells), "y", kind, None).unwrap();
-        let codes = encoding.encode(&column(&cells), "y").unwrap();
-        prop_assert_eq!(encoding.levels().len(), count);
-        let spelled: Vec<String> = codes.iter().map(|&code| encoding.levels()[code as usize].clone()).collect();
-        prop_assert_eq!(spelled, cells);
-    }
-}
-
-fn is_of_kind(encoding: &TargetEncoding, value: f64) -> bool {
-    let whole = value.fract() == 0.0 && value >= 0.0;
-    value.is_finite()
-        && match encoding.kind() {
-            TargetKind::Real => true,
-            TargetKind::Positive => value > 0.0,
-            TargetKind::UnitInterval => value > 0.0 && value < 1.0,
-            TargetKind::Count => whole,
-            TargetKind::Binary | TargetKind::Ordinal | TargetKind::Class => {
-                whole && value < encoding.levels().len() as f64
-            }
-        }
-}
-
-/// Returns two distinct classes as they are stored: text, or numbers in their only spelling.
-fn any_pair() -> impl Strategy<Value = (String, String)> {
-    let class = prop_oneof![
-        (-3i32..4).prop_map(|value| value.to_string()),
-        "[a-eyt]{1,3}",
-        prop::sample::select(vec!["yes", "no", "true", "false", "pos", "neg"]).prop_map(str::to_owned),
-    ];
-    let numbers = ["na", "nan", "inf", "null"];
-    (class.clone(), class).prop_filter("distinct text", move |(a, b)| {
-        a != b && [a, b].iter().all(|cell| !numbers.contains(&cell.as_str()))
-    })
 }
 
 /// Checks columns of whole numbers from open data sets, given by the frequency of each value (in at most

@@ -1,7 +1,7 @@
 //! Reference numbers of update rules: projections, and iterates for logistic regression.
 
-use super::{Target, close_matrix, close_normal, correlated, correlated_target};
-use faer::{Mat, Side};
+use super::close_matrix;
+use faer::Mat;
 use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, Layers, LinearLayer};
@@ -9,7 +9,7 @@ use sparsegp::likelihood::BernoulliLogit;
 use sparsegp::objective::Objective;
 use sparsegp::variational::research::{Wasserstein, prox_negative_entropy, raise_singular_values};
 use sparsegp::variational::{
-    Factor, Guard, NaturalGradient, Normal, QUpdate, RuleOptions, SquareRoot, UpdateRule, clip_eigenvalues,
+    Factor, NaturalGradient, Normal, QUpdate, RuleOptions, SquareRoot, UpdateRule, clip_eigenvalues,
 };
 use sparsegp_testkit::reference::*;
 
@@ -113,37 +113,4 @@ fn reference_bures_wasserstein() {
     let lambda = number(&load("logistic_vn.json")["inputs"]["lambda"]);
     let options = RuleOptions::of(QUpdate::BwGd);
     logistic_case("bures_wasserstein", |q| Box::new(Wasserstein::new(q, &options)), 0.079 * lambda, false);
-}
-
-/// Without limits a step of SR-VN is that of the formulae, for any size; with limits it is
-/// shortened.
-#[test]
-fn square_roots_without_a_guard_take_plain_steps() {
-    let (target, beta, rho) = (correlated_target(3), 0.8, 1.0);
-    let target = Target { hessian: 30.0 * &target.hessian, ..target };
-    let start = correlated(3);
-    let stepped = |guard: Guard| {
-        let mut q = start.clone();
-        let mut rule = RuleOptions { guard, ..RuleOptions::of(QUpdate::SrVn) }.build(&q);
-        let rollbacks = target.step(rule.as_mut(), &mut q, beta, rho);
-        (q, rollbacks)
-    };
-    let c = start.cov().full().llt(Side::Lower).expect("a factor").L().to_owned();
-    let h = Mat::from_fn(3, 3, |i, j| target.hessian[(i, j)] + if i == j { beta } else { 0.0 });
-    let x = c.transpose() * &h * &c;
-    let half = Mat::from_fn(3, 3, |i, j| match i.cmp(&j) {
-        std::cmp::Ordering::Less => 0.0,
-        std::cmp::Ordering::Equal => 0.5 * (x[(i, j)] - beta),
-        std::cmp::Ordering::Greater => x[(i, j)],
-    });
-    let new = &c - (rho / beta) * (&c * &half);
-    let gradient = target.mean(&start);
-    let g: Vec<f64> = gradient.iter().zip(start.mean()).map(|(g, m)| g + beta * m).collect();
-    let cov = start.cov().to_dense();
-    let mean = (0..3).map(|i| start.mean()[i] - rho / beta * (0..3).map(|j| cov[(i, j)] * g[j]).sum::<f64>());
-    let want = Normal::new(mean.collect(), &new * new.transpose()).expect("q");
-    let (plain, rollbacks) = stepped(Guard::None);
-    assert_eq!(rollbacks, 0);
-    close_normal(&plain, &want, 1e-9, "plain");
-    assert_eq!(stepped(Guard::Trust).1, 1, "the default cuts this step");
 }

@@ -2,7 +2,6 @@
 
 use faer::Mat;
 use proptest::prelude::*;
-use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::objective::Targets;
 use sparsegp_testkit::problems::{Normals, data};
@@ -47,10 +46,6 @@ impl Rows {
 
     pub fn targets(&self) -> Targets<'_> {
         Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
-    }
-
-    pub fn set(&self) -> Dataset<'_> {
-        Dataset { x: self.x.transpose(), targets: self.targets() }
     }
 
     pub fn batch(&self) -> Batch<'_> {

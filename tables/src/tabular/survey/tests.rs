@@ -1,8 +1,7 @@
-//! Compares one pass over a table with the whole table, and parts with one pass; bad rows, and tables without
-//! usable rows.
+//! Compares one pass over a table with the whole table, also its errors about bad rows.
 
 use super::*;
-use crate::tables::{Column, NamedColumn, TextColumn, read_table};
+use crate::tables::read_table;
 use approx::assert_relative_eq;
 use sparsegp::data::split;
 use sparsegp::likelihood::TargetKind;
@@ -134,108 +133,6 @@ fn one_pass_has_the_results_of_the_whole_table() {
                 (without_means(&found.schema), found.train, found.scaling.inputs)
             );
             assert_eq!(found.warnings, warnings);
-        }
-    }
-}
-
-/// Surveys parts of a table with these rows; surveys them again if text columns have to be read as numbers.
-fn in_parts(path: &Path, survey: &Survey<'_>, cuts: &[usize]) -> Result<Surveyed> {
-    let table = read_table(path)?;
-    let (surveyed, ()) = in_passes(survey, &mut |survey| Ok((merged(&table, survey, cuts)?, ())))?;
-    Ok(surveyed)
-}
-
-/// Returns the sums of parts of a table with these rows, each stored and read, merged from the right.
-fn merged(table: &Table, survey: &Survey<'_>, cuts: &[usize]) -> Result<TableSums> {
-    let names = table.columns().iter().map(|named| named.name.as_str());
-    let mut parts = Vec::new();
-    for (part, ends) in cuts.windows(2).enumerate() {
-        let mut sums = TableSums::new(table.source(), names.clone(), survey, part as u64)?;
-        // Columns of blocks may have other types than columns of the whole table.
-        for first in (ends[0]..ends[1]).step_by(5000) {
-            let rows: Vec<usize> = (first..ends[1].min(first + 5000)).collect();
-            let cells = |text: &TextColumn| {
-                Column::from_text(rows.iter().map(|&row| text.get(row)).collect::<Vec<_>>())
-            };
-            let columns = table.columns().iter().map(|named| NamedColumn {
-                name: named.name.clone(),
-                column: match &named.column {
-                    Column::Text(text) => cells(text),
-                    Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
-                    Column::Time(_) | Column::Unsupported { .. } => unreachable!(),
-                },
-            });
-            let block = Table::new(table.source(), columns.collect())?.from_row(first);
-            sums.take(survey, &block)?;
-        }
-        let bytes = postcard::to_allocvec(&sums).expect("bytes");
-        parts.push(postcard::from_bytes::<TableSums>(&bytes).expect("the same"));
-    }
-    let mut all = parts.pop().expect("a part");
-    while let Some(mut earlier) = parts.pop() {
-        earlier.merge(all)?;
-        all = earlier;
-    }
-    Ok(all)
-}
-
-#[test]
-fn parts_of_a_table_find_what_one_pass_finds() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("t.csv");
-    let last = ROWS - 1;
-    let cases: [(&[Change<'_>], &[&str]); 4] = [
-        (&[], &["y", "count", "class"]),
-        (&[(last, "weight", "-1"), (9, "weight", "0")], &["class"]),
-        (&[(last, "same", "x"), (7000, "y", "inf"), (8000, "y", "")], &["y"]),
-        (&[(7000, "count", "-1"), (12, "exposure", "0")], &["count"]),
-    ];
-    for (changes, targets) in cases {
-        std::fs::write(&path, text(changes)).expect("written");
-        for target in targets {
-            let columns = columns(target, None);
-            let roles = Roles::new(ROWS, 0.2, 0.1, 5).expect("roles");
-            let survey = request(&columns, None, &roles);
-            let whole = super::survey(&path, &survey);
-            for cuts in [&[0, ROWS][..], &[0, 0, 1, 8, ROWS], &[0, 6999, 7001, 7001, 9000, ROWS, ROWS]] {
-                let merged = in_parts(&path, &survey, cuts);
-                let (whole, merged) = match (&whole, merged) {
-                    (Ok(whole), Ok(merged)) => (whole, merged),
-                    (Err(whole), Err(merged)) => {
-                        // Only errors about a file that is read line by line name lines.
-                        let without_line = |error: &Error| {
-                            let text = error.to_string();
-                            let Some((before, rest)) = text.split_once(" (line ") else { return text };
-                            let (_, after) = rest.split_once(')').expect("a bracket");
-                            format!("{before}{after}")
-                        };
-                        assert_eq!(without_line(whole), without_line(&merged));
-                        assert_eq!(whole.advice(), merged.advice());
-                        continue;
-                    }
-                    (whole, merged) => {
-                        panic!("{target}: {:?}, {:?}", whole.as_ref().err(), merged.err())
-                    }
-                };
-                assert_eq!(without_means(&merged.schema), without_means(&whole.schema));
-                assert_eq!(merged.warnings, whole.warnings);
-                assert_eq!(merged.two_values, whole.two_values);
-                assert_eq!(
-                    (merged.rows, merged.train, merged.validation),
-                    (whole.rows, whole.train, whole.validation)
-                );
-                let pairs = merged.scaling.inputs.iter().zip(&whole.scaling.inputs);
-                for (a, b) in pairs.chain([(&merged.scaling.target, &whole.scaling.target)]) {
-                    assert_relative_eq!(a.scale, b.scale, max_relative = 1e-12);
-                    assert_relative_eq!(a.shift, b.shift, max_relative = 1e-12, epsilon = 1e-12 * b.scale);
-                }
-                assert_eq!(merged.check.rows, whole.check.rows);
-                assert_eq!(merged.start.rows.len(), 300);
-                assert_eq!(merged.validation_sample.map(|sample| sample.rows.len()), Some(50));
-                if cuts.len() == 2 {
-                    assert_eq!(merged.start.rows, whole.start.rows);
-                }
-            }
         }
     }
 }

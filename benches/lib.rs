@@ -1,0 +1,1 @@
+//! The benchmarks of sparsegp; each is a target of its own.
