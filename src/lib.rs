@@ -38,7 +38,6 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`explain`] | explanations of predictions: relevance of columns, partial dependence, contributions |
 //! | [`training`] | fits: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | fitted models: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | settings of a fit: [`FitOptions`](options::FitOptions), which are checked and turned into a [`Plan`](options::Plan) |
@@ -63,7 +62,6 @@ pub mod columns;
 pub mod data;
 pub mod effects;
 pub mod error;
-pub mod explain;
 pub mod files;
 pub mod functions;
 pub mod gradient;

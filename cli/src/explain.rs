@@ -3,10 +3,10 @@
 use super::args::{DEFAULT_ROWS, ExplainArgs};
 use super::predict::{BLOCK_ROWS, Unfamiliar};
 use super::{output, page};
-use sparsegp::explain::Settings;
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
 use sparsegp_reports::{Explained, ExplainedRow, KeptRows, explained_page};
+use sparsegp_tables::explain::Settings;
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::PathBuf;
 

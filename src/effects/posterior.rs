@@ -70,7 +70,7 @@ impl EffectPosterior {
     }
 
     /// Returns the part of [`EffectPosterior::row_mean`] that one term contributes.
-    pub(crate) fn term_mean(&self, x: RowRef<'_, f64>, term: usize) -> f64 {
+    pub fn term_mean(&self, x: RowRef<'_, f64>, term: usize) -> f64 {
         let mut entries = self.effects.entries(x);
         let others = entries.iter_mut().enumerate().filter(|(at, _)| *at != term);
         others.for_each(|(_, entry)| entry.leave_out());

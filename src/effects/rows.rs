@@ -37,7 +37,7 @@ impl Entry {
     }
 
     /// Takes the row's effects of the term away.
-    pub(super) fn leave_out(&mut self) {
+    pub fn leave_out(&mut self) {
         self.level = NONE;
     }
 

@@ -261,7 +261,7 @@ impl Effects {
     }
 
     /// Returns the variance of one effect of a term, `Σ_kk`.
-    pub(crate) fn variance(&self, term: usize, effect: usize) -> f64 {
+    pub fn variance(&self, term: usize, effect: usize) -> f64 {
         let factor = self.factor(term);
         (0..=effect).map(|k| factor[(effect, k)].powi(2)).sum()
     }

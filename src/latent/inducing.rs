@@ -288,11 +288,6 @@ impl InducingPrior {
 }
 
 impl InducingLayer {
-    /// The prior without the factor.
-    pub fn into_prior(self) -> InducingPrior {
-        self.prior
-    }
-
     /// The lower Cholesky factor `L` of `K_uu`.
     pub fn factor(&self) -> MatRef<'_, f64> {
         self.l.as_ref()

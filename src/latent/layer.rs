@@ -86,7 +86,7 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
     }
 
     /// The number of columns that inputs of the function have.
-    pub(crate) fn input_dims(&self) -> usize {
+    pub fn input_dims(&self) -> usize {
         match self {
             Layer::Inducing(layer) => layer.as_ref().as_ref().z().ncols(),
             Layer::Linear(layer) => layer.input_dims(),

@@ -393,7 +393,7 @@ impl Model {
     }
 
     /// Inputs on the scale the model sees, a column per row of `x`.
-    pub(crate) fn on_scale(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+    pub fn on_scale(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         let mut on_scale = x.transpose().to_owned();
         self.scaling.scale_inputs(on_scale.as_mut().transpose_mut());
         on_scale

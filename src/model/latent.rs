@@ -66,7 +66,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     }
 
     /// The number of latent processes, each with its own posterior.
-    pub(crate) fn processes(&self) -> usize {
+    pub fn processes(&self) -> usize {
         self.likelihood.functions()
     }
 

@@ -285,6 +285,11 @@ impl Posterior {
         Some(out)
     }
 
+    /// Returns `Wᵀm` of a process: its latent mean is `o + kᵀWᵀm` for raw features k.
+    pub fn weights(&self, process: usize) -> &[f64] {
+        &self.factors[process].weights
+    }
+
     /// The factors of every process.
     pub(crate) fn factors(&self) -> &[Factors] {
         &self.factors
@@ -422,7 +427,7 @@ impl Posterior {
     }
 
     /// Returns the latent means of a function.
-    pub(crate) fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
+    pub fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
         if let Some((nearby, count, given)) = self.beside(process) {
             return nearby.marginals(given, x, count).0;
         }

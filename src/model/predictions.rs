@@ -172,7 +172,7 @@ impl Predictions<'_> {
     }
 
     /// The log density and the squared error of every target. For classes, the error is 1 minus the probability of the observed class.
-    pub(crate) fn losses(&self, targets: &[f64]) -> Vec<(f64, f64)> {
+    pub fn losses(&self, targets: &[f64]) -> Vec<(f64, f64)> {
         let loss = |tools: &mut Integrator, row: usize| {
             let log_density = self.log_density_with(row, targets[row], tools);
             let distance = match self.kind() {
@@ -196,7 +196,7 @@ impl Predictions<'_> {
     }
 
     /// Returns the predictions with `by` added to the mean of one latent function at every row, on the scale the model sees.
-    pub(crate) fn raised(&self, function: usize, by: f64) -> Predictions<'_> {
+    pub fn raised(&self, function: usize, by: f64) -> Predictions<'_> {
         let mut latent = self.latent.clone();
         latent.mean.iter_mut().skip(function).step_by(latent.functions).for_each(|mean| *mean += by);
         let Predictions { scaling, posterior, mean_only, .. } = *self;

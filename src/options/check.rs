@@ -294,7 +294,9 @@ impl FitOptions {
             && objective == ObjectiveKind::Elbo
             && self.likelihood_kind().has_gaussian_noise();
         match (self.hyper_optimizer, self.hyper_mode()) {
-            (Some(HyperOptimizer::Lbfgs), Hyper::Joint) if !collapses => self.check_together(),
+            (Some(HyperOptimizer::Lbfgs), Hyper::Joint | Hyper::Fixed) if !collapses && self.trains_together() => {
+                self.check_together()
+            }
             (Some(HyperOptimizer::Lbfgs), mode @ Hyper::Dual) if !collapses => Err(Error::usage(format!(
                 "⟨hyper_optimizer lbfgs⟩ needs an objective without the noise of mini-batches, which ⟨hyper {mode}⟩ has"
             ))

@@ -377,9 +377,11 @@ impl FitOptions {
         })
     }
 
-    /// Returns true if L-BFGS moves q and hyper-parameters together, on all rows.
+    /// Returns true if L-BFGS moves q and hyper-parameters together, or q alone if they are fixed, on all rows.
     pub fn trains_together(&self) -> bool {
-        self.hyper_mode() == Hyper::Joint && self.optimizer() == HyperOptimizer::Lbfgs
+        matches!(self.hyper_mode(), Hyper::Joint | Hyper::Fixed)
+            && self.optimizer() == HyperOptimizer::Lbfgs
+            && !self.is_always_closed()
     }
 
     /// Returns true if a fit to `n` rows in memory trains q and hyper-parameters together by default: direct losses of few rows, for which
@@ -536,10 +538,11 @@ impl FitOptions {
         } else {
             self.hyper
         };
-        let asks_for_steps = *self != self.without_steps() || self.hyper.is_some();
+        let asks_for_steps =
+            *self != self.without_steps() || !matches!(self.hyper, None | Some(Hyper::Fixed));
         let together = self.hyper_optimizer.is_none() && !asks_for_steps && self.together_for(n);
         let (hyper, hyper_optimizer) = match together {
-            true => (Some(Hyper::Joint), Some(HyperOptimizer::Lbfgs)),
+            true => (self.hyper.or(Some(Hyper::Joint)), Some(HyperOptimizer::Lbfgs)),
             false => (hyper, self.hyper_optimizer),
         };
         FitOptions { hyper, hyper_optimizer, ..self.clone() }

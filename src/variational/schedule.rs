@@ -91,19 +91,6 @@ impl Schedule {
         let message = format!("step schedule '{self}' reaches {largest}, but a mixing weight is at most 1");
         Err(Error::usage(message).hint("use a smaller step, or a rule that takes plain gradient steps"))
     }
-
-    /// Returns the constant step `1/(𝓜 √T)` for an objective of smoothness 𝓜 > 0 and T ≥ 1 steps
-    /// stated in advance, which needs convexity only (Domke, Gower & Garrigos 2023); a usage error
-    /// for other arguments.
-    pub fn for_horizon(smoothness: f64, steps: usize) -> Result<Self> {
-        let step = 1.0 / (smoothness * (steps as f64).sqrt());
-        if smoothness > 0.0 && step > 0.0 && step.is_finite() {
-            return Ok(Schedule::Constant(step));
-        }
-        Err(Error::usage(format!(
-            "a constant step for a horizon needs a positive smoothness and at least one step, not {smoothness} and {steps}"
-        )))
-    }
 }
 
 fn positive(value: f64) -> bool {

@@ -15,6 +15,7 @@
 //! | [`tabular`] | fits to tables and files, and their predictions |
 //! | [`schema`] | what columns mean: inputs, categories, the kind of target |
 //! | [`tables`] | files to tables of typed columns, files of predictions |
+//! | [`explain`] | explanations of predictions: relevance of columns, partial dependence, contributions |
 //! | [`readable`] | numbers, times and lists for people |
 //!
 //! # Features
@@ -24,6 +25,7 @@
 //! | `parquet` (default) | Parquet files in [`tables`] |
 
 pub mod compare;
+pub mod explain;
 pub mod prelude;
 pub mod readable;
 pub mod schema;

@@ -5,7 +5,6 @@ mod common;
 mod constraints;
 mod defaults;
 mod diagnosis;
-mod explain;
 mod fit;
 mod function_draws;
 mod grouped;

@@ -4,7 +4,7 @@ use super::explained::{Explained, MOST_CURVES};
 use super::figures;
 use crate::figures::{Band, Drawing, Interval, IntervalSeries, bands, ends, grouped, intervals};
 use crate::html::{Block, Figure};
-use sparsegp::explain::{Curve, Dependence, InputKind, Scale, Setting};
+use sparsegp_tables::explain::{Curve, Dependence, InputKind, Scale, Setting};
 use sparsegp_tables::schema::natural_order;
 
 /// The maximum number of rows that are marked below a curve.

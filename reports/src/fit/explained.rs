@@ -8,10 +8,10 @@ use crate::html::{Block, Figure, Page, PagePart, Section};
 use crate::words::number;
 use faer::Mat;
 use sparsegp::error::Result;
-use sparsegp::explain::{
+use sparsegp::functions::normal::HALF_95;
+use sparsegp_tables::explain::{
     Contributions, Dependence, Explainer, Increase, InputColumn, InputKind, Part, Relevance, Scale, Settings,
 };
-use sparsegp::functions::normal::HALF_95;
 use sparsegp_tables::schema::Feature;
 use sparsegp_tables::tables::{csv_text, safe_cell, spelled};
 use sparsegp_tables::tabular::TableModel;

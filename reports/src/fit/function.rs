@@ -8,11 +8,11 @@ use crate::figures::{Band, Drawing, Plane, Series, Surface, bands, ends, regions
 use crate::html::{Block, Figure};
 use faer::Mat;
 use rayon::prelude::*;
-use sparsegp::explain::{InputColumn, InputKind, Rows};
 use sparsegp::latent::InducingPrior;
 use sparsegp::latent::Layer;
 use sparsegp::likelihood::{TargetKind, Task};
 use sparsegp::model::Predictions;
+use sparsegp_tables::explain::{InputColumn, InputKind, Rows};
 use sparsegp_tables::tabular::TableModel;
 
 /// The number of points along a single input, and of cells along each of two.

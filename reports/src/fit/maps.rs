@@ -5,8 +5,8 @@ use super::function::{CELLS, SPREAD, about_levels, at_new_levels, map, mean_and_
 use crate::figures::{Plane, ends};
 use crate::html::Figure;
 use faer::Mat;
-use sparsegp::explain::Rows;
 use sparsegp::likelihood::TargetKind;
+use sparsegp_tables::explain::Rows;
 use sparsegp_tables::schema::{EARTH_RADIUS, Surface};
 use sparsegp_tables::tabular::TableModel;
 

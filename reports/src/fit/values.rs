@@ -1,6 +1,6 @@
 //! The values of an explained row in words, by column.
 
-use sparsegp::explain::{InputColumn, InputKind};
+use sparsegp_tables::explain::{InputColumn, InputKind};
 use sparsegp_tables::readable::number;
 use sparsegp_tables::schema::{Feature, Schema, after};
 use sparsegp_tables::tables::spelled;

@@ -2,8 +2,8 @@
 
 use super::columns::{Feature, Schema};
 use super::groups::Grouping;
+use crate::explain::{InputColumn, InputKind};
 use crate::tables::Reading;
-use sparsegp::explain::{InputColumn, InputKind};
 use std::ops::Range;
 
 impl Schema {

@@ -5,6 +5,7 @@ mod common;
 mod corpus;
 mod data;
 mod defaults;
+mod explain;
 mod extension;
 mod fits;
 mod fuzzing;

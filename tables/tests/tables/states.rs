@@ -4,12 +4,12 @@ use super::common::csv;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::data::{InputWarp, TargetWarp};
-use sparsegp::explain::Settings;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Predictions;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp_reports::{Evaluation, Explained, ExplainedRow, KeptRows, explained_page};
+use sparsegp_tables::explain::Settings;
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::{

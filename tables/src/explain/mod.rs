@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use faer::Mat;
-//! use sparsegp::explain::{Explainer, Rows, Settings};
+//! use sparsegp_tables::explain::{Explainer, Rows, Settings};
 //! use sparsegp::training::ModelBuilder;
 //!
 //! // The target depends only on the first input.
@@ -35,8 +35,8 @@ pub use dependence::{Curve, Dependence, Setting};
 pub use output::Scale;
 pub use relevance::{Increase, Relevance};
 
-use crate::model::Model;
 use faer::{Mat, MatRef};
+use sparsegp::model::Model;
 
 /// Explains a model column by column. A column is one input, or several that change together.
 pub struct Explainer<'a> {

@@ -3,11 +3,11 @@
 
 use super::relevance::shuffled;
 use super::{Explainer, Rows, Scale, Settings};
-use crate::data::Moments;
-use crate::data::{Purpose, generator};
-use crate::likelihood::TargetKind;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
+use sparsegp::data::Moments;
+use sparsegp::data::{Purpose, generator};
+use sparsegp::likelihood::TargetKind;
 
 /// The maximum number of input values in one batch of predictions.
 const NUMBERS: usize = 4_000_000;
@@ -199,9 +199,9 @@ fn add_walks(order: &[usize], values: &[f64], end: f64, changes: &mut [Moments])
 mod tests {
     use super::super::{InputColumn, InputKind};
     use super::*;
-    use crate::effects::EffectTerm;
-    use crate::options::FitOptions;
-    use crate::training::ModelBuilder;
+    use sparsegp::effects::EffectTerm;
+    use sparsegp::options::FitOptions;
+    use sparsegp::training::ModelBuilder;
 
     /// The contribution of a column to a sum over columns does not depend on the order. The change from a background row is the change of
     /// the column's term, so the mean over all background rows is the term minus its mean. Here one column is alone in its term; the inputs

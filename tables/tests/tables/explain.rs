@@ -1,12 +1,16 @@
 //! Explanations against slow loops: permutation over all pairs of rows, partial dependence by
 //! direct predictions, Shapley values over all subsets.
 
-use super::common::fit;
 use faer::{Mat, MatRef};
-use sparsegp::explain::{Explainer, Relevance, Rows, Scale, Settings};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::training::ModelBuilder;
+use sparsegp_tables::explain::{Explainer, Relevance, Rows, Scale, Settings};
+
+fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
+    ModelBuilder::new().options(options.clone()).fit(x, y).expect("a fit")
+}
 
 /// Returns deterministic inputs that look random, one row per datum.
 fn inputs(rows: usize, dims: usize) -> Mat<f64> {
@@ -119,7 +123,7 @@ fn dependence_follows_the_most_probable_of_many_classes() {
         (found.curves.len(), found.left_out, all.curves.len(), all.left_out),
         (3, classes - 3, classes, 0)
     );
-    let mean_of = |curve: &sparsegp::explain::Curve| {
+    let mean_of = |curve: &sparsegp_tables::explain::Curve| {
         mean(&curve.points.iter().map(|point| point.0).collect::<Vec<_>>())
     };
     // Each curve belongs to its class, and the curves of all classes add up to 1.

@@ -3,9 +3,9 @@
 use super::output::{self, mean_probabilities, values};
 use super::relevance::shuffled;
 use super::{Explainer, InputColumn, InputKind, Rows, Scale, Settings};
-use crate::functions::normal::HALF_95;
-use crate::likelihood::TargetKind;
 use faer::Mat;
+use sparsegp::functions::normal::HALF_95;
+use sparsegp::likelihood::TargetKind;
 
 /// The maximum number of settings of a column.
 pub(super) const SETTINGS: usize = 25;

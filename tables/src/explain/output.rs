@@ -1,9 +1,9 @@
 //! The numbers of a prediction that are explained, at many inputs.
 
-use crate::likelihood::TargetKind;
-use crate::model::{Model, Predictions};
 use faer::MatRef;
 use rayon::prelude::*;
+use sparsegp::likelihood::TargetKind;
+use sparsegp::model::{Model, Predictions};
 
 /// The kind of number that is explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 //! the loss.
 
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};
-use crate::data::Moments;
-use crate::data::{Purpose, generator};
-use crate::effects::POPULATION;
-use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
-use sparsegp_kernels::{Gradient, Inputs, Scratch};
+use sparsegp::data::Moments;
+use sparsegp::data::{Purpose, generator};
+use sparsegp::effects::POPULATION;
+use sparsegp::kernels::{Gradient, Inputs, Scratch};
+use sparsegp::latent::{InducingPrior, Layer};
 
 /// The number of points per kernel evaluation.
 const POINTS: usize = 256;
@@ -203,7 +203,8 @@ impl Explainer<'_> {
         let mut squares = vec![0.0; self.model.inputs()];
         let inputs = posterior.layer().input_dims();
         let x = x.subcols(0, inputs);
-        for (process, factors) in posterior.factors().iter().enumerate() {
+        for process in 0..self.model.latent().processes() {
+            let weights = posterior.weights(process);
             let layers = posterior.layers();
             match layers.get(layers.of(process)).inducing() {
                 Some(layer) if layer.z().nrows() > 0 => {
@@ -211,7 +212,7 @@ impl Explainer<'_> {
                     let (rows, columns) = sides.shape();
                     let (mut k, mut scratch) = (Mat::zeros(rows, columns), Scratch::new());
                     layer.kernel().eval(sides, k.as_mut(), &mut scratch);
-                    let kbar = Mat::from_fn(rows, columns, |m, _| factors.weights[m]);
+                    let kbar = Mat::from_fn(rows, columns, |m, _| weights[m]);
                     let mut slopes = Mat::zeros(columns, inputs);
                     let gradient = Gradient { parameters: &mut [], left: None, right: Some(slopes.as_mut()) };
                     layer.kernel().adjoint(sides, k.as_ref(), kbar.as_ref(), gradient, &mut scratch);

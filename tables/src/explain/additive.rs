@@ -2,10 +2,10 @@
 
 use super::output::is_linear;
 use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale};
-use crate::effects::{EffectTerm, POPULATION};
-use crate::latent::InducingPrior;
 use faer::{Mat, MatRef};
-use sparsegp_kernels::{Inputs, Kernel, Scratch};
+use sparsegp::effects::{EffectTerm, POPULATION};
+use sparsegp::kernels::{Inputs, Kernel, Scratch};
+use sparsegp::latent::InducingPrior;
 
 /// A term of a latent function: its name, its columns, and its value at every row.
 struct Term {
@@ -22,7 +22,7 @@ impl Explainer<'_> {
     /// functions of different columns.
     pub(super) fn by_terms(&self, x: MatRef<'_, f64>, background: Rows<'_>) -> Option<Vec<Contributions>> {
         let posterior = self.model.posterior();
-        let only = posterior.factors().len() == 1 && self.model.neighbours().is_none();
+        let only = self.model.latent().processes() == 1 && self.model.neighbours().is_none();
         let layer = posterior.layer();
         if !only || background.is_empty() {
             return None;
@@ -60,7 +60,7 @@ impl Explainer<'_> {
 
     /// Returns the terms of a kernel that is a sum. Terms of the same columns are joined.
     fn terms_of_kernel(&self, layer: &InducingPrior, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
-        let weights = &self.model.posterior().factors()[0].weights;
+        let weights = self.model.posterior().weights(0);
         let beside_effects = !self.model.latent().effects.is_empty();
         let mut terms = layer.kernel().terms();
         if terms.is_empty() && beside_effects {
