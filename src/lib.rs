@@ -34,21 +34,24 @@
 //!
 //! # Modules
 //!
-//! A module imports only modules below it in this table.
+//! A module imports only modules after it in this table, which a test checks.
 //!
-//! | module | contents |
+//! | modules | contents |
 //! | --- | --- |
 //! | [`training`] | fits: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | fitted models: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | settings of a fit: [`FitOptions`](options::FitOptions), which are checked and turned into a [`Plan`](options::Plan) |
-//! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
+//! | [`collapsed`], [`gradient`] | bounds with q in closed form; the pass over rows, and sums over data that merge |
 //! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
-//! | [`effects`] | grouped effects in addition to the latent function: terms, sums by level, evidence, posterior |
-//! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
-//! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
-//! | [`likelihood`], [`quadrature`], [`functions`], [`metrics`] | observation models; integrals; special functions; metrics of predictions |
+//! | [`latent`] | layers: features of the latent linear model |
+//! | [`effects`] | grouped effects in addition to the latent function: terms, sums by level, posterior |
+//! | [`variational`], [`objective`] | q and its update rules; losses and estimators |
+//! | [`registry`], [`metrics`], [`likelihood`] | names of kernels and likelihoods; metrics of predictions; observation models |
+//! | [`hyper`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions |
 //! | [`data`] | roles of rows, batches, scaling, moments, random draws |
-//! | [`linalg`], [`columns`], [`files`], [`error`], [`registry`] | structured products; passes over columns; output files; errors; names of kernels and likelihoods |
+//! | [`quadrature`], [`functions`] | integrals; special functions |
+//! | [`checkpoint`], [`files`] | states as bytes; output files |
+//! | [`linalg`], [`columns`], [`error`] | structured products; passes over columns; errors |
 //! | [`kernels`] | covariance functions, a separate crate |
 //!
 //! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.

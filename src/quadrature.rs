@@ -17,6 +17,15 @@ use std::any::Any;
 use std::f64::consts::PI;
 use std::sync::LazyLock;
 
+/// The expectation over f in the term of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// `E log p(y|f)`, the expected log density.
+    ExpectedLog,
+    /// `log E p(y|f)`, the log predictive density.
+    LogPredictive,
+}
+
 /// The normal distribution `N(f; μ, v)` of one latent function at one datum, under q.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatentMarginal {

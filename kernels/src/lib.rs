@@ -40,7 +40,7 @@ pub use entry::{Entry, Make, Options, ParseError};
 pub use index::Coregion;
 pub use kernel::{Gradient, Inputs, Kernel, KernelBox, Part, Scratch, check_values, value_names};
 pub use mapped::{ActiveDims, Columns, InputMap, Mapped, Signs, Warp, Warped, hamming};
-pub use parameter::{Parameter, Transform};
+pub use parameter::{Parameter, Role, Transform};
 pub use parse::{Grammar, NameError, parse};
 pub use periodic::{Cosine, Periodic};
 pub use prior::{Prior, PriorError};

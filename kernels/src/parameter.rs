@@ -117,6 +117,22 @@ impl Transform {
     }
 }
 
+/// What a parameter does, as far as code outside a kernel has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// A factor of the prior variance of f.
+    Variance,
+    /// The variance of noise.
+    Noise,
+    /// A distance along inputs at which f changes.
+    Lengthscale,
+    /// The period of a periodic f.
+    Period,
+    /// Anything else.
+    Other,
+}
+
 /// One named hyper-parameter: a number, or one number per input dimension.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
@@ -145,6 +161,17 @@ impl Parameter {
     pub fn new(name: &str, values: Vec<f64>, transform: Transform) -> Self {
         let (name, slots) = (name.to_owned(), Vec::new());
         Parameter { name, values, transform, prior: None, fixed: false, given: false, slots }
+    }
+
+    /// Returns what the parameter does. Kernels and likelihoods, also those from outside, name parameters of a role alike.
+    pub fn role(&self) -> Role {
+        match &*self.name {
+            "variance" | "variances" => Role::Variance,
+            "noise_variance" => Role::Noise,
+            "lengthscale" | "lengthscales" => Role::Lengthscale,
+            "period" => Role::Period,
+            _ => Role::Other,
+        }
     }
 
     /// A free, positive parameter without a prior.

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
 use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
-use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::{Axis, Dimension};
@@ -198,15 +197,6 @@ impl Scaling {
             if let Some(scores) = self.scores.get_mut(input) {
                 *scores = None;
             }
-        }
-        self
-    }
-
-    /// Leaves the codes of groupings unscaled.
-    pub fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
-        let inputs = self.inputs.len() - columns_of(effects);
-        for term in effects {
-            self.inputs[inputs + term.code] = Affine::IDENTITY;
         }
         self
     }

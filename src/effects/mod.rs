@@ -25,7 +25,7 @@ pub(crate) use features::EffectFeatures;
 pub(crate) use intervals::{Components, Quantity};
 pub use intervals::{EffectIntervals, EffectSummary, Ends, TermIntervals, VarianceComponent};
 pub use moments::Moments;
-pub(crate) use moments::{Sparse, of_raw_features};
+pub(crate) use moments::Sparse;
 pub use posterior::EffectPosterior;
 pub use rows::{EffectRows, Entry};
 pub use sums::EffectSums;

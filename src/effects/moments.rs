@@ -4,8 +4,6 @@ use super::covariance::Loads;
 use super::rows::Entry;
 use super::sums::scale_segments;
 use super::term::Effects;
-use crate::latent::LatentLayer;
-use crate::linalg::{self, Operand};
 use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
@@ -328,18 +326,6 @@ impl Moments {
             (0..r).map(|i| (0..=i).map(|k| factor[(i, k)] * self.coefficients[first + k]).sum()).collect();
         (mean, &factor * own * factor.transpose())
     }
-}
-
-/// Returns `WᵀC` for columns C that are multiplied by whitened features `a = W k`: `kᵀWᵀC = aᵀC`,
-/// so raw features k give the same products.
-pub(crate) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) -> Mat<f64> {
-    let Some(Operand { matrix: whitening, .. }) = layer.whitening() else { return columns };
-    let mut whitened = vec![0.0; columns.nrows()];
-    for column in 0..columns.ncols() {
-        whitened.copy_from_slice(columns.col_as_slice(column));
-        linalg::matvec(whitening.transpose(), &whitened, columns.col_as_slice_mut(column));
-    }
-    columns
 }
 
 /// Returns the prior variance `Σ zᵀΣz` of the effects of those entries of a row that `counts`

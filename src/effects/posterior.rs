@@ -1,12 +1,10 @@
 //! The effects of a fitted model for predictions: moments, factors, and covariances with raw
 //! features. W is the whitening of the layer of f.
 
-use super::moments::{Moments, of_raw_features};
+use super::moments::Moments;
 use super::rows::Entry;
 use super::term::Effects;
-use crate::latent::Layer;
 use crate::linalg;
-use crate::variational::{MatrixRef, Normal};
 use faer::{ColRef, Mat, RowRef};
 
 /// The posterior of the grouped effects of a model with a latent function.
@@ -19,22 +17,9 @@ pub struct EffectPosterior {
 }
 
 impl EffectPosterior {
-    /// Creates the posterior of `effects` in a model with the latent function of `layer`.
-    pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
-        let raw_cross = of_raw_features(&**layer, moments.cross.clone());
+    /// Creates the posterior from `Wᵀ Cov(w, u)`, W the whitening of the layer of f.
+    pub(crate) fn with_cross(effects: Effects, moments: Moments, raw_cross: Mat<f64>) -> Self {
         EffectPosterior { effects, moments, raw_cross }
-    }
-
-    /// Splits the joint posterior of the weights of the function of `layer` and of the whitened effects into both.
-    pub(crate) fn split(effects: &Effects, q: &Normal, layer: &Layer) -> (Normal, EffectPosterior) {
-        let (moments, m) = (Moments::of_joint(effects, q, layer.dim()), layer.dim());
-        let own = match q.cov() {
-            MatrixRef::Full(_) => None,
-            MatrixRef::Diagonal(variances) => {
-                Normal::diagonal(q.mean()[..m].to_vec(), variances[..m].to_vec()).ok()
-            }
-        };
-        (own.unwrap_or_else(|| moments.of_weights()), EffectPosterior::new(effects.clone(), moments, layer))
     }
 
     /// Returns the terms and their factors.

@@ -1,5 +1,6 @@
 //! Terms of grouped effects and the factors F of their covariances, as parameters of a model.
 
+use crate::data::{Affine, Scaling};
 use crate::hyper::Descriptor;
 use faer::{Mat, MatRef, RowRef};
 use serde::{Deserialize, Serialize};
@@ -123,6 +124,17 @@ pub struct Effects {
 struct FactorParameters {
     sd: Parameter,
     below: Parameter,
+}
+
+impl Scaling {
+    /// Leaves the codes of groupings unscaled.
+    pub fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
+        let inputs = self.inputs.len() - columns_of(effects);
+        for term in effects {
+            self.inputs[inputs + term.code] = Affine::IDENTITY;
+        }
+        self
+    }
 }
 
 impl Effects {

@@ -280,9 +280,18 @@ fn known_names(descriptors: &[Descriptor]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sparsegp_kernels::Role;
 
     fn descriptor(name: &str, transform: Transform) -> Descriptor {
-        Descriptor { name: name.into(), transform, prior: None, fixed: false, tie: None, unit: 1.0 }
+        Descriptor {
+            name: name.into(),
+            role: (Role::Other, 0),
+            transform,
+            prior: None,
+            fixed: false,
+            tie: None,
+            unit: 1.0,
+        }
     }
 
     fn own() -> Vec<Descriptor> {

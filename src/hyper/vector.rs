@@ -1,12 +1,14 @@
 //! The map between named natural parameters and the free, unconstrained vector an optimiser sees.
 
-use sparsegp_kernels::{Parameter, Prior, Transform};
+use sparsegp_kernels::{Parameter, Prior, Role, Transform};
 
 /// One natural value, with what an optimiser needs to know about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Descriptor {
     /// The full name, such as `kernel.lengthscales.0`.
     pub name: String,
+    /// What the parameter does, and the index of the value in it.
+    pub role: (Role, usize),
     /// The transform to the unconstrained space.
     pub transform: Transform,
     /// The prior on the natural value.
@@ -28,6 +30,7 @@ impl Descriptor {
         (0..count)
             .map(|i| Descriptor {
                 name: if count == 1 { format!("{prefix}.{name}") } else { format!("{prefix}.{name}.{i}") },
+                role: (parameter.role(), i),
                 transform: parameter.transform,
                 prior: parameter.prior,
                 fixed: parameter.fixed,

@@ -167,6 +167,13 @@ pub(crate) fn whiten_adjoint(layer: &dyn LatentLayer, bar: MatRef<'_, f64>, mut 
     }
 }
 
+/// Returns `WᵀC` for columns C that are multiplied by whitened features `a = W k`: `kᵀWᵀC = aᵀC`, so raw features k give the same products.
+pub(crate) fn of_raw_features(layer: &dyn LatentLayer, columns: MatRef<'_, f64>) -> Mat<f64> {
+    let mut raw = Mat::zeros(columns.nrows(), columns.ncols());
+    whiten_adjoint(layer, columns, raw.as_mut());
+    raw
+}
+
 /// Buffers of the once-per-step part of a layer's adjoint.
 pub struct LayerScratch {
     pub(crate) product: Mat<f64>,

@@ -1,9 +1,13 @@
 //! A function with grouped effects as one layer: features stack, residual variances and offsets add.
 
-use super::{FeaturesAdjoint, InducingLayer, InducingPrior, LatentLayer, Layer, LayerGradient, LayerScratch};
+use super::{
+    FeaturesAdjoint, InducingLayer, InducingPrior, LatentLayer, Layer, LayerGradient, LayerScratch,
+    of_raw_features,
+};
 use crate::columns;
-use crate::effects::{EffectFeatures, Effects};
+use crate::effects::{EffectFeatures, EffectPosterior, Effects, Moments};
 use crate::linalg::Operand;
+use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -92,6 +96,26 @@ impl SumLayer {
         if let Some(Operand { matrix, .. }) = self.function.whitening() {
             self.whitening.as_mut().submatrix_mut(0, 0, m, m).copy_from(matrix);
         }
+    }
+}
+
+impl EffectPosterior {
+    /// Creates the posterior of `effects` in a model with the latent function of `layer`.
+    pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
+        let raw_cross = of_raw_features(&**layer, moments.cross.as_ref());
+        EffectPosterior::with_cross(effects, moments, raw_cross)
+    }
+
+    /// Splits the joint posterior of the weights of the function of `layer` and of the whitened effects into both.
+    pub(crate) fn split(effects: &Effects, q: &Normal, layer: &Layer) -> (Normal, EffectPosterior) {
+        let (moments, m) = (Moments::of_joint(effects, q, layer.dim()), layer.dim());
+        let own = match q.cov() {
+            MatrixRef::Full(_) => None,
+            MatrixRef::Diagonal(variances) => {
+                Normal::diagonal(q.mean()[..m].to_vec(), variances[..m].to_vec()).ok()
+            }
+        };
+        (own.unwrap_or_else(|| moments.of_weights()), EffectPosterior::new(effects.clone(), moments, layer))
     }
 }
 

@@ -124,7 +124,7 @@ mod threshold;
 mod truncated;
 mod zeros;
 
-pub use crate::quadrature::LatentMarginal;
+pub use crate::quadrature::{Expectation, LatentMarginal};
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
 pub(crate) use crps::continuous as continuous_crps;
@@ -244,15 +244,6 @@ impl<'a> Row<'a> {
         let Marginal { mean, variance } = self.marginal;
         mean.iter().chain(variance).chain(&[self.at.y]).all(|value| value.is_finite())
     }
-}
-
-/// The expectation over f in the term of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expectation {
-    /// `E log p(y|f)`, the expected log density.
-    ExpectedLog,
-    /// `log E p(y|f)`, the log predictive density.
-    LogPredictive,
 }
 
 impl fmt::Display for Row<'_> {

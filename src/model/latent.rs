@@ -8,7 +8,7 @@ use crate::latent::{InducingLayer, InducingPrior, Layer, LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
 use crate::variational::Normal;
 use faer::MatRef;
-use sparsegp_kernels::{Parameter, Transform, Unit};
+use sparsegp_kernels::{Parameter, Role, Transform, Unit};
 
 /// The layers of the latent processes with the likelihood that observes them.
 ///
@@ -121,6 +121,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
                 let is_code = dimensions.get(j).is_some_and(|dimension| dimension.is_category());
                 out.extend((0..z.nrows()).map(|i| Descriptor {
                     name: format!("{prefix}{INDUCING}{i}.{j}"),
+                    role: (Role::Other, 0),
                     transform: Transform::Identity,
                     prior: None,
                     fixed: self.fix_inducing || is_code,

@@ -4,8 +4,7 @@
 //! Trapezoidal rules on nested grids of `f = μ + √v z`: the step is halved until the last halving changes next to nothing. The error falls
 //! exponentially in 1/step, so it is about the square of that change.
 
-use super::{Integrator, LatentMarginal, REACH, smallest};
-use crate::likelihood::Expectation;
+use super::{Expectation, Integrator, LatentMarginal, REACH, smallest};
 
 /// The number of values that are averaged in addition to the value and its slope.
 const REST: usize = 3;

@@ -3,7 +3,7 @@
 
 use crate::linalg::{Factorizer, add_diagonal, copy_lower, dot, invert_lower, log_det, solve_lower, trace};
 use faer::{Mat, MatRef};
-use sparsegp_kernels::{Inputs, Kernel, Scratch, Unit};
+use sparsegp_kernels::{Inputs, Kernel, Role, Scratch, Unit};
 use std::f64::consts::TAU;
 
 /// The maximum number of rows that starting values are compared on.
@@ -215,14 +215,14 @@ pub(super) fn clear_gain(rows: usize) -> f64 {
 /// Returns the lengths along columns of numbers that have no given values.
 fn free_lengths(kernel: &dyn Kernel, dims: usize) -> Vec<Length> {
     let along = kernel.units(dims).into_iter().map(Unit::length);
-    let (mut names, dimensions) = (Vec::new(), kernel.dimensions());
+    let (mut roles, dimensions) = (Vec::new(), kernel.dimensions());
     kernel.for_each_parameter(&mut |parameter| {
-        let name = (!parameter.fixed && !parameter.given).then(|| parameter.name.clone());
-        names.extend(std::iter::repeat_n(name, parameter.values.len()));
+        let role = (!parameter.fixed && !parameter.given).then(|| parameter.role());
+        roles.extend(std::iter::repeat_n(role, parameter.values.len()));
     });
-    let lengths = names.into_iter().zip(along).enumerate().filter_map(|(value, (name, columns))| {
+    let lengths = roles.into_iter().zip(along).enumerate().filter_map(|(value, (role, columns))| {
         let numbers = columns.iter().all(|&c| !dimensions.get(c).is_some_and(|d| d.is_category()));
-        let is_period = name? == "period";
+        let is_period = role? == Role::Period;
         (numbers && !columns.is_empty()).then_some(Length { value, columns, is_period })
     });
     lengths.collect()

@@ -16,6 +16,7 @@ use crate::hyper::{Monitor, Record, Session};
 use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Search, Warning};
 use crate::options::{HyperPlan, LossKind, Part, Plan, Way};
 use crate::variational::Normal;
+use sparsegp_kernels::Role;
 
 /// The rows and the plan of a fit, which every training method receives.
 pub(super) struct Job<'a> {
@@ -111,7 +112,7 @@ fn train(
 /// Fixes the amplitude for the square loss. Only the ratio of amplitude and β affects this loss,
 /// which falls as the ratio grows.
 pub(super) fn hold_amplitude(model: &mut LatentModel) {
-    model.layers[0].fix(&|p| p.name == "variance");
+    model.layers[0].fix(&|p| p.role() == Role::Variance && p.values.len() == 1);
 }
 
 /// Splits the posteriors of a model with grouped effects in its layers into those of its functions and those of the effects.

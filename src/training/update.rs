@@ -214,7 +214,7 @@ fn closed_form(
     }
     let absorbed = |(evidence, sums): (&Evidence, &ProcessSums)| {
         let mut all = evidence.clone();
-        all.add_sums(sums, objective.beta);
+        all.add_sums(&sums.mean, sums.cov.as_ref(), objective.beta);
         all.posterior().ok_or_else(new_rows_not_finite)
     };
     Some(earlier.iter().zip(&pass.sums().processes).map(absorbed).collect())

@@ -2,7 +2,6 @@
 //! which multiplies the prior.
 
 use super::{Matrix, MatrixRef, Normal};
-use crate::gradient::ProcessSums;
 use crate::linalg::{self, Factorizer, dot, gram_of_inverse};
 use faer::Mat;
 
@@ -54,10 +53,11 @@ impl Evidence {
         self.shift.iter_mut().zip(&other.shift).for_each(|(own, other)| *own += weight * other);
     }
 
-    /// Adds the factor of rows whose losses are quadratic in μ, under a KL term of weight β, from the sums of a pass at the origin.
-    pub fn add_sums(&mut self, sums: &ProcessSums, beta: f64) {
-        self.precision.add_scaled(sums.cov.as_ref(), 2.0 / beta);
-        self.shift.iter_mut().zip(&sums.mean).for_each(|(shift, g)| *shift -= g / beta);
+    /// Adds the factor of rows whose losses are quadratic in μ, under a KL term of weight β, from the gradient in
+    /// (m, S) of a pass at the origin.
+    pub fn add_sums(&mut self, mean: &[f64], cov: MatrixRef<'_>, beta: f64) {
+        self.precision.add_scaled(cov, 2.0 / beta);
+        self.shift.iter_mut().zip(mean).for_each(|(shift, g)| *shift -= g / beta);
     }
 
     /// Returns the posterior, `S = (I + Λ)⁻¹` and `m = Sλ`; `None` if S is not positive definite.

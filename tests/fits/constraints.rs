@@ -5,7 +5,7 @@ use super::common::fit_columns as fit;
 use proptest::prelude::*;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Constraints, Descriptor, FreeVector};
-use sparsegp::kernels::{Prior, Transform};
+use sparsegp::kernels::{Prior, Role, Transform};
 use sparsegp::latent::Jitter;
 use sparsegp::model::Score;
 use sparsegp::objective::Objective;
@@ -90,7 +90,7 @@ proptest! {
             _ => Transform::Bounded { lower, upper },
         };
         let descriptor =
-            Descriptor { name: "a".into(), transform, prior: None, fixed: false, tie: None, unit: 1.0 };
+            Descriptor { name: "a".into(), role: (Role::Other, 0), transform, prior: None, fixed: false, tie: None, unit: 1.0 };
         let free = FreeVector::new(&[descriptor]);
         let mut natural = [f64::NAN];
         free.unpack(&[u], &mut natural);

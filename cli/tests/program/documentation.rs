@@ -148,3 +148,42 @@ fn comments_name_files_and_headings_that_exist() {
     }
     assert!(wrong.is_empty(), "these do not exist:\n{}", wrong.join("\n"));
 }
+
+/// The order of modules is that of the table in `src/lib.rs`; private helpers come after them.
+#[test]
+fn modules_import_only_modules_after_them() {
+    let src = root().join("src");
+    let text = read_to_string(src.join("lib.rs")).expect("src/lib.rs");
+    let rows = text.lines().filter(|line| line.starts_with("//! | [`"));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let mut order: Vec<String> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+        .filter(|module| module != "kernels")
+        .collect();
+    order.splice(order.len() - 1.., ["threads", "words", "error"].map(str::to_owned));
+    let place = |module: &str| order.iter().position(|known| known == module);
+    let mut paths = Vec::new();
+    files(&src, &mut paths);
+    let (mut upward, mut checked) = (Vec::new(), 0);
+    for path in paths {
+        let inside = path.strip_prefix(&src).expect("a source").to_string_lossy().replace(".rs", "");
+        let module = inside.split('/').next().unwrap_or_default().to_owned();
+        // What stands above all modules: the crate itself, its prelude, and the adapter for linfa.
+        let Some(own) = place(&module) else {
+            assert!(["lib", "prelude", "linfa"].contains(&&*module), "src/lib.rs does not list {module}");
+            continue;
+        };
+        let text = read_to_string(&path).expect("a source");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for other in code.flat_map(|line| line.split("crate::").skip(1)) {
+            let other = words(other).next().unwrap_or_default();
+            if other != module && place(other).is_some_and(|other| other < own) {
+                upward.push(format!("{} imports {other}", path.display()));
+            }
+            checked += usize::from(place(other).is_some());
+        }
+    }
+    assert!(checked > 500, "{checked} imports");
+    assert!(upward.is_empty(), "{upward:#?}");
+}

@@ -5,7 +5,7 @@ use super::held_out::{FEWEST_COUNTS, Losses, held_out, split_rows};
 use crate::collapsed::Dataset;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
-use crate::hyper::Session;
+use crate::hyper::{Descriptor, Session};
 use crate::likelihood::TargetKind;
 use crate::model::{LatentPrior, Model, Posterior, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
@@ -14,6 +14,7 @@ use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
 use crate::training::start::{Prototype, Start, initial_model};
+use sparsegp_kernels::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -142,10 +143,11 @@ impl Trials {
         let prototype = Prototype::of(options, train.x.ncols(), self.levels)?;
         let plan = Plan::new(options, &prototype.likelihood, train.len())?;
         let mut model = initial_model(train, &plan, &prototype)?;
+        let values = from.descriptors().into_iter().zip(from.natural());
         let known: HashMap<String, f64> =
-            from.named_values().into_iter().map(|(name, value)| (stem(&name), value)).collect();
+            values.map(|(descriptor, value)| (stem(&descriptor), value)).collect();
         model.change_values(|descriptor, value| {
-            let found = known.get(&stem(&descriptor.name)).filter(|_| descriptor.is_named());
+            let found = known.get(&stem(descriptor)).filter(|_| descriptor.is_named());
             found.copied().unwrap_or(value)
         });
         Ok(Start { model, q: None })
@@ -252,13 +254,13 @@ impl Judged {
     }
 }
 
-/// Returns the name of a hyper-parameter without the name of its stationary kernel.
-fn stem(name: &str) -> String {
-    match name.strip_prefix("kernel.") {
-        Some(rest) if rest.contains("lengthscales") => {
-            rest[rest.find("lengthscales").unwrap_or(0)..].to_owned()
+/// Returns the name of a hyper-parameter; that of a lengthscale of the only kernel is the same for all kernels.
+fn stem(descriptor: &Descriptor) -> String {
+    match descriptor.role {
+        (Role::Lengthscale, index) if descriptor.name.starts_with("kernel.") => {
+            format!("lengthscale {index}")
         }
-        _ => name.to_owned(),
+        _ => descriptor.name.clone(),
     }
 }
 

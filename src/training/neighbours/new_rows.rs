@@ -175,7 +175,7 @@ impl Solver<'_> {
         self.pass.run_given(problem, given, Wanted::Origin, &[]);
         let with_sums = |(evidence, sums): (&Evidence, &ProcessSums)| {
             let mut all = evidence.clone();
-            all.add_sums(sums, self.objective.beta);
+            all.add_sums(&sums.mean, sums.cov.as_ref(), self.objective.beta);
             all.posterior()
         };
         self.evidence.iter().zip(&self.pass.sums().processes).map(with_sums).collect()

@@ -24,7 +24,7 @@ use crate::training::solver::Solved;
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 use rand::seq::SliceRandom;
-use sparsegp_kernels::Scratch;
+use sparsegp_kernels::{Role, Scratch};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -274,7 +274,7 @@ impl<'a> NeighbourObjective<'a> {
         let mut model = self.at.model.to_prior();
         let before = spread(&model, some);
         model.for_each_parameter_mut(&mut |parameter| {
-            if parameter.name.contains("variance") && !parameter.fixed {
+            if matches!(parameter.role(), Role::Variance | Role::Noise) && !parameter.fixed {
                 parameter.values.iter_mut().for_each(|value| *value *= factor);
             }
         });
