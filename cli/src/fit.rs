@@ -10,23 +10,24 @@ use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
-use sparsegp_tables::schema::{SchemaOptions, SplitBy};
+use sparsegp_tables::schema::SplitBy;
 use sparsegp_tables::tables::{PredictionWriter, Table, read_table_with};
-use sparsegp_tables::tabular::{TableModel, check_test_file};
+use sparsegp_tables::tabular::{TableModel, TableOutputs, check_test_file};
 use std::path::Path;
 use std::time::Instant;
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<()> {
     let started = Instant::now();
-    let start = args.objective.from.as_deref().map(TableModel::load).transpose()?;
-    let options = args.options(start.as_ref().map(|start| start.model_kind()))?;
+    let start = args.objective.from.as_deref().map(TableOutputs::load).transpose()?;
+    let kind = start.as_ref().and_then(|start| start.models().next()).map(|model| model.model_kind());
+    let options = args.options(kind)?;
     check(args, &options)?;
     set_threads(args.threads)?;
     let targets = args.columns.targets(&args.data)?;
     check_test_columns(args, &targets, start.as_ref())?;
     if targets.len() > 1 {
-        return outputs::run(args, started, &targets, &options);
+        return outputs::run(args, started, &targets, &options, start.as_ref());
     }
     if args.sharing().is_some() {
         let name = if args.mixing.is_some() { "--mixing" } else { "--outputs" };
@@ -34,19 +35,19 @@ pub fn run(args: &FitArgs) -> Result<()> {
             Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
         );
     }
-    fit_one_target(args, started, options, start.as_ref())
+    let start = start.as_ref().map(|start| start.of_target(&targets[0])).transpose()?;
+    fit_one_target(args, started, options, start)
 }
 
 /// Checks that the file of test rows has the columns that each target needs, if it can be read twice.
-fn check_test_columns(args: &FitArgs, targets: &[String], start: Option<&TableModel>) -> Result<()> {
+fn check_test_columns(args: &FitArgs, targets: &[String], start: Option<&TableOutputs>) -> Result<()> {
     let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) else {
         return Ok(());
     };
     for target in targets {
-        let mut columns = SchemaOptions { target: target.clone(), ..args.schema_options() };
-        // Targets are never inputs.
-        columns.exclude.extend(targets.iter().filter(|other| *other != target).cloned());
-        check_test_file(test, &args.data, &columns, start.map(TableModel::schema))?;
+        let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
+        let start = start.map(|start| start.of_target(target)).transpose()?;
+        check_test_file(test, &args.data, &own.schema_options(), start.map(TableModel::schema))?;
     }
     Ok(())
 }
@@ -72,19 +73,8 @@ fn fit_one_target(
     if let Some(path) = &args.output.model_out {
         model.save(path)?;
     }
-    let test = match &args.held_out.test {
-        Some(path) => {
-            let (delimiter, unseen) = (args.columns.delimiter, args.held_out.unseen);
-            Some(evaluate(model, fitted.baselines.as_ref(), path, delimiter, unseen)?)
-        }
-        None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
-        None => None,
-    };
-    let mut outcome = Outcome::of(args, model, fitted.rows, test);
-    outcome.rows = fitted.kept.clone();
-    outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
+    let mut outcome = Outcome::of_fitting(args, &fitted)?;
     outcome.document.cross_validation = cross_validation;
-    outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
     if let Some(path) = &args.output.predictions {
         match &args.held_out.test {
             Some(test) => {
@@ -113,6 +103,24 @@ pub struct Outcome<'a> {
 impl<'a> Outcome<'a> {
     fn target(&self) -> &str {
         self.model.schema().target_name()
+    }
+
+    /// Creates the outcome of a fit of one target, with the scores of its test rows.
+    pub fn of_fitting(args: &FitArgs, fitted: &'a Fitting) -> Result<Self> {
+        let model = fitted.model();
+        let test = match &args.held_out.test {
+            Some(path) => {
+                let (delimiter, unseen) = (args.columns.delimiter, args.held_out.unseen);
+                Some(evaluate(model, fitted.baselines.as_ref(), path, delimiter, unseen)?)
+            }
+            None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
+            None => None,
+        };
+        let mut outcome = Outcome::of(args, model, fitted.rows, test);
+        outcome.rows = fitted.kept.clone();
+        outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
+        outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
+        Ok(outcome)
     }
 
     /// Creates the outcome of a fit to `rows` rows.

@@ -16,12 +16,22 @@ use sparsegp::{Error, Result};
 use sparsegp_reports::{Evaluation, KeptRows};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::read_table_with;
-use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, TableModel, fit_outputs_in};
+use sparsegp_tables::tabular::{
+    FitRequest, OutputsFit, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in,
+};
 use std::time::Instant;
 
 /// Runs the command.
-pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], options: &FitOptions) -> Result<()> {
-    check(args)?;
+pub fn run(
+    args: &FitArgs,
+    mut started: Instant,
+    targets: &[String],
+    options: &FitOptions,
+    start: Option<&TableOutputs>,
+) -> Result<()> {
+    if let Some(name) = option_of_one(args)? {
+        return one_by_one(args, started, targets, options, start, name);
+    }
     let table = read_table_with(&args.data, &args.columns.read_options())?;
     let (mut options, mut crossed) = (options.clone(), Vec::new());
     if let Some(count) = args.held_out.cv {
@@ -88,21 +98,65 @@ fn decided(fit: &OutputsFit) -> String {
     )
 }
 
-/// Refuses options that work for one target only.
-fn check(args: &FitArgs) -> Result<()> {
+/// Returns an option that is given and applies to the fit of each target by itself.
+///
+/// # Errors
+///
+/// Usage errors for options that work for one target only.
+fn option_of_one(args: &FitArgs) -> Result<Option<&'static str>> {
+    let interruption = &args.interruption;
+    if interruption.checkpoint.is_some() || interruption.resume.is_some() {
+        let name = if interruption.checkpoint.is_some() { "--checkpoint" } else { "--resume" };
+        return Err(Error::usage(format!("{name} is for one --target")).hint("fit the targets one by one"));
+    }
     let given = [
         ("--from", args.objective.from.is_some()),
         ("--betas", args.objective.betas.is_some()),
         ("--shuffle-buffer", args.shuffle_buffer.is_some()),
-        ("--checkpoint", args.interruption.checkpoint.is_some()),
-        ("--resume", args.interruption.resume.is_some()),
     ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((name, _)) => {
-            Err(Error::usage(format!("{name} is for one --target")).hint("fit the targets one by one"))
-        }
-        None => Ok(()),
+    Ok(given.into_iter().find(|(_, given)| *given).map(|(name, _)| name))
+}
+
+/// Fits the targets one by one, each like a single target, and writes one file of their models.
+fn one_by_one(
+    args: &FitArgs,
+    started: Instant,
+    targets: &[String],
+    options: &FitOptions,
+    start: Option<&TableOutputs>,
+    name: &str,
+) -> Result<()> {
+    if args.sharing().is_some_and(|sharing| sharing != Sharing::Own) {
+        return Err(Error::usage(format!("{name} fits targets one by one, so they share nothing"))
+            .hint("leave --outputs and --mixing out"));
     }
+    if args.held_out.cv.is_some() {
+        return Err(Error::usage(format!("--cv of several targets cannot be combined with {name}"))
+            .hint("give one --target"));
+    }
+    let predicted = args.output.predictions.as_ref();
+    if predicted.is_some() && args.held_out.test.is_none() {
+        return Err(Error::usage(format!("--predictions of several targets with {name} needs --test FILE")));
+    }
+    let one = |target: &String| {
+        let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
+        let start = start.map(|start| start.of_target(target)).transpose()?;
+        fitting::fit(&own, None, started, options, start).map(|(fitting, _)| (own, fitting))
+    };
+    let fits = targets.iter().map(one).collect::<Result<Vec<_>>>()?;
+    let models: Vec<&TableModel> = fits.iter().map(|(_, fitting)| fitting.model()).collect();
+    // The models are saved first, because reading the test rows may fail.
+    if let Some(path) = &args.output.model_out {
+        TableOutputs::save_all(&models, path)?;
+    }
+    let outcomes =
+        fits.iter().map(|(own, fitting)| Outcome::of_fitting(own, fitting)).collect::<Result<Vec<_>>>()?;
+    if let (Some(path), Some(file)) = (predicted, &args.held_out.test) {
+        let columns = OutputColumns::of_test(models);
+        let table = read_table_with(file, &args.columns.read_options());
+        fit::write_predictions(args, &columns, 0.., [table], path)?;
+    }
+    fit::tell(args, &outcomes)
 }
 
 /// Returns a sample of the training rows, for a report without test rows.

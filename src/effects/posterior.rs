@@ -54,7 +54,7 @@ impl EffectPosterior {
         self.moments.mean(&self.effects, &entries)
     }
 
-    /// Returns the part of [`EffectPosterior::row_mean`] that one term contributes.
+    /// Returns the part of the mean of the effects of a row that one term contributes.
     pub fn term_mean(&self, x: RowRef<'_, f64>, term: usize) -> f64 {
         let mut entries = self.effects.entries(x);
         let others = entries.iter_mut().enumerate().filter(|(at, _)| *at != term);

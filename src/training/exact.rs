@@ -70,7 +70,8 @@ impl ExactEvidence {
             for i in j..n {
                 factor[(i, j)] = root[i] * self.k[(i, j)] * root[j];
             }
-            if !(factor[(j, j)] * f64::EPSILON < ROUNDING) {
+            let rounding = factor[(j, j)] * f64::EPSILON;
+            if rounding.is_nan() || rounding >= ROUNDING {
                 return None;
             }
             factor[(j, j)] += 1.0;

@@ -206,9 +206,9 @@ fn direct_losses_are_trained_to_their_optimum() {
     let mut normals = Normals::new(11);
     let x = Mat::from_fn(300, 4, |_, _| normals.next());
     // Two normal distributions around 0, of which one is wider.
-    let wide = |i: usize| if i % 2 == 0 { 2.0 } else { 1.0 };
+    let wide = |i: usize| if i.is_multiple_of(2) { 2.0 } else { 1.0 };
     let x = Mat::from_fn(300, 4, |i, j| wide(i) * x[(i, j)]);
-    let y: Vec<f64> = (0..300).map(|i| f64::from(u8::from(i % 2 == 0))).collect();
+    let y: Vec<f64> = (0..300usize).map(|i| f64::from(u8::from(i.is_multiple_of(2)))).collect();
     let options = |hyper, epochs| FitOptions {
         objective: ObjectiveKind::DlmLog,
         likelihood: Some(LikelihoodKind::BernoulliProbit),

@@ -174,7 +174,7 @@ fn exact_gp_by_inducing_every_datum() {
     let shared = &file["inputs"];
     let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
     let data = Dataset::of(x.transpose(), &y);
-    for (case, fixed) in cases(&file).into_iter().flat_map(|case| [(case, false), (case, true)]) {
+    for (case, fixed) in cases(&file).iter().flat_map(|case| [(case, false), (case, true)]) {
         let (inputs, want) = (&case["inputs"], &case["outputs"]["gpr"]);
         let what = format!("{} gpr, fixed: {fixed}", case["name"]);
         let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));

@@ -8,7 +8,7 @@ use sparsegp_tables::tables::{ReadOptions, column_names};
 use std::path::Path;
 
 /// The options about columns.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnArgs {
     /// Column to predict; fit takes several, separated by commas
@@ -88,6 +88,13 @@ impl ColumnArgs {
             return Ok(vec![self.target.clone()]);
         }
         Ok(self.target.split(',').map(str::to_owned).collect())
+    }
+
+    /// Returns the columns of one of several targets; the others are not inputs.
+    pub fn of_target(&self, target: &str, targets: &[String]) -> ColumnArgs {
+        let others = targets.iter().filter(|other| *other != target).cloned();
+        let exclude = self.exclude.iter().cloned().chain(others).collect();
+        ColumnArgs { target: target.to_owned(), exclude, ..self.clone() }
     }
 
     /// Returns the options for reading the data.

@@ -17,7 +17,7 @@ const FIT_EXAMPLES: &str = "Examples:
   sparsegp fit more.csv --target price --from houses.model --hyper fixed --model-out updated.model";
 
 /// Options of `fit`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = FIT_EXAMPLES)]
 pub struct FitArgs {
     /// Data file: CSV with a header row, plain or gzipped, or Parquet; '-' reads standard input
@@ -68,7 +68,7 @@ pub struct FitArgs {
 }
 
 /// The options about checkpoints.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Interruption")]
 pub struct InterruptionArgs {
     /// Save the state of the fit to this file, so that --resume can continue it; a finished fit removes the file. Without this option
@@ -85,7 +85,7 @@ pub struct InterruptionArgs {
 }
 
 /// The options about the objective and the starting model that are not in the library's list.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Objective")]
 pub struct ObjectiveArgs {
     /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best; auto is the
@@ -113,7 +113,7 @@ const DECIDED_BY_FROM: [&str; 10] = [
 ];
 
 /// The options about held-out rows.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Held-out rows")]
 pub struct HeldOutArgs {
     /// File of test rows
@@ -141,7 +141,7 @@ pub struct HeldOutArgs {
 }
 
 /// A fit of `--against`, with which a fit is compared by cross-validation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Contender {
     /// The options that the contender changes, as the user wrote them.
     pub words: String,
@@ -195,7 +195,7 @@ impl Contender {
 }
 
 /// The options about output.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Save the model

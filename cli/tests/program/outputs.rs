@@ -70,6 +70,31 @@ fn outputs_that_mix_processes_learn_from_each_other() {
     }
 }
 
+#[test]
+fn options_of_single_fits_apply_to_every_target() {
+    let two: String =
+        table(200).lines().filter_map(|line| Some(line.rsplit_once(',')?.0.to_owned() + "\n")).collect();
+    let work = Work::with("t.csv", &two);
+    let base = "fit t.csv --epochs 5 --quiet --json";
+    for options in
+        ["--betas 1,0.5 --model-out m", "--shuffle-buffer 50 --hyper joint", "--from m --hyper fixed"]
+    {
+        let both = work.run(&format!("{base} --target y1,y2 {options}")).json();
+        for (target, other) in [("y1", "y2"), ("y2", "y1")] {
+            let exclude =
+                if options.contains("--from") { String::new() } else { format!("--exclude {other}") };
+            let options = options.replace("--model-out m", "");
+            let alone = work.run(&format!("{base} --target {target} {exclude} {options}")).json();
+            let of_both = &both["outputs"][target];
+            assert!(alone["hyperparameters"].as_object().is_some_and(|values| !values.is_empty()));
+            assert_eq!(of_both["hyperparameters"], alone["hyperparameters"], "{target} {options}");
+            assert_eq!(of_both["fit"]["objective"], alone["fit"]["objective"], "{target} {options}");
+        }
+    }
+    work.run(&format!("{base} --target a --from m")).fails(2, &["y1, y2", "'a'"]);
+    work.run(&format!("{base} --target y1,y2 --from m --outputs shared")).fails(2, &["--from", "--outputs"]);
+}
+
 /// Rows in long form: `c` mirrors `a`; in training it is known only on the left.
 #[test]
 fn a_kernel_between_outputs_predicts_one_output_from_another() {

@@ -88,7 +88,7 @@ Refused beside this table:
   weights.
 - `--outputs shared` with groups, neighbours or steps on q: it minimises a sum of collapsed bounds of functions.
 - `vfe` and `fitc` without Gaussian noise: the bounds have no closed form.
-- Several targets with rows on disk, `--from`, `--betas` or checkpoints: fit them one by one.
+- Several targets with checkpoints, and with `--from`, `--betas` or rows on disk unless they share nothing (`--outputs own`).
 ";
 
 /// The outcome of a cell.

@@ -252,6 +252,22 @@ impl TableOutputs {
         self.models.iter().map(|model| &**model)
     }
 
+    /// Returns the model of a target, or the only model.
+    ///
+    /// # Errors
+    ///
+    /// If there are several models, and none of this target.
+    pub fn of_target(&self, target: &str) -> Result<&TableModel> {
+        if let [only] = &self.models[..] {
+            return Ok(only);
+        }
+        let found = self.models().find(|model| model.schema().target_name() == target);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.models().map(|model| model.schema().target_name()).collect();
+            Error::usage(format!("the models are those of {}, none is of '{target}'", known.join(", ")))
+        })
+    }
+
     /// Returns the models as shared pointers.
     pub fn into_models(self) -> Vec<Arc<TableModel>> {
         self.models
@@ -393,11 +409,20 @@ impl TableOutputs {
     ///
     /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        if let [model] = &self.models[..] {
+        TableOutputs::save_all(&self.models().collect::<Vec<_>>(), path)
+    }
+
+    /// Like [`save`](Self::save), for models of the same tables.
+    ///
+    /// # Errors
+    ///
+    /// As for [`save`](Self::save).
+    pub fn save_all(models: &[&TableModel], path: &Path) -> Result<()> {
+        if let [model] = models {
             return model.save(path);
         }
         let mut bytes = SEVERAL.to_vec();
-        for model in &self.models {
+        for model in models {
             let model = model.to_bytes()?;
             bytes.extend((model.len() as u64).to_le_bytes());
             bytes.extend(model);
