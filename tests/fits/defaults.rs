@@ -98,6 +98,18 @@ fn simulators_without_noise_are_learned_exactly() {
     }
 }
 
+/// The six-hump camel function: its errors between the rows have heavy tails, as if its noise had them.
+#[test]
+fn functions_without_noise_keep_gaussian_noise() {
+    let inputs = plane(1..61);
+    let value = |i: usize| {
+        let (x, y) = (4.0 * inputs[(i, 0)] - 2.0, 2.0 * inputs[(i, 1)] - 1.0);
+        (4.0 - 2.1 * x * x + x.powi(4) / 3.0) * x * x + x * y + (4.0 * y * y - 4.0) * y * y
+    };
+    let model = fit(&inputs, &(0..60).map(value).collect::<Vec<_>>(), chosen());
+    assert!(model.latent().likelihood.gaussian_noise().is_some_and(|noise| noise < 1e-6));
+}
+
 /// The standard deviation of the target is 50. With the collapsed bound in place of the evidence of an exact GP, the error is 0.01.
 #[test]
 fn a_smooth_function_without_noise_is_known_between_its_rows() {

@@ -383,13 +383,18 @@ fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
     let (gain, error) = best.gain_of(other);
     if gain <= 0.0 {
         (other.loss() < best.loss()).then(|| "lower log evidence".to_owned())
+    } else if best.has_more_evidence_than(other) {
+        Some("lower log evidence".to_owned())
     } else if gain <= least {
         Some(format!("gains no more than {least} nats"))
     } else if gain <= STANDARD_ERRORS * error {
         Some("may be chance".to_owned())
     } else {
         let rise = 100.0 * best.error_rise_to(other);
-        let worse = best.has_less_error_than(other, MORE_ERROR) && best.has_kind_of(other);
+        // Between exact GPs the evidence of all rows has the word.
+        let judged_by_errors = !(best.is_exact() && other.is_exact());
+        let worse =
+            judged_by_errors && best.has_less_error_than(other, MORE_ERROR) && best.has_kind_of(other);
         worse.then(|| format!("squared errors rise by {rise:.0} %"))
     }
 }

@@ -69,6 +69,8 @@ pub(super) struct Judged {
     errors: Losses,
     /// The log evidence of the rows of an exact GP per row, on the scale of the short fit.
     evidence: Option<f64>,
+    /// A lower bound on it per row, if all rows are inducing inputs.
+    bound: Option<f64>,
     seconds: f64,
 }
 
@@ -130,11 +132,11 @@ impl Trials {
         let model = Arc::new(fitted.into_model(scaling, &short, self.train_rows()));
         let (losses, errors) = self.losses(&model, model.posterior())?;
         let rows = self.train_rows();
-        let all_rows = short.inducing == Some(rows) && short.is_exact_for(rows);
-        let is_exact = all_rows && self.train.data().targets.weights.is_empty();
-        let evidence = model.summary().elbo_sum.filter(|_| is_exact).map(|sum| sum / rows as f64);
+        let all_rows = short.inducing == Some(rows) && self.train.data().targets.weights.is_empty();
+        let bound = model.summary().elbo_sum.filter(|_| all_rows).map(|sum| sum / rows as f64);
+        let evidence = bound.filter(|_| short.is_exact_for(rows));
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Judged { options: options.clone(), losses, errors, evidence, seconds, model })
+        Ok(Judged { options: options.clone(), losses, errors, evidence, bound, seconds, model })
     }
 
     /// Returns a start with the hyper-parameters of another fit, as far as their names are the
@@ -224,6 +226,14 @@ impl Judged {
         (share * gain + (1.0 - share) * (others - own), share * error)
     }
 
+    /// Returns true if the bound of a fit with other noise lies below the evidence of this exact GP. Where the kernel misses a function
+    /// without noise, errors have heavy tails that say nothing about noise.
+    pub fn has_more_evidence_than(&self, other: &Judged) -> bool {
+        let alike = self.kind() == other.kind() && self.options.warp_target == other.options.warp_target;
+        let bounds = self.evidence.zip(other.bound).filter(|_| alike && other.evidence.is_none());
+        bounds.is_some_and(|(evidence, bound)| bound < evidence)
+    }
+
     /// Returns the losses of the same fit with another number of neighbours.
     pub(crate) fn with_count(&self, count: usize, trials: &Trials) -> Option<Judged> {
         let started = Instant::now();
@@ -231,7 +241,15 @@ impl Judged {
         let (losses, errors) = trials.losses(&self.model, &posterior).ok()?;
         let options = self.options.with_neighbours(count);
         let seconds = started.elapsed().as_secs_f64();
-        Some(Judged { options, model: Arc::clone(&self.model), losses, errors, evidence: None, seconds })
+        Some(Judged {
+            options,
+            model: Arc::clone(&self.model),
+            losses,
+            errors,
+            evidence: None,
+            bound: None,
+            seconds,
+        })
     }
 
     /// Returns the hyper-parameters of the fit by name, on another scale of the rows.
