@@ -207,15 +207,6 @@ const ALTERNATING_WORK_OF_TWO: usize = 150_000_000;
 /// Like [`ALTERNATING_WORK`], for classes, whose mini-batch fits end even further from the optimum.
 const ALTERNATING_WORK_OF_CLASSES: usize = 1_500_000_000;
 
-/// Direct losses are minimised on all rows up to this n·M², four times as much for several functions. Such fits take seconds.
-const TOGETHER_WORK: usize = 400_000_000;
-
-/// The default limit on the epochs of such a fit keeps their work below this, but allows …
-const TOGETHER_BUDGET: usize = 100_000_000_000;
-
-/// … at least this number of epochs.
-const FEWEST_EPOCHS_TOGETHER: usize = 300;
-
 /// The minimum of the default limit on mini-batch steps.
 const LEAST_STEPS: usize = 200;
 
@@ -285,7 +276,7 @@ impl FitOptions {
     }
 
     /// Returns true if q has a closed form on all rows in every mode of the hyper-parameters.
-    fn is_always_closed(&self) -> bool {
+    pub(super) fn is_always_closed(&self) -> bool {
         !self.has_own_q() || self.neighbours.is_some() || self.eliminates_effects()
     }
 
@@ -349,7 +340,11 @@ impl FitOptions {
     /// mini-batches by a closed form.
     pub fn by_batches(self) -> FitOptions {
         let joint = self.hyper.is_none() && self.eliminates_effects();
-        FitOptions { hyper: Some(if joint { Hyper::Joint } else { self.hyper_mode() }), ..self }
+        let hyper = if joint { Hyper::Joint } else { self.hyper_mode() };
+        // L-BFGS on q alone needs all rows in memory.
+        let by_adam = hyper == Hyper::Fixed && !self.is_always_closed();
+        let hyper_optimizer = self.hyper_optimizer.or(by_adam.then_some(HyperOptimizer::Adam));
+        FitOptions { hyper: Some(hyper), hyper_optimizer, ..self }
     }
 
     /// Returns true if weak default priors apply. They suit only standardised data.
@@ -377,27 +372,6 @@ impl FitOptions {
         })
     }
 
-    /// Returns true if L-BFGS moves q and hyper-parameters together, or q alone if they are fixed, on all rows.
-    pub fn trains_together(&self) -> bool {
-        matches!(self.hyper_mode(), Hyper::Joint | Hyper::Fixed)
-            && self.optimizer() == HyperOptimizer::Lbfgs
-            && !self.is_always_closed()
-    }
-
-    /// Returns true if a fit to `n` rows in memory trains q and hyper-parameters together by default: direct losses of few rows, for which
-    /// steps on mini-batches end far from the optimum.
-    fn together_for(&self, n: usize) -> bool {
-        let work = self.work_together(n);
-        let exact = !self.estimator.is_sampled() && self.steps.family == Family::Full;
-        self.objective == ObjectiveKind::DlmLog && !self.is_always_closed() && exact && work <= TOGETHER_WORK
-    }
-
-    /// Returns the work of a pass over `n` rows that moves q and hyper-parameters together.
-    fn work_together(&self, n: usize) -> usize {
-        let functions = if self.likelihood_kind().is_joint() { 4 } else { 1 };
-        functions * n * self.inducing_for(n).pow(2)
-    }
-
     /// Returns true if q is stored as sites, which stay fixed when hyper-parameters change.
     pub(super) fn keeps_sites(&self) -> bool {
         let asked = match self.hyper_mode() {
@@ -421,7 +395,7 @@ impl FitOptions {
             return limit.min((MOST_STEPS_BESIDE_NEIGHBOURS / steps).max(FEWEST_EPOCHS_BESIDE_NEIGHBOURS));
         }
         if self.trains_together() {
-            return limit.min((TOGETHER_BUDGET / self.work_together(n).max(1)).max(FEWEST_EPOCHS_TOGETHER));
+            return limit.min(self.epochs_together(n));
         }
         if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
             return limit;

@@ -108,7 +108,8 @@ impl Given {
             ))
             .hint(format!("leave {name} out, or use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩")));
         }
-        if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() {
+        let moves_q = options.has_own_q() && options.neighbours.is_none();
+        if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() && !moves_q {
             return Err(Error::usage("⟨hyper_optimizer⟩ has no effect with ⟨hyper fixed⟩"));
         }
         if let (Some(Hyper::Fixed), Some(name)) = (options.hyper, options.constraints.about_training()) {

@@ -12,6 +12,7 @@ mod neighbours;
 mod open;
 mod plan;
 mod steps;
+mod together;
 mod words;
 
 pub use betas::Betas;
