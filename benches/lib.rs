@@ -1,1 +1,1 @@
-//! The benchmarks of sparsegp; each is a target of its own.
+//! The benchmarks of sparsegp, each in a separate target.

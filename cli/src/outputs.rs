@@ -138,10 +138,13 @@ fn one_by_one(
     if predicted.is_some() && args.held_out.test.is_none() {
         return Err(Error::usage(format!("--predictions of several targets with {name} needs --test FILE")));
     }
+    // Standard input can be read only once.
+    let read = || read_table_with(&args.data, &args.columns.read_options());
+    let table = if args.shuffle_buffer.is_none() { Some(read()?) } else { None };
     let one = |target: &String| {
         let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
         let start = start.map(|start| start.of_target(target)).transpose()?;
-        fitting::fit(&own, None, started, options, start).map(|(fitting, _)| (own, fitting))
+        fitting::fit(&own, table.clone(), started, options, start).map(|(fitting, _)| (own, fitting))
     };
     let fits = targets.iter().map(one).collect::<Result<Vec<_>>>()?;
     let models: Vec<&TableModel> = fits.iter().map(|(_, fitting)| fitting.model()).collect();

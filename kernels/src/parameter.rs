@@ -117,7 +117,7 @@ impl Transform {
     }
 }
 
-/// What a parameter does, as far as code outside a kernel has to know.
+/// The purpose of a parameter, as far as code outside a kernel has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {

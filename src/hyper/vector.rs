@@ -7,7 +7,7 @@ use sparsegp_kernels::{Parameter, Prior, Role, Transform};
 pub struct Descriptor {
     /// The full name, such as `kernel.lengthscales.0`.
     pub name: String,
-    /// What the parameter does, and the index of the value in it.
+    /// The role of the parameter, and the index of the value in it.
     pub role: (Role, usize),
     /// The transform to the unconstrained space.
     pub transform: Transform,

@@ -27,8 +27,7 @@ impl Jitter {
     /// keeps some nine digits; larger values visibly cost accuracy on low-noise data.
     pub const DEFAULT: Jitter = Jitter::Relative(1e-6);
 
-    /// The default if the inducing inputs are all distinct inputs of an exact GP. The jitter then limits the accuracy for data without noise:
-    /// the bound on the evidence loses the jitter divided by the noise variance for every row.
+    /// The default if the inducing inputs are all distinct inputs of an exact GP, whose q then loses no more than rounding to the jitter.
     pub const EXACT: Jitter = Jitter::Relative(1e-14);
 
     /// The relative jitter below which features solve systems with L instead of being products with `L⁻¹`.

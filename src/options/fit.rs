@@ -493,7 +493,8 @@ impl FitOptions {
     }
 
     fn decided(&self, n: usize, few: bool) -> FitOptions {
-        let untold = *self == self.without_steps()
+        let default_steps = *self == self.without_steps();
+        let untold = default_steps
             && self.hyper.is_none()
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.warm_start == FitOptions::default().warm_start;
@@ -512,9 +513,8 @@ impl FitOptions {
         } else {
             self.hyper
         };
-        let asks_for_steps =
-            *self != self.without_steps() || !matches!(self.hyper, None | Some(Hyper::Fixed));
-        let together = self.hyper_optimizer.is_none() && !asks_for_steps && self.together_for(n);
+        let open = default_steps && self.hyper_optimizer.is_none();
+        let together = open && matches!(self.hyper, None | Some(Hyper::Fixed)) && self.together_for(n);
         let (hyper, hyper_optimizer) = match together {
             true => (self.hyper.or(Some(Hyper::Joint)), Some(HyperOptimizer::Lbfgs)),
             false => (hyper, self.hyper_optimizer),

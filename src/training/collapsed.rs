@@ -36,7 +36,7 @@ pub struct CollapsedObjective<'a> {
     exact: Option<ExactEvidence>,
 }
 
-/// What an evaluation of an exact GP leaves besides its value.
+/// The numbers that an evaluation of an exact GP leaves besides its value.
 #[derive(Clone, Copy)]
 enum Part {
     Value,
@@ -52,7 +52,9 @@ impl<'a> CollapsedObjective<'a> {
     pub fn new(model: LatentModel, rows: impl AllRows + 'a, objective: Objective) -> Self {
         let q = vec![Normal::standard(Family::Full, model.layer().dim())];
         let mut exact = None;
-        if matches!(objective, Objective { loss: Loss::ExpectedLog(_), beta: 1.0, .. }) {
+        let is_evidence = matches!(objective, Objective { loss: Loss::ExpectedLog(_), beta: 1.0, .. });
+        // Rows on disk or elsewhere are not read for this.
+        if is_evidence && rows.is_one_part(usize::MAX) {
             // Rows that cannot be read are an error of the first sum.
             let _ = rows.for_each(usize::MAX, &mut |rows| exact = ExactEvidence::of(&model, rows.here()));
         }
@@ -90,7 +92,7 @@ impl<'a> CollapsedObjective<'a> {
     /// Moves to `theta` and solves for q; returns the value of the bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        if self.exact.is_some() { self.evidence(Part::Posterior) } else { self.bound() }
+        self.bound()
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated.
@@ -151,6 +153,9 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Solves for q at the current parameters, and returns the value of the bound.
     fn bound(&mut self) -> Option<f64> {
+        if self.exact.is_some() {
+            return self.evidence(Part::Posterior);
+        }
         self.sum(Wanted::Origin)?;
         let Solution { value, q } = solve(self.pass.sums(), self.objective.beta).ok()?;
         self.q = q;

@@ -32,7 +32,7 @@ pub(super) struct ExactEvidence {
 }
 
 impl ExactEvidence {
-    /// Returns buffers for the rows, if each of them is one of the inducing inputs, which stay where they are.
+    /// Returns buffers for the rows, if each of them is an inducing input and inducing inputs are fixed.
     pub fn of(model: &LatentModel, rows: Option<Dataset<'_>>) -> Option<Self> {
         let (rows, layer) = (rows?, model.layer().inducing()?);
         let exact = model.fix_inducing && layer.jitter() == Jitter::EXACT && model.effects.is_empty();
@@ -82,8 +82,8 @@ impl ExactEvidence {
         let residuals: Vec<f64> = residuals.collect();
         self.solved.copy_from_slice(&residuals);
         linalg::solve_factored(factor.as_ref(), &mut self.solved);
-        let weight: f64 = (0..n).map(|i| rows.targets.weight(i)).sum();
-        let value = 0.5 * (weight * (TAU * noise).ln() + log_det + dot(&residuals, &self.solved));
+        let value = 0.5
+            * (rows.targets.total_weight() * (TAU * noise).ln() + log_det + dot(&residuals, &self.solved));
         value.is_finite().then_some(value)
     }
 
@@ -99,8 +99,9 @@ impl ExactEvidence {
         let ExactEvidence { k, inverse, factor, root, solved, scratch, .. } = self;
         gram_of_inverse(inverse.as_ref(), factor.as_mut());
         let n = rows.len();
-        let weight: f64 = (0..n).map(|i| rows.targets.weight(i)).sum();
-        let own = 0.5 * (weight - n as f64 + trace(factor.as_ref()) - dot(solved, solved)) / noise;
+        let own = 0.5
+            * (rows.targets.total_weight() - n as f64 + trace(factor.as_ref()) - dot(solved, solved))
+            / noise;
         for j in 0..n {
             for i in 0..n {
                 factor[(i, j)] = 0.5 * root[i] * root[j] * (factor[(i, j)] - solved[i] * solved[j]);
@@ -129,7 +130,7 @@ impl ExactEvidence {
             Some(row) => self.root[row] * a[(j, row)],
             None => f64::from(i == j),
         });
-        // A QR decomposition determines the signs of rows no further.
+        // The rows of R have any sign.
         let r = qr_factor(stacked);
         let log_det = -2.0 * (0..m).map(|i| r[(i, i)].abs().ln()).sum::<f64>();
         let mut inverse = Mat::identity(m, m);

@@ -217,7 +217,7 @@ fn close_rows_keep_what_they_say_about_the_slope() {
 fn direct_losses_are_trained_to_their_optimum() {
     let mut normals = Normals::new(11);
     let x = Mat::from_fn(300, 4, |_, _| normals.next());
-    // Two normal distributions around 0, of which one is wider.
+    // Two normal distributions around 0; one is wider.
     let wide = |i: usize| if i.is_multiple_of(2) { 2.0 } else { 1.0 };
     let x = Mat::from_fn(300, 4, |i, j| wide(i) * x[(i, j)]);
     let y: Vec<f64> = (0..300usize).map(|i| f64::from(u8::from(i.is_multiple_of(2)))).collect();

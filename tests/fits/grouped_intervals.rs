@@ -85,7 +85,7 @@ fn intervals_of_one_grouping_are_profiles_of_the_dense_likelihood() {
         let (n, mut normals) = (72, Normals::new(3));
         let x = Mat::from_fn(n, 3, |i, j| [(i % 6) as f64, (i / 6) as f64, 0.0][j]);
         let (mut noise, effects) = (normals.vec(n), normals.vec(12));
-        // The noise has no group means, so without effects there is no evidence for any.
+        // The noise has no group means, so only effects make the means of groups differ.
         for group in noise.chunks_mut(6) {
             let mean = group.iter().sum::<f64>() / 6.0;
             group.iter_mut().for_each(|e| *e -= mean);

@@ -42,7 +42,7 @@ fn q(seed: u64, diagonal: bool) -> Normal {
     Normal::diagonal(normals.vec(M), variances).expect("q")
 }
 
-/// Returns the model with all rows as inducing inputs, which stay where they are.
+/// Returns the model with all rows as fixed inducing inputs.
 fn every_row(model: LatentModel, x: &Mat<f64>) -> LatentModel {
     let layer = model.layer().inducing().expect("inducing inputs");
     let prior = InducingPrior::new(layer.kernel().boxed_clone(), x.transpose().to_owned(), layer.jitter());

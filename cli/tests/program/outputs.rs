@@ -91,6 +91,12 @@ fn options_of_single_fits_apply_to_every_target() {
             assert_eq!(of_both["fit"]["objective"], alone["fit"]["objective"], "{target} {options}");
         }
     }
+    // Standard input is read once for all targets.
+    let piped = work.run_with_input(
+        &format!("{base} --betas 1,0.5 --target y1,y2").replace("t.csv", "-"),
+        two.as_bytes(),
+    );
+    assert!(piped.json()["outputs"]["y2"]["fit"]["objective"].is_number());
     work.run(&format!("{base} --target a --from m")).fails(2, &["y1, y2", "'a'"]);
     work.run(&format!("{base} --target y1,y2 --from m --outputs shared")).fails(2, &["--from", "--outputs"]);
 }

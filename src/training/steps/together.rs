@@ -16,7 +16,7 @@ use crate::variational::{Coordinates, Normal};
 
 /// A model as a function of its free parameters, followed by the coordinates of the posterior of every process.
 ///
-/// For a direct loss the best q is no closed form of Gaussian sites, and steps on q between steps on θ cost more than steps on both.
+/// The best q of a direct loss has no closed form, and steps on q between steps on θ cost more than steps on both.
 struct Together<'a> {
     model: VariationalModel,
     free: FreeVector,

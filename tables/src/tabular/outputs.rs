@@ -264,7 +264,7 @@ impl TableOutputs {
         let found = self.models().find(|model| model.schema().target_name() == target);
         found.ok_or_else(|| {
             let known: Vec<&str> = self.models().map(|model| model.schema().target_name()).collect();
-            Error::usage(format!("the models are those of {}, none is of '{target}'", known.join(", ")))
+            Error::usage(format!("the file has models of {}, but none of '{target}'", known.join(", ")))
         })
     }
 
