@@ -10,7 +10,7 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp::effects::EffectTerm;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ObjectiveKind};
-use sparsegp::training::ModelBuilder;
+use sparsegp::training::Fit;
 
 /// The numbers of levels of both groupings.
 const LEVELS: [usize; 2] = [40, 25];
@@ -108,7 +108,7 @@ fn main() {
     let mut tallies = [Tally::default(); 4];
     for seed in 0..sets {
         let (x, y) = draw(n, seed as u64);
-        let model = ModelBuilder::new().options(options.clone()).fit(x.as_ref(), &y);
+        let model = Fit::of(options.clone()).fit(x.as_ref(), &y);
         let model = model.expect("a fit");
         for ((tally, truth), (sd, interval)) in tallies.iter_mut().zip(TRUTH).zip(estimates(&model)) {
             tally.add(truth, sd, interval);

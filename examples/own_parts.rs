@@ -21,7 +21,7 @@ fn main() -> Result<()> {
             inducing: Some(30),
             ..FitOptions::default()
         };
-        let mut trainer = ModelBuilder::new().options(options).trainer(x.as_ref(), &y)?;
+        let mut trainer = Fit::of(options).trainer(x.as_ref(), &y)?;
         for pass in 0..20 {
             for batch in (0..600).step_by(100) {
                 trainer.step(x.subrows(batch, 100), &y[batch..batch + 100])?;

@@ -6,6 +6,8 @@ use faer::{Mat, mat};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
+use sparsegp::kernels::{Profile, Stationary};
+use sparsegp::likelihood::Gaussian;
 use sparsegp::prelude::*;
 
 fn main() -> Result<()> {
@@ -18,14 +20,9 @@ fn main() -> Result<()> {
     let y: Vec<f64> = (0..n).map(|i| truth(x[(i, 0)], x[(i, 1)]) + noise * normal()).collect();
 
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::DlmLog] {
-        let options = FitOptions {
-            objective,
-            kernel: "matern52(ard)".into(),
-            inducing: Some(60),
-            epochs: Some(40),
-            ..FitOptions::default()
-        };
-        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y)?;
+        let gp = Inducing::new(Stationary::ard(Profile::Matern52, 2)).points(Points::KMeans(60));
+        let fit = Fit::new(gp, Gaussian::default()).objective(objective);
+        let model = fit.with(|options| options.epochs = Some(40)).fit(x.as_ref(), &y)?;
         let summary = model.summary();
         println!(
             "{objective}: objective {:.4} a datum after {} epochs ({})",

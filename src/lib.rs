@@ -10,14 +10,16 @@
 //!
 //! ```
 //! use faer::Mat;
+//! use sparsegp::kernels::{Profile, Stationary};
+//! use sparsegp::likelihood::Gaussian;
 //! use sparsegp::prelude::*;
 //!
 //! // Inputs have a row per datum, here of one input; targets are in the user's own units.
 //! let x = Mat::from_fn(300, 1, |i, _| i as f64 / 30.0);
 //! let y: Vec<f64> = (0..300).map(|i| 20.0 + 5.0 * (i as f64 / 30.0).sin() + 0.2 * (i as f64 * 7.3).sin()).collect();
 //!
-//! let options = FitOptions { kernel: "matern52(ard)".into(), inducing: Some(25), ..FitOptions::default() };
-//! let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y)?;
+//! let gp = Inducing::new(Stationary::ard(Profile::Matern52, 1)).points(Points::KMeans(25));
+//! let model = Fit::new(gp, Gaussian::default()).fit(x.as_ref(), &y)?;
 //!
 //! let new = Mat::from_fn(2, 1, |i, _| 4.0 + i as f64);
 //! let predictions = model.predict(new.as_ref(), &[])?;
@@ -38,7 +40,7 @@
 //!
 //! | modules | contents |
 //! | --- | --- |
-//! | [`training`] | fits: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
+//! | [`training`] | fits: [`Fit`](training::Fit), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | fitted models: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | settings of a fit: [`FitOptions`](options::FitOptions), which are checked and turned into a [`Plan`](options::Plan) |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the pass over rows, and sums over data that merge |
@@ -85,7 +87,7 @@ pub mod registry;
 mod threads;
 pub mod training;
 pub mod variational;
-mod words;
+pub mod words;
 
 pub use error::{Error, ErrorKind, Result, Say};
 pub use registry::Registry;

@@ -4,14 +4,14 @@
 //! use linfa::prelude::*;
 //! use ndarray::{Array1, Array2};
 //! use sparsegp::linfa::SparseGp;
-//! use sparsegp::prelude::*;
+//! use sparsegp::options::FitOptions;
 //!
 //! let x = Array2::from_shape_fn((200, 2), |(i, d)| (i as f64 * [0.377, 0.731][d]).sin());
 //! let y: Array1<f64> = x.rows().into_iter().map(|row| row[0].sin() + 0.3 * row[1]).collect();
 //! let (train, test) = Dataset::new(x, y).split_with_ratio(0.8);
 //!
 //! let options = FitOptions { kernel: "matern52(ard)".into(), ..FitOptions::default() };
-//! let model = SparseGp(ModelBuilder::new().options(options)).fit(&train)?;
+//! let model = SparseGp(sparsegp::training::Fit::of(options)).fit(&train)?;
 //! assert!(model.predict(&test).r2(&test).unwrap() > 0.99);
 //!
 //! // The fitted model has everything else.
@@ -21,7 +21,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::training::ModelBuilder;
+use crate::training::Fit as OwnFit;
 use ::linfa::dataset::{AsSingleTargets, DatasetBase};
 use ::linfa::traits::{Fit, PredictInplace};
 use faer::{Mat, MatRef};
@@ -30,7 +30,7 @@ use ndarray::{Array1, ArrayBase, ArrayView2, Data, Ix2};
 /// An estimator for datasets whose records are `n × D` and whose targets are numbers: 0 and 1 for
 /// two classes; 0, 1, … for counts and ordered levels.
 #[derive(Clone, Default)]
-pub struct SparseGp(pub ModelBuilder);
+pub struct SparseGp(pub OwnFit);
 
 /// A fitted model, which predicts the mean of the target; for two classes, the probability of class 1.
 pub struct FittedGp(pub Model);

@@ -1,7 +1,9 @@
-//! The kernels and likelihoods that can be selected by name: the built-in ones, and those of users.
+//! The kernels, likelihoods and feature maps that names denote: the built-in ones, and those of users.
 
 use crate::error::{Error, Result};
+use crate::latent::FeatureMap;
 use crate::likelihood::{Likelihood, LikelihoodKind, ObservationModel};
+use faer::Mat;
 use sparsegp_kernels::{Entry, Grammar, Kernel, Make};
 use std::fmt;
 use std::sync::Arc;
@@ -28,10 +30,14 @@ use std::sync::Arc;
 pub struct Registry {
     grammar: Grammar,
     likelihoods: Vec<(LikelihoodKind, Build)>,
+    features: Vec<(String, Restore)>,
 }
 
 /// Builds a likelihood for targets with a number of ordered levels or classes.
 type Build = Arc<dyn Fn(usize) -> Box<dyn Likelihood> + Send + Sync>;
+
+/// Builds a feature map from the constants in a model file.
+type Restore = Arc<dyn Fn(&[Mat<f64>]) -> Result<Box<dyn FeatureMap>> + Send + Sync>;
 
 impl Registry {
     /// Returns the registry with one more kernel.
@@ -80,6 +86,30 @@ impl Registry {
     /// When there is a likelihood of that name.
     pub fn with_likelihood_like(self, likelihood: Arc<dyn Likelihood>) -> Result<Registry> {
         self.with_likelihood(move |_| likelihood.boxed_clone())
+    }
+
+    /// Returns the registry with feature maps of this [name](FeatureMap::name), so that model files with them can be read. `build` receives
+    /// the [constants](FeatureMap::constants), which it has to check.
+    ///
+    /// # Errors
+    ///
+    /// When there are feature maps of that name.
+    pub fn with_features(
+        mut self,
+        name: &str,
+        build: impl Fn(&[Mat<f64>]) -> Result<Box<dyn FeatureMap>> + Send + Sync + 'static,
+    ) -> Result<Registry> {
+        if self.features.iter().any(|(known, _)| known == name) {
+            return Err(Error::usage(format!("other features already have the name '{name}'")));
+        }
+        self.features.push((name.to_owned(), Arc::new(build)));
+        Ok(self)
+    }
+
+    /// Builds the feature map of a name from its constants; `None` if the name is unknown.
+    pub(crate) fn features(&self, name: &str, constants: &[Mat<f64>]) -> Option<Result<Box<dyn FeatureMap>>> {
+        let (_, build) = self.features.iter().find(|(known, _)| known == name)?;
+        Some(build(constants))
     }
 
     /// The kernel grammar.

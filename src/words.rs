@@ -2,7 +2,7 @@
 //! values, and lists of names as text.
 
 /// Joins names as alternatives: `a, b or c`.
-pub(crate) fn either(words: &[&str]) -> String {
+pub fn either(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => words.concat(),

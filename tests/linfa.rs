@@ -11,10 +11,10 @@ fn a_dataset_gives_the_model_of_its_arrays_in_every_layout() {
     let x = Array2::from_shape_fn((80, 2), value);
     let y: Vec<f64> = x.rows().into_iter().map(|row| row[0].sin() + 0.3 * row[1]).collect();
     let options = FitOptions { inducing: Some(15), epochs: Some(20), ..FitOptions::default() };
-    let fit = SparseGp(ModelBuilder::new().options(options.clone()));
+    let fit = SparseGp(sparsegp::training::Fit::of(options.clone()));
 
     let rows = faer::Mat::from_fn(80, 2, |i, d| x[(i, d)]);
-    let model = ModelBuilder::new().options(options).fit(rows.as_ref(), &y).expect("a fit");
+    let model = sparsegp::training::Fit::of(options).fit(rows.as_ref(), &y).expect("a fit");
     let predictions = model.predict(rows.as_ref(), &[]).expect("predictions");
     let expected: Vec<f64> = (0..80).map(|i| predictions.row(i).mean).collect();
 

@@ -331,6 +331,12 @@ impl<K: Kernel + Clone + 'static> KernelBox for K {
     }
 }
 
+impl<K: Kernel + 'static> From<K> for Box<dyn Kernel> {
+    fn from(kernel: K) -> Self {
+        Box::new(kernel)
+    }
+}
+
 /// Returns the units of values that belong to the columns: a power of the unit of each value's columns.
 pub(crate) fn units_along(parameter: &Parameter, power: f64, dims: usize) -> Vec<Unit> {
     let of = |value| Unit::of_columns(power, (0..dims).filter(|&d| parameter.slot(d) == value).collect());

@@ -65,6 +65,13 @@ impl Stationary {
         }
     }
 
+    /// Creates a kernel with a lengthscale for each of `dims` inputs. All values start from the data.
+    pub fn ard(profile: Profile, dims: usize) -> Self {
+        let mut kernel = Stationary::new(profile, 1.0, &vec![1.0; dims]);
+        kernel.for_each_parameter_mut(&mut |parameter| parameter.given = false);
+        kernel
+    }
+
     /// Creates the squared exponential, `variance · exp(−r²/2)`; arguments as for
     /// [`Stationary::new`].
     pub fn rbf(variance: f64, lengthscales: &[f64]) -> Self {

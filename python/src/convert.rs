@@ -7,8 +7,8 @@ use numpy::{
 };
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use sparsegp::options::FitOptions;
 use sparsegp::{Error, ErrorKind};
+use sparsegp_tables::options::names;
 use std::ops::Deref;
 
 pyo3::create_exception!(
@@ -83,7 +83,7 @@ pub fn python(name: &str, value: Option<&str>) -> String {
     }
     let called = NAMES.iter().find(|(word, _)| *word == name).map_or(name, |(_, name)| name);
     let inside = called == name && !PARAMETERS.contains(&name);
-    let inside = inside && FitOptions::names().iter().any(|known| known == name);
+    let inside = inside && names().iter().any(|known| known == name);
     let Some(value) = value else {
         return if inside { format!("options={{'{name}': …}}") } else { called.to_owned() };
     };

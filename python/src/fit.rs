@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Warning;
-use sparsegp::options::list::options;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp_tables::compare::{Contender, Plan};
 use sparsegp_tables::compare::{Settings, Store, results_csv, run as run_plan, summarise, summary_csv};
+use sparsegp_tables::options::{fit_options, options};
 use sparsegp_tables::schema::{Places, SchemaOptions, Surface};
 use sparsegp_tables::tabular::{FitRequest, TableModel, TrainingSample, fit_table_in, select_beta};
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ pub fn options_of(json: &str, others: &[&str], custom: &Custom) -> PyResult<FitO
         values.remove("likelihood");
         others.push("likelihood");
     }
-    let options = FitOptions::named(&values, &others).map_err(raised)?;
+    let options = fit_options(&values, &others).map_err(raised)?;
     let likelihood = own.or(options.likelihood);
     Ok(FitOptions { likelihood, registry: registry.clone(), ..options })
 }

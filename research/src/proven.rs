@@ -97,7 +97,7 @@ impl Sums {
         let (mut raw, mut features) = (Mat::zeros(m, n), Mat::zeros(m, n));
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
         layer.features(rows.x, raw.as_mut(), &mut base, &mut offset, &mut Scratch::new());
-        whiten(&**layer, raw.as_ref(), features.as_mut());
+        whiten(layer, raw.as_ref(), features.as_mut());
         let mut integrator = Integrator::default();
         let mut gradient = vec![0.0; m];
         let mut scaled = features.clone();

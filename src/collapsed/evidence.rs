@@ -3,7 +3,7 @@
 use super::bounds::shrunk_inverse;
 use super::dataset::Dataset;
 use crate::columns;
-use crate::latent::{InducingLayer, LatentLayer, whiten};
+use crate::latent::{InducingLayer, RawFeatures, whiten};
 use crate::linalg::{self, NotPositiveDefinite, Operand, Part, block_product, dot, product, reflect_lower};
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;

@@ -22,7 +22,7 @@ mod window;
 
 use crate::effects::Effects;
 use crate::error::Result;
-use crate::latent::{LayerGradient, LayerScratch, Layers};
+use crate::latent::{LatentLayer, LayerGradient, LayerScratch, Layers};
 use crate::likelihood::ObservationModel;
 use crate::linalg;
 use crate::neighbours::{Members, Windows};

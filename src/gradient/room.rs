@@ -1,7 +1,7 @@
 //! The factors that the features of each process are multiplied by, prepared from q before a pass.
 
 use super::{BatchPass, Form, Problem, Wanted};
-use crate::latent::of_raw_features;
+use crate::latent::{LatentLayer, of_raw_features};
 use crate::linalg;
 use crate::variational::{Matrix, Normal};
 use faer::Mat;
@@ -72,7 +72,7 @@ impl BatchPass {
             }
         }
         if let Some(groups) = problem.groups.filter(|_| direct) {
-            self.raw_cross = of_raw_features(&**layers.get(0), groups.moments.cross.as_ref());
+            self.raw_cross = of_raw_features(layers.get(0), groups.moments.cross.as_ref());
         }
     }
 }

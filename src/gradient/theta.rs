@@ -4,7 +4,7 @@ use super::room::ProcessRoom;
 use super::sums::ProcessSums;
 use super::{BatchPass, BatchSums, Problem};
 use crate::columns;
-use crate::latent::Layers;
+use crate::latent::{LatentLayer, Layers};
 use crate::linalg::{self, Operand, Part, product};
 use crate::objective::Loss;
 use crate::variational::{DataGradient, Matrix};

@@ -10,7 +10,7 @@ use super::shape::Shape;
 use super::sums::ProcessSums;
 use super::{Form, Problem, Wanted};
 use crate::columns;
-use crate::latent::{FeaturesAdjoint, InducingLayer, whiten, whiten_adjoint};
+use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, whiten, whiten_adjoint};
 use crate::linalg;
 use crate::neighbours::{Conditionals, add_gram, image};
 use crate::objective::{Derivatives, Loss, LossInputs, Targets, fitc};
@@ -383,7 +383,7 @@ impl<'a> Shared<'a> {
                 if self.whitens() {
                     let mut k = room.k.as_mut().get_mut(self.shape.rows(set), 0..len);
                     layer.features(batch.x, k.as_mut(), base, offset, scratch);
-                    whiten(&**layer, k.as_ref(), u);
+                    whiten(layer, k.as_ref(), u);
                 } else {
                     layer.features(batch.x, u, base, offset, scratch);
                 }
@@ -544,7 +544,7 @@ impl<'a> Shared<'a> {
         let layer = self.problem.layers.get(set);
         let (features, features_bar) = if self.whitens() {
             let mut kbar = room.kbar.as_mut().submatrix_mut(0, 0, m, len);
-            whiten_adjoint(&**layer, t, kbar.as_mut());
+            whiten_adjoint(layer, t, kbar.as_mut());
             (room.k.as_ref().get(self.shape.rows(set), 0..len), kbar.into_const())
         } else {
             (u, t)

@@ -344,7 +344,7 @@ impl Constraints {
     }
 
     /// Returns the first option that affects only training, and so has no effect on values that are not trained.
-    pub(crate) fn about_training(&self) -> Option<&'static str> {
+    pub fn about_training(&self) -> Option<&'static str> {
         let fixed_at_start = self.fix.iter().any(|fix| fix.value.is_none());
         [
             ("⟨prior⟩", !self.prior.is_empty()),

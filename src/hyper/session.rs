@@ -45,7 +45,7 @@ impl Interrupt<'_> {
 /// ```
 /// use faer::Mat;
 /// use sparsegp::hyper::{Event, Session};
-/// use sparsegp::{ErrorKind, training::ModelBuilder};
+/// use sparsegp::{ErrorKind, training::Fit};
 /// use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// let x = Mat::from_fn(40, 1, |i, _| i as f64);
@@ -56,7 +56,7 @@ impl Interrupt<'_> {
 ///     Event::Stage(stage) => eprintln!("{stage}"),
 /// };
 /// let mut session = Session::new(&mut listener).with_interrupt(&enough);
-/// let error = ModelBuilder::new().fit_in(x.as_ref(), &y, &mut session).err().expect("the flag ends it");
+/// let error = Fit::default().fit_in(x.as_ref(), &y, &mut session).err().expect("the flag ends it");
 /// assert_eq!(error.kind(), ErrorKind::Interrupted);
 /// ```
 pub struct Session<'a> {
@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
     /// ```
     /// use faer::Mat;
     /// use sparsegp::hyper::{Event, Session, StopReason};
-    /// use sparsegp::training::ModelBuilder;
+    /// use sparsegp::training::Fit;
     /// use std::sync::atomic::{AtomicBool, Ordering};
     ///
     /// let x = Mat::from_fn(40, 1, |i, _| i as f64);
@@ -129,7 +129,7 @@ impl<'a> Session<'a> {
     ///     }
     /// };
     /// let mut session = Session::new(&mut listener).with_enough(&enough);
-    /// let model = ModelBuilder::new().fit_in(x.as_ref(), &y, &mut session)?;
+    /// let model = Fit::default().fit_in(x.as_ref(), &y, &mut session)?;
     /// assert_eq!((model.summary().stop_reason, model.summary().epochs), (StopReason::Stopped, 2));
     /// # Ok::<(), sparsegp::Error>(())
     /// ```

@@ -1,6 +1,6 @@
 //! Inducing points: the whitened features a = L⁻¹ k_u(x) of a sparse GP and their adjoint.
 
-use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
+use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch, RawFeatures};
 use crate::error::{Error, Result};
 use crate::linalg::{self, Factorizer, Operand, add_diagonal, trace};
 use faer::linalg::triangular_solve::solve_upper_triangular_in_place;
@@ -136,6 +136,13 @@ impl AsRef<InducingPrior> for InducingLayer {
     }
 }
 
+/// A sparse GP with its factor or without.
+pub trait AsPrior: AsRef<InducingPrior> + Send + Sync + 'static {}
+
+impl AsPrior for InducingPrior {}
+
+impl AsPrior for InducingLayer {}
+
 impl InducingPrior {
     /// Creates a prior with a mean that stays zero.
     ///
@@ -231,12 +238,6 @@ impl InducingPrior {
         self.jitter
     }
 
-    /// Visits the kernel's parameters, then the means.
-    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        self.kernel.for_each_parameter(visit);
-        visit(&self.mean);
-    }
-
     /// Visits the kernel's parameters, then the means, to change them.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.kernel.for_each_parameter_mut(visit);
@@ -264,9 +265,31 @@ impl InducingPrior {
         layer.factorise()?;
         Ok(layer)
     }
+}
 
-    /// Writes the raw features `k(Z, x)` (`M × c`), `k(x, x)` and the mean of process 0 for a block `x` (`c × D`).
-    pub fn features(
+impl RawFeatures for InducingPrior {
+    fn dim(&self) -> usize {
+        self.z.nrows()
+    }
+
+    fn input_dims(&self) -> usize {
+        self.z.ncols()
+    }
+
+    fn kappa(&self) -> f64 {
+        1.0
+    }
+
+    fn mean(&self) -> Option<&Parameter> {
+        Some(&self.mean)
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.kernel.for_each_parameter(visit);
+        visit(&self.mean);
+    }
+
+    fn features(
         &self,
         x: MatRef<'_, f64>,
         k: MatMut<'_, f64>,
@@ -280,9 +303,10 @@ impl InducingPrior {
         offset.fill(self.mean.values[0]);
     }
 
-    /// The constant mean of a process.
-    pub fn constant(&self, process: usize) -> Option<f64> {
-        self.mean.values.get(process).copied()
+    fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let mut out = Mat::zeros(x.nrows(), x.nrows());
+        self.kernel.eval(Inputs::Gram(x), out.as_mut(), &mut Scratch::new());
+        out
     }
 }
 
@@ -392,35 +416,12 @@ impl InducingLayer {
 }
 
 impl LatentLayer for InducingLayer {
-    fn dim(&self) -> usize {
-        self.z.nrows()
-    }
-
     fn whitening(&self) -> Option<Operand<'_>> {
         Some(Operand::lower(self.linv.as_ref()))
     }
 
     fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
         (self.relative_jitter() < Jitter::SOLVED).then_some(self.l.as_ref())
-    }
-
-    fn kappa(&self) -> f64 {
-        1.0
-    }
-
-    fn features(
-        &self,
-        x: MatRef<'_, f64>,
-        k: MatMut<'_, f64>,
-        base: &mut [f64],
-        offset: &mut [f64],
-        scratch: &mut Scratch,
-    ) {
-        self.prior.features(x, k, base, offset, scratch);
-    }
-
-    fn constant(&self, process: usize) -> Option<f64> {
-        self.prior.constant(process)
     }
 
     fn zero_gradient(&self) -> LayerGradient {

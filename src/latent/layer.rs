@@ -1,10 +1,14 @@
-//! The layers a model can have, as one type: inducing points, linear features, or their sum with grouped effects.
+//! The layers a model can have, as one type: inducing points, linear features, any other features, or their sum with grouped effects.
 
 use super::inducing::FactorizationFailure;
-use super::{InducingLayer, InducingPrior, Jitter, LatentLayer, LinearLayer, SumLayer};
+use super::{
+    AsPrior, FeatureLayer, FeaturesAdjoint, InducingLayer, InducingPrior, Jitter, LatentLayer, LayerGradient,
+    LayerScratch, LinearLayer, RawFeatures, SumLayer,
+};
 use crate::effects::Effects;
-use faer::{Mat, MatMut, MatRef};
-use sparsegp_kernels::{Inputs, Parameter, Scratch};
+use crate::linalg::Operand;
+use faer::{MatMut, MatRef};
+use sparsegp_kernels::{Parameter, Scratch};
 use std::ops::Deref;
 
 /// The layer that produces the features of a model: a sparse GP with its factor ([`InducingLayer`])
@@ -15,6 +19,8 @@ pub enum Layer<G = InducingLayer> {
     Inducing(Box<G>),
     /// A Bayesian linear model.
     Linear(LinearLayer),
+    /// Features of another approximation.
+    Features(Box<FeatureLayer>),
     /// One of these, and grouped effects.
     Sum(Box<SumLayer<G>>),
 }
@@ -37,7 +43,13 @@ impl<G> From<LinearLayer> for Layer<G> {
     }
 }
 
-impl<G: AsRef<InducingPrior>> Layer<G> {
+impl<G> From<FeatureLayer> for Layer<G> {
+    fn from(layer: FeatureLayer) -> Self {
+        Layer::Features(Box::new(layer))
+    }
+}
+
+impl<G: AsPrior> Layer<G> {
     /// The layer of the function, without grouped effects.
     pub fn function(&self) -> &Layer<G> {
         match self {
@@ -58,7 +70,7 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
     pub fn inducing_mut(&mut self) -> Option<&mut G> {
         match self {
             Layer::Inducing(layer) => Some(layer),
-            Layer::Linear(_) => None,
+            Layer::Linear(_) | Layer::Features(_) => None,
             Layer::Sum(sum) => sum.function_mut().inducing_mut(),
         }
     }
@@ -71,93 +83,40 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
         }
     }
 
+    /// The features of another approximation, if it has them.
+    pub fn feature_layer(&self) -> Option<&FeatureLayer> {
+        match self.function() {
+            Layer::Features(layer) => Some(layer),
+            _ => None,
+        }
+    }
+
+    /// The features of another approximation, mutably.
+    pub(crate) fn feature_layer_mut(&mut self) -> Option<&mut FeatureLayer> {
+        match self {
+            Layer::Features(layer) => Some(layer),
+            Layer::Sum(sum) => sum.function_mut().feature_layer_mut(),
+            Layer::Inducing(_) | Layer::Linear(_) => None,
+        }
+    }
+
     /// The prior of the sparse GP, if it is one.
     pub fn prior(&self) -> Option<&InducingPrior> {
         self.inducing().map(AsRef::as_ref)
-    }
-
-    /// The dimension M of the features.
-    pub fn dim(&self) -> usize {
-        match self {
-            Layer::Inducing(layer) => layer.as_ref().as_ref().z().nrows(),
-            Layer::Linear(layer) => layer.dim(),
-            Layer::Sum(sum) => sum.dim(),
-        }
-    }
-
-    /// The number of columns that inputs of the function have.
-    pub fn input_dims(&self) -> usize {
-        match self {
-            Layer::Inducing(layer) => layer.as_ref().as_ref().z().ncols(),
-            Layer::Linear(layer) => layer.input_dims(),
-            Layer::Sum(sum) => sum.function().input_dims(),
-        }
-    }
-
-    /// Returns κ; see [`LatentLayer::kappa`].
-    pub(crate) fn kappa(&self) -> f64 {
-        self.linear().map_or(1.0, LatentLayer::kappa)
-    }
-
-    /// Visits the parameters with their names: first the kernel's, then the constant mean. A linear layer has no parameters.
-    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        if let Some(prior) = self.prior() {
-            prior.for_each_parameter(visit);
-        }
     }
 
     /// The requested jitter, if the layer uses one.
     pub fn jitter(&self) -> Option<Jitter> {
         self.prior().map(InducingPrior::jitter)
     }
-
-    /// Writes raw features, `base` and offsets of a block; see [`LatentLayer::features`].
-    pub fn features(
-        &self,
-        x: MatRef<'_, f64>,
-        k: MatMut<'_, f64>,
-        base: &mut [f64],
-        offset: &mut [f64],
-        scratch: &mut Scratch,
-    ) {
-        match self {
-            Layer::Inducing(layer) => layer.as_ref().as_ref().features(x, k, base, offset, scratch),
-            Layer::Linear(layer) => layer.features(x, k, base, offset, scratch),
-            Layer::Sum(sum) => sum.features(x, k, base, offset, scratch),
-        }
-    }
-
-    /// The constant mean of a further process; see [`LatentLayer::constant`].
-    pub fn constant(&self, process: usize) -> Option<f64> {
-        match self {
-            Layer::Inducing(layer) => layer.as_ref().as_ref().constant(process),
-            Layer::Linear(layer) => layer.constant(process),
-            Layer::Sum(sum) => sum.function().constant(process),
-        }
-    }
-
-    /// Returns the matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the
-    /// prior covariance for inducing points and reduced linear layers, 0 for whole linear layers. Grouped effects are
-    /// not part of it.
-    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        match self {
-            Layer::Inducing(layer) => {
-                let mut out = Mat::zeros(x.nrows(), x.nrows());
-                let mut scratch = Scratch::new();
-                layer.as_ref().as_ref().kernel().eval(Inputs::Gram(x), out.as_mut(), &mut scratch);
-                out
-            }
-            Layer::Linear(layer) => layer.base_covariance(x),
-            Layer::Sum(sum) => sum.function().base_covariance(x),
-        }
-    }
 }
 
 impl Layer<InducingPrior> {
     /// Like [`Layer::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        if let Some(prior) = self.inducing_mut() {
-            prior.for_each_parameter_mut(visit);
+        match self {
+            Layer::Features(layer) => layer.for_each_parameter_mut(visit),
+            layer => layer.inducing_mut().into_iter().for_each(|prior| prior.for_each_parameter_mut(visit)),
         }
     }
 
@@ -170,6 +129,7 @@ impl Layer<InducingPrior> {
         Ok(match self {
             Layer::Inducing(prior) => prior.factorised()?.into(),
             Layer::Linear(layer) => layer.clone().into(),
+            Layer::Features(layer) => Layer::Features(layer.clone()),
             Layer::Sum(sum) => sum.function().factorised()?.with_effects(sum.effects().clone()),
         })
     }
@@ -181,6 +141,7 @@ impl Layer {
         match self {
             Layer::Inducing(layer) => InducingPrior::clone(layer).into(),
             Layer::Linear(layer) => layer.clone().into(),
+            Layer::Features(layer) => Layer::Features(layer.clone()),
             Layer::Sum(sum) => sum.function().to_prior(),
         }
     }
@@ -195,6 +156,9 @@ impl Layer {
         if let Some(layer) = self.inducing_mut() {
             layer.fix(which);
         }
+        if let Some(layer) = self.feature_layer_mut() {
+            layer.for_each_parameter_mut(&mut |p| p.fixed |= which(p));
+        }
     }
 
     /// An estimate of the condition number of the matrix that is factorised for whitening; 1 without whitening.
@@ -208,15 +172,55 @@ impl Layer {
     }
 }
 
-/// The operations of the layer inside.
-impl Deref for Layer {
-    type Target = dyn LatentLayer;
+/// The features of the layer inside.
+impl<G: AsPrior> Deref for Layer<G> {
+    type Target = dyn RawFeatures;
 
-    fn deref(&self) -> &(dyn LatentLayer + 'static) {
+    fn deref(&self) -> &(dyn RawFeatures + 'static) {
+        match self {
+            Layer::Inducing(layer) => layer.as_ref().as_ref(),
+            Layer::Linear(layer) => layer,
+            Layer::Features(layer) => layer.as_ref(),
+            Layer::Sum(sum) => sum.as_ref(),
+        }
+    }
+}
+
+impl Layer {
+    fn inside(&self) -> &dyn LatentLayer {
         match self {
             Layer::Inducing(layer) => layer.as_ref(),
             Layer::Linear(layer) => layer,
+            Layer::Features(layer) => layer.as_ref(),
             Layer::Sum(sum) => sum.as_ref(),
         }
+    }
+}
+
+impl LatentLayer for Layer {
+    fn whitening(&self) -> Option<Operand<'_>> {
+        self.inside().whitening()
+    }
+
+    fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
+        self.inside().ill_conditioned()
+    }
+
+    fn zero_gradient(&self) -> LayerGradient {
+        self.inside().zero_gradient()
+    }
+
+    fn features_adjoint(
+        &self,
+        x: MatRef<'_, f64>,
+        by: FeaturesAdjoint<'_>,
+        grad: &mut LayerGradient,
+        scratch: &mut Scratch,
+    ) {
+        self.inside().features_adjoint(x, by, grad, scratch);
+    }
+
+    fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {
+        self.inside().whitening_adjoint(g, grad, scratch);
     }
 }

@@ -1,6 +1,6 @@
 //! The layers of a model, and the latent processes that use the features of each layer.
 
-use super::{InducingLayer, InducingPrior, Layer};
+use super::{AsPrior, InducingLayer, Layer};
 use std::ops::Range;
 
 /// The layers of P latent processes: one layer that all of them share, or one for each process.
@@ -73,16 +73,16 @@ impl<'a, G> Layers<'a, G> {
     }
 }
 
-impl<G: AsRef<InducingPrior>> Layers<'_, G> {
+impl<G: AsPrior> Layers<'_, G> {
     /// Returns the rows of a layer in a matrix that stacks all layers.
     pub fn rows(self, layer: usize) -> Range<usize> {
-        let before = self.all[..layer].iter().map(Layer::dim).sum::<usize>();
+        let before = self.all[..layer].iter().map(|layer| layer.dim()).sum::<usize>();
         before..before + self.all[layer].dim()
     }
 
     /// Returns the sum of the dimensions of all layers.
     pub fn dim(self) -> usize {
-        self.all.iter().map(Layer::dim).sum()
+        self.all.iter().map(|layer| layer.dim()).sum()
     }
 
     /// True if features are whitened, which holds for all layers or for none.

@@ -1,11 +1,11 @@
 //! Linear features: the Bayesian linear model `f = xᵀβ`, `β ~ N(m₀, P)`, as a whitened latent
 //! layer.
 
-use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
+use super::{FeaturesAdjoint, LatentLayer, LayerGradient, RawFeatures};
 use crate::error::{Error, Result};
 use crate::linalg::{Factorizer, Operand, block_product, dot, thin_orthonormal};
 use faer::{Accum, Mat, MatMut, MatRef};
-use sparsegp_kernels::Scratch;
+use sparsegp_kernels::{Parameter, Scratch};
 
 /// The square root of the prior covariance.
 #[derive(Clone, Debug)]
@@ -106,11 +106,6 @@ impl LinearLayer {
         self
     }
 
-    /// The number of columns that inputs have.
-    pub(crate) fn input_dims(&self) -> usize {
-        self.prior_mean.len() - usize::from(self.intercept)
-    }
-
     /// The number of coefficients p, the intercept included.
     pub fn coefficient_count(&self) -> usize {
         self.prior_mean.len()
@@ -184,17 +179,6 @@ impl LinearLayer {
         least
     }
 
-    /// Returns `x̃ᵀP x̃′` at the rows of x (`n × D`) for a reduced layer, of which the features
-    /// explain a part; 0 for a whole layer, whose features explain everything.
-    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        if self.basis.is_none() {
-            return Mat::zeros(x.nrows(), x.nrows());
-        }
-        let mut whole = Mat::zeros(self.prior_mean.len(), x.nrows());
-        self.whitened(x, whole.as_mut());
-        whole.transpose() * &whole
-    }
-
     /// Writes `L_Pᵀ x̃`, a column per row of x, into `out` (`p × c`).
     fn whitened(&self, x: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
         let d = x.ncols();
@@ -225,18 +209,21 @@ impl LinearLayer {
     }
 }
 
-impl LatentLayer for LinearLayer {
+impl RawFeatures for LinearLayer {
     fn dim(&self) -> usize {
         self.basis.as_ref().map_or(self.prior_mean.len(), Mat::ncols)
     }
 
-    fn whitening(&self) -> Option<Operand<'_>> {
-        None
+    fn input_dims(&self) -> usize {
+        self.prior_mean.len() - usize::from(self.intercept)
     }
 
     fn kappa(&self) -> f64 {
         if self.basis.is_some() { 1.0 } else { 0.0 }
     }
+
+    // The prior is given, not trained.
+    fn for_each_parameter<'a>(&'a self, _visit: &mut dyn FnMut(&'a Parameter)) {}
 
     fn features(
         &self,
@@ -269,11 +256,27 @@ impl LatentLayer for LinearLayer {
         }
     }
 
+    /// Returns `x̃ᵀP x̃′` at the rows of x (`n × D`) for a reduced layer, of which the features
+    /// explain a part; 0 for a whole layer, whose features explain everything.
+    fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        if self.basis.is_none() {
+            return Mat::zeros(x.nrows(), x.nrows());
+        }
+        let mut whole = Mat::zeros(self.prior_mean.len(), x.nrows());
+        self.whitened(x, whole.as_mut());
+        whole.transpose() * &whole
+    }
+}
+
+impl LatentLayer for LinearLayer {
+    fn whitening(&self) -> Option<Operand<'_>> {
+        None
+    }
+
     fn zero_gradient(&self) -> LayerGradient {
         LayerGradient::zeros(0, 0, Mat::new().as_ref())
     }
 
-    // The prior is given, not trained.
     fn features_adjoint(
         &self,
         _x: MatRef<'_, f64>,
@@ -281,8 +284,5 @@ impl LatentLayer for LinearLayer {
         _grad: &mut LayerGradient,
         _scratch: &mut Scratch,
     ) {
-    }
-
-    fn whitening_adjoint(&self, _g: MatMut<'_, f64>, _grad: &mut LayerGradient, _scratch: &mut LayerScratch) {
     }
 }

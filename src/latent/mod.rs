@@ -2,6 +2,7 @@
 //! linear model.
 
 mod embedding;
+mod feature_layer;
 pub mod inducing;
 pub mod init;
 mod layer;
@@ -11,7 +12,8 @@ mod pivots;
 mod sum;
 
 pub(crate) use embedding::Embedding;
-pub use inducing::{InducingLayer, InducingPrior, Jitter};
+pub use feature_layer::{FeatureBar, FeatureLayer, FeatureMap};
+pub use inducing::{AsPrior, InducingLayer, InducingPrior, Jitter};
 pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;
 pub use layers::Layers;
@@ -22,7 +24,7 @@ use crate::linalg::{self, Operand, block_product};
 use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::Scratch;
+use sparsegp_kernels::{Parameter, Scratch};
 
 /// Gradient of an objective with respect to everything a layer can train, in natural units.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -68,7 +70,7 @@ impl LayerGradient {
     }
 }
 
-/// The derivatives of an objective with respect to what [`LatentLayer::features`] writes for a block of c rows.
+/// The derivatives of an objective with respect to what [`RawFeatures::features`] writes for a block of c rows.
 #[derive(Clone, Copy)]
 pub struct FeaturesAdjoint<'a> {
     /// The raw features k, `M × c`.
@@ -81,9 +83,9 @@ pub struct FeaturesAdjoint<'a> {
     pub offset_bar: &'a [f64],
 }
 
-/// The producer of `(a_i, r_i, o_i)` (docs/mathematics.md#the-latent-linear-model), whitened so that the prior is `w ~ N(0, I)`.
+/// The raw features of rows: `(a_i, r_i, o_i)` (docs/mathematics.md#the-latent-linear-model) before whitening, which predictions need.
 ///
-/// For a datum `x`, raw features `k(x)` (dimension M) become `a = W k`, and under `q(w) = N(m, S)`
+/// For a datum `x`, raw features `k(x)` (dimension M) become `a = W k` with `w ~ N(0, I)`, and under `q(w) = N(m, S)`
 ///
 /// ```text
 /// μ = o + aᵀm,   v = base + aᵀ(S − κI)a
@@ -92,32 +94,31 @@ pub struct FeaturesAdjoint<'a> {
 /// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`,
 /// `base = 0`, `κ = 0` for a linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D`
 /// blocks, a row per datum, in any strides; columns after the first D belong to grouped effects.
-pub trait LatentLayer: Send + Sync {
+pub trait RawFeatures: Send + Sync {
     /// The dimension M of `w`.
     fn dim(&self) -> usize;
 
-    /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity. A layer whose
-    /// features are whitened by construction has no parameters to train: only its offset has a
-    /// gradient.
-    fn whitening(&self) -> Option<Operand<'_>>;
-
-    /// The factor `L` of `W = L⁻¹`, if products with W would lose digits that systems with L keep.
-    fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
-        None
-    }
+    /// The number of columns that inputs of the function have.
+    fn input_dims(&self) -> usize;
 
     /// Returns κ: 1 if `base` is the prior variance, from which `aᵀa` has to be subtracted;
     /// otherwise 0.
     fn kappa(&self) -> f64;
 
-    /// Returns the constant mean of a further process (1, 2, …) that shares the layer; `None` if it
-    /// has the offset of process 0, which [`features`](Self::features) writes.
-    fn constant(&self, process: usize) -> Option<f64> {
-        let _ = process;
+    /// The constant means, one for each process that shares the layer, if it has them.
+    fn mean(&self) -> Option<&Parameter> {
         None
     }
 
-    /// Writes the raw features (`M × c`), `base` and the offsets of a block `x` (`c × D`).
+    /// Returns the constant mean of a process; `None` if it has the offset of process 0, which [`features`](Self::features) writes.
+    fn constant(&self, process: usize) -> Option<f64> {
+        self.mean()?.values.get(process).copied()
+    }
+
+    /// Visits the parameters: first those of the features, then the means.
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter));
+
+    /// Writes the raw features (`M × c`), `base` and the offsets of process 0 of a block `x` (`c × D`).
     fn features(
         &self,
         x: MatRef<'_, f64>,
@@ -126,6 +127,23 @@ pub trait LatentLayer: Send + Sync {
         offset: &mut [f64],
         scratch: &mut Scratch,
     );
+
+    /// Returns the matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the
+    /// prior covariance for inducing points and reduced linear layers, 0 for whole linear layers, the residual variances for other
+    /// features. Grouped effects are not part of it.
+    fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64>;
+}
+
+/// How features are whitened, and the adjoint of everything that a layer computes.
+pub trait LatentLayer {
+    /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity of a layer without
+    /// parameters to train, of which only the offset has a gradient.
+    fn whitening(&self) -> Option<Operand<'_>>;
+
+    /// The factor `L` of `W = L⁻¹`, if products with W would lose digits that systems with L keep.
+    fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
+        None
+    }
 
     /// A zero gradient of this layer's shape.
     fn zero_gradient(&self) -> LayerGradient;
@@ -142,7 +160,9 @@ pub trait LatentLayer: Send + Sync {
     /// Adds the gradient that flows through the whitening, given the lower triangle of `G = Ā Aᵀ` (`M × M`).
     ///
     /// For `W = L⁻¹`, `L Lᵀ = K_uu`: `K̄_uu = −½ L⁻ᵀ Γ L⁻¹`, Γ the lower triangle of `G` reflected.
-    fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch);
+    fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {
+        let _ = (g, grad, scratch);
+    }
 }
 
 /// Computes `A = W K`; does nothing if features are whitened by construction.

@@ -4,7 +4,7 @@
 //! Blocks of rows have a fixed size and reductions are made in the order of the blocks, so results
 //! do not depend on the number of threads.
 
-use super::{InducingLayer, LatentLayer, whiten};
+use super::{InducingLayer, RawFeatures, whiten};
 use crate::error::{Error, Result};
 use faer::{Mat, MatMut, MatRef};
 use rayon::prelude::*;

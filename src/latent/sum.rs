@@ -1,7 +1,7 @@
 //! A function with grouped effects as one layer: features stack, residual variances and offsets add.
 
 use super::{
-    FeaturesAdjoint, InducingLayer, InducingPrior, LatentLayer, Layer, LayerGradient, LayerScratch,
+    AsPrior, FeaturesAdjoint, InducingLayer, LatentLayer, Layer, LayerGradient, LayerScratch, RawFeatures,
     of_raw_features,
 };
 use crate::columns;
@@ -9,7 +9,7 @@ use crate::effects::{EffectFeatures, EffectPosterior, Effects, Moments};
 use crate::linalg::Operand;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatMut, MatRef};
-use sparsegp_kernels::Scratch;
+use sparsegp_kernels::{Parameter, Scratch};
 
 /// The sum of a function and of the grouped effects of a row, `f + Σ zᵀb` with `b = F u`, `u ~ N(0, I)`.
 ///
@@ -23,7 +23,7 @@ pub struct SumLayer<G = InducingLayer> {
     whitening: Mat<f64>,
 }
 
-impl<G: AsRef<InducingPrior>> SumLayer<G> {
+impl<G: AsPrior> SumLayer<G> {
     /// The layer of the function.
     pub fn function(&self) -> &Layer<G> {
         &self.function
@@ -39,11 +39,6 @@ impl<G: AsRef<InducingPrior>> SumLayer<G> {
         &self.effects
     }
 
-    /// The number of features.
-    pub fn dim(&self) -> usize {
-        self.function.dim() + self.effects.coefficients()
-    }
-
     /// Returns the features of the effects of rows.
     fn effect_features(&self, x: MatRef<'_, f64>) -> EffectFeatures {
         let mut features = EffectFeatures::default();
@@ -51,9 +46,30 @@ impl<G: AsRef<InducingPrior>> SumLayer<G> {
         x.row_iter().for_each(|row| features.push(&self.effects, row));
         features
     }
+}
 
-    /// Writes raw features, `base` and offsets of a block; see [`LatentLayer::features`].
-    pub fn features(
+impl<G: AsPrior> RawFeatures for SumLayer<G> {
+    fn dim(&self) -> usize {
+        self.function.dim() + self.effects.coefficients()
+    }
+
+    fn input_dims(&self) -> usize {
+        self.function.input_dims()
+    }
+
+    fn kappa(&self) -> f64 {
+        self.function.kappa()
+    }
+
+    fn mean(&self) -> Option<&Parameter> {
+        self.function.mean()
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.function.for_each_parameter(visit);
+    }
+
+    fn features(
         &self,
         x: MatRef<'_, f64>,
         k: MatMut<'_, f64>,
@@ -73,6 +89,10 @@ impl<G: AsRef<InducingPrior>> SumLayer<G> {
         } else {
             base.iter_mut().zip(x.row_iter()).for_each(|(base, x)| *base += self.effects.new_variance(x));
         }
+    }
+
+    fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        self.function.base_covariance(x)
     }
 }
 
@@ -102,7 +122,7 @@ impl SumLayer {
 impl EffectPosterior {
     /// Creates the posterior of `effects` in a model with the latent function of `layer`.
     pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
-        let raw_cross = of_raw_features(&**layer, moments.cross.as_ref());
+        let raw_cross = of_raw_features(layer, moments.cross.as_ref());
         EffectPosterior::with_cross(effects, moments, raw_cross)
     }
 
@@ -120,31 +140,8 @@ impl EffectPosterior {
 }
 
 impl LatentLayer for SumLayer {
-    fn dim(&self) -> usize {
-        SumLayer::dim(self)
-    }
-
     fn whitening(&self) -> Option<Operand<'_>> {
         Some(Operand::lower(self.whitening.as_ref()))
-    }
-
-    fn kappa(&self) -> f64 {
-        self.function.kappa()
-    }
-
-    fn constant(&self, process: usize) -> Option<f64> {
-        self.function.constant(process)
-    }
-
-    fn features(
-        &self,
-        x: MatRef<'_, f64>,
-        k: MatMut<'_, f64>,
-        base: &mut [f64],
-        offset: &mut [f64],
-        scratch: &mut Scratch,
-    ) {
-        SumLayer::features(self, x, k, base, offset, scratch);
     }
 
     fn zero_gradient(&self) -> LayerGradient {

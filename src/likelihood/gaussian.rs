@@ -40,6 +40,13 @@ impl Gaussian {
     }
 }
 
+impl Default for Gaussian {
+    /// A noise variance that starts from the data.
+    fn default() -> Self {
+        Gaussian::new(1.0)
+    }
+}
+
 impl OneFunction for Gaussian {
     own_parameters!(noise);
 

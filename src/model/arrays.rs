@@ -28,6 +28,11 @@ pub(super) mod name {
     pub(crate) const REDUCTION: &str = "variance_reduction";
     pub(crate) const WEIGHTS: &str = "weights";
 
+    /// Returns the name of a constant of a feature map.
+    pub fn constant(index: usize) -> String {
+        format!("feature_constant.{index}")
+    }
+
     /// Returns the name of an array that exists once for each of several layers or processes: `weights.0`, `weights.1`, ….
     pub fn of(name: &str, index: usize, several: bool) -> String {
         if several { format!("{name}.{index}") } else { name.to_owned() }

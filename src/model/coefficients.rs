@@ -2,7 +2,7 @@
 
 use super::fitted::Model;
 use crate::functions::normal::HALF_95;
-use crate::latent::LinearLayer;
+use crate::latent::{LinearLayer, RawFeatures};
 use faer::Mat;
 use serde::Serialize;
 

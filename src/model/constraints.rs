@@ -3,8 +3,8 @@
 use super::latent::{LatentModel, LatentPrior};
 use crate::error::Result;
 use crate::hyper::{Constraints, FreeVector, PriorChoice, named, range_words};
-use crate::latent::InducingPrior;
 use crate::latent::inducing::FactorizationFailure;
+use crate::latent::{AsPrior, InducingPrior};
 use sparsegp_kernels::{Dimension, Kernel, Prior};
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ impl LatentModel {
     }
 }
 
-impl<G: AsRef<InducingPrior>> LatentModel<G> {
+impl<G: AsPrior> LatentModel<G> {
     /// Weak priors of the lengthscales of stationary kernels, by full name, for standardised
     /// inputs: log-normal with σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and
     /// `mu = ln √D + σ²` for the D inputs that the kernel sees. The density of ln ℓ then has its

@@ -16,7 +16,7 @@ use crate::effects::Effects;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, open_input};
 use crate::hyper::ValueSettings;
-use crate::latent::{InducingPrior, Jitter, Layer, LinearLayer};
+use crate::latent::{FeatureLayer, InducingPrior, Jitter, Layer, LinearLayer, RawFeatures};
 use crate::likelihood::{LikelihoodKind, Mixed, ObservationModel, Task};
 use crate::options::FitOptions;
 use crate::registry::Registry;
@@ -108,6 +108,8 @@ enum LayerDescription {
         fix_inducing: bool,
         jitter: Jitter,
     },
+    /// Features of another approximation, with their parameters and then the means, and the number of their constants.
+    Features { features: String, feature_parameters: Vec<Parameter>, constants: usize },
     /// A linear model with independent coefficients.
     Linear { intercept: bool },
 }
@@ -197,8 +199,8 @@ impl Model {
     }
 
     fn description(&self, schema: Option<Value>) -> Description {
-        let described = |layer: &Layer<InducingPrior>| match layer.inducing() {
-            Some(layer) => {
+        let described = |layer: &Layer<InducingPrior>| match (layer.inducing(), layer.feature_layer()) {
+            (Some(layer), _) => {
                 let mut kernel_parameters = Vec::new();
                 layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
                 LayerDescription::Inducing {
@@ -209,7 +211,13 @@ impl Model {
                     jitter: layer.jitter(),
                 }
             }
-            None => {
+            (None, Some(layer)) => {
+                let mut feature_parameters = Vec::new();
+                layer.for_each_parameter(&mut |p| feature_parameters.push(p.clone()));
+                let (features, constants) = (layer.map().name().to_owned(), layer.map().constants().len());
+                LayerDescription::Features { features, feature_parameters, constants }
+            }
+            (None, None) => {
                 LayerDescription::Linear { intercept: layer.linear().is_some_and(LinearLayer::has_intercept) }
             }
         };
@@ -250,6 +258,11 @@ impl Model {
         for (index, layer) in self.latent.layers.iter().enumerate() {
             let named = |name: &str| name::of(name, index, several);
             arrays.extend(layer.inducing().map(|layer| Array::matrix(named(name::INDUCING), layer.z())));
+            let constants = layer.feature_layer().map_or(Vec::new(), |layer| layer.map().constants());
+            let stored = constants.iter().enumerate();
+            arrays.extend(
+                stored.map(|(at, constant)| Array::matrix(named(&name::constant(at)), constant.as_ref())),
+            );
             let Some(layer) = layer.linear() else { continue };
             arrays.extend(layer.basis().map(|basis| Array::matrix(named(name::BASIS), basis)));
             let deviations = layer.prior_deviations().unwrap_or_default();
@@ -377,7 +390,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let likelihood = likelihood(&description, registry)?;
     let functions = likelihood.functions();
     let suits = |layer: &Layer<InducingPrior>, functions: usize| {
-        layer.inducing().is_none_or(|layer| layer.mean().values.len() == functions)
+        layer.mean().is_none_or(|mean| mean.values.len() == functions)
     };
     let shared = layers.len() == 1 && suits(&layers[0], functions);
     let separate = layers.len() == functions && layers.iter().all(|layer| suits(layer, 1));
@@ -492,6 +505,24 @@ fn layer(
             }
             restore(std::slice::from_ref(mean), &mut |visit| visit(layer.mean_mut()))?;
             Ok((layer.into(), *fix_inducing))
+        }
+        LayerDescription::Features { features, feature_parameters, constants } => {
+            let constants = (0..*constants).map(|at| {
+                let constant = named(&name::constant(at));
+                match arrays.shape(&constant)?[..] {
+                    [rows, columns] => arrays.matrix(&constant, rows, columns),
+                    _ => Err(Unusable::damaged(format!("array {constant} is not a matrix"))),
+                }
+            });
+            let constants = constants.collect::<Checked<Vec<_>>>()?;
+            let map = registry.features(features, &constants);
+            let unknown = || Unusable::Unknown(format!("the features '{features}'"));
+            let map = map.ok_or_else(unknown)?.map_err(Unusable::damaged)?;
+            Unusable::unless(map.inputs() == dims, "its features have another number of inputs")?;
+            let means = feature_parameters.last().map_or(0, |mean| mean.values.len());
+            let mut layer = FeatureLayer::new(map, vec![0.0; means], false);
+            restore(feature_parameters, &mut |visit| layer.for_each_parameter_mut(visit))?;
+            Ok((layer.into(), true))
         }
         LayerDescription::Linear { intercept } => {
             let p = dims + usize::from(*intercept);

@@ -22,11 +22,11 @@ use std::sync::Arc;
 ///
 /// ```
 /// use faer::Mat;
-/// use sparsegp::{model::Model, training::ModelBuilder};
+/// use sparsegp::{model::Model, training::Fit};
 ///
 /// let x = Mat::from_fn(80, 2, |i, d| ((3 * i + 7 * d) % 20) as f64);
 /// let y: Vec<f64> = (0..80).map(|i| 100.0 + x[(i, 0)] - 0.5 * x[(i, 1)]).collect();
-/// let model = ModelBuilder::new().fit(x.as_ref(), &y)?;
+/// let model = Fit::default().fit(x.as_ref(), &y)?;
 ///
 /// let folder = tempfile::tempdir().expect("a folder");
 /// let path = folder.path().join("line.safetensors");

@@ -9,7 +9,7 @@ use super::residual_features::{FEATURES, FeatureSet, Key, SETS, Use, square};
 use super::slopes::add_diagonal_slopes;
 use crate::data::{Purpose, Scaling, part_generator};
 use crate::error::{Error, Result};
-use crate::latent::{InducingLayer, Layer};
+use crate::latent::{InducingLayer, Layer, RawFeatures};
 use crate::linalg::{dot, symmetric_eigen};
 use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatRef};
@@ -156,7 +156,9 @@ impl Process {
         let layers = model.latent().layers();
         let own = layers.of(process);
         let Layer::Inducing(prior) = layers.get(own) else {
-            return Err(Error::usage("a linear model has no random features, which draws of functions need"));
+            return Err(Error::usage(
+                "draws of functions need the random features of a kernel, and this model has no kernel",
+            ));
         };
         let layer = prior
             .factorised()

@@ -11,6 +11,7 @@ use crate::effects::{
     VarianceComponent,
 };
 use crate::error::{Error, Result};
+use crate::latent::RawFeatures;
 use crate::variational::Normal;
 use faer::Mat;
 use serde::Serialize;

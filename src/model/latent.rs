@@ -4,7 +4,7 @@
 use crate::effects::{EffectPosterior, Effects};
 use crate::hyper::{Descriptor, INDUCING, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
-use crate::latent::{InducingLayer, InducingPrior, Layer, LayerGradient, Layers};
+use crate::latent::{AsPrior, InducingLayer, InducingPrior, Layer, LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
 use crate::variational::Normal;
 use faer::MatRef;
@@ -36,7 +36,7 @@ pub struct LatentModel<G = InducingLayer> {
 /// A latent model whose sparse GPs are not factorised.
 pub type LatentPrior = LatentModel<InducingPrior>;
 
-impl<G: AsRef<InducingPrior>> LatentModel<G> {
+impl<G: AsPrior> LatentModel<G> {
     /// Creates a model without constraints, except those of its parameters.
     pub fn new(layer: Layer<G>, likelihood: impl Into<ObservationModel>, fix_inducing: bool) -> Self {
         LatentModel::of_layers(vec![layer], likelihood.into(), fix_inducing)
@@ -81,7 +81,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         self.likelihood.for_each_parameter(visit);
     }
 
-    /// Descriptors in the order of the flat vector: `kernel.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
+    /// Descriptors in the order of the flat vector: `kernel.…` or `features.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
     pub fn descriptors(&self) -> Vec<Descriptor> {
         let mut descriptors = self.own_descriptors();
         self.settings.apply(&mut descriptors);
@@ -102,14 +102,19 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         let prefixes = self.prefixes();
         let mut out = Vec::new();
         for (layer, prefix) in self.layers.iter().zip(&prefixes) {
-            let Some(layer) = layer.prior() else { continue };
-            let names = layer.kernel().parameter_names();
-            let mut index = 0;
-            layer.kernel().for_each_parameter(&mut |p| {
-                out.extend(Descriptor::of(&format!("{prefix}kernel"), &names[index], p));
-                index += 1;
-            });
-            out.extend(Descriptor::of(&format!("{prefix}mean"), "constant", layer.mean()));
+            if let Some(layer) = layer.feature_layer() {
+                let of = |p: &Parameter| Descriptor::of(&format!("{prefix}features"), &p.name, p);
+                layer.map().for_each_parameter(&mut |p| out.extend(of(p)));
+            }
+            if let Some(kernel) = layer.prior().map(InducingPrior::kernel) {
+                let mut names = kernel.parameter_names().into_iter();
+                kernel.for_each_parameter(&mut |p| {
+                    let name = names.next().unwrap_or_default();
+                    out.extend(Descriptor::of(&format!("{prefix}kernel"), &name, p));
+                });
+            }
+            let mean = layer.mean().into_iter();
+            out.extend(mean.flat_map(|p| Descriptor::of(&format!("{prefix}mean"), "constant", p)));
         }
         self.likelihood.for_each_parameter(&mut |p| out.extend(Descriptor::of("likelihood", &p.name, p)));
         for (layer, prefix) in self.layers.iter().zip(&prefixes) {
@@ -138,9 +143,14 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     /// a length.
     pub fn value_inputs(&self) -> Vec<Vec<usize>> {
         let mut inputs = Vec::new();
-        for layer in self.layers.iter().filter_map(Layer::prior) {
-            inputs.extend(layer.kernel().units(layer.z().ncols()).into_iter().map(Unit::length));
-            inputs.extend(std::iter::repeat_n(Vec::new(), layer.mean().values.len()));
+        for layer in &self.layers {
+            let kernel = layer.prior().map(InducingPrior::kernel);
+            let units = kernel.map_or(Vec::new(), |kernel| kernel.units(layer.input_dims()));
+            let before = inputs.len();
+            inputs.extend(units.into_iter().map(Unit::length));
+            let mut values = 0;
+            layer.for_each_parameter(&mut |p| values += p.values.len());
+            inputs.resize(before + values, Vec::new());
         }
         inputs
     }
@@ -323,6 +333,9 @@ impl LatentModel {
         self.likelihood.for_each_parameter_mut(&mut |p| fill(p, &mut parameters));
         let mut factorised = Ok(());
         for (layer, mut own) in self.layers.iter_mut().zip(of_layers) {
+            if let Some(layer) = layer.feature_layer_mut() {
+                layer.for_each_parameter_mut(&mut |p| fill(p, &mut own));
+            }
             let Some(layer) = layer.inducing_mut() else { continue };
             let moved = layer.change(|prior| {
                 prior.for_each_parameter_mut(&mut |p| fill(p, &mut own));

@@ -1,6 +1,6 @@
 //! The coefficients of a linear layer under q(w): their moments, and q in another basis.
 
-use crate::latent::{LatentLayer, LinearLayer};
+use crate::latent::{LinearLayer, RawFeatures};
 use crate::linalg::{dot, matvec};
 use crate::variational::{Family, MatrixRef, Normal};
 use faer::{Mat, MatRef};

@@ -6,7 +6,7 @@ use super::posterior::Posterior;
 use super::unusable::{Checked, Unusable};
 use crate::data::{Purpose, generator};
 use crate::effects::{EffectFeatures, Effects};
-use crate::latent::{InducingLayer, LatentLayer, whiten};
+use crate::latent::{InducingLayer, RawFeatures, whiten};
 use crate::linalg::{Factorizer, solve_lower};
 use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_others};
 use crate::options::{Keeping, MOST_NEIGHBOURS};

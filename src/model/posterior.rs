@@ -5,7 +5,7 @@ use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
 use crate::effects::{EffectPosterior, Effects};
-use crate::latent::{InducingLayer, InducingPrior, Layer, Layers, whiten_adjoint};
+use crate::latent::{InducingLayer, InducingPrior, LatentLayer, Layer, Layers, whiten_adjoint};
 use crate::likelihood::{Expectation, Marginal, ObservationModel, Row, Slopes};
 use crate::linalg::{Factorizer, Operand, block_product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
@@ -153,7 +153,7 @@ impl Posterior {
             let layer = layers.get(layers.of(process));
             let mut weights = vec![0.0; q.dim()];
             let mean = ColRef::from_slice(q.mean()).as_mat();
-            whiten_adjoint(&**layer, mean, ColMut::from_slice_mut(&mut weights).as_mat_mut());
+            whiten_adjoint(layer, mean, ColMut::from_slice_mut(&mut weights).as_mat_mut());
             Factors { weights, roots: roots(layer, q) }
         };
         Posterior::from_factors(&model.to_prior(), q.as_ref().iter().enumerate().map(factors).collect())
@@ -189,8 +189,7 @@ impl Posterior {
     /// targets whose weights sum to 1 (universal kriging), so its variance is at least σ²/W. That matters if the kernel's variance tends
     /// to 0, where the variance given the mean does, too.
     pub(crate) fn with_trained_mean(self, total_weight: f64) -> Self {
-        let trained =
-            matches!(&self.layers[..], [layer] if layer.inducing().is_some_and(|layer| !layer.mean().fixed));
+        let trained = matches!(&self.layers[..], [layer] if layer.mean().is_some_and(|mean| !mean.fixed));
         let noise = self.likelihood.gaussian_noise().filter(|_| trained && total_weight > 0.0);
         self.with_mean_variance(noise.map_or(0.0, |noise| noise / total_weight))
     }
@@ -549,7 +548,7 @@ fn signed_factors(shrinkage: &Mat<f64>, layer: &Layer) -> (Mat<f64>, Option<Mat<
         let root =
             Mat::from_fn(m, rows.len(), |j, r| (sign * values[rows[r]]).sqrt() * vectors[(j, rows[r])]);
         let mut whole = Mat::zeros(rows.len(), m);
-        whiten_adjoint(&**layer, root.as_ref(), whole.as_mut().transpose_mut());
+        whiten_adjoint(layer, root.as_ref(), whole.as_mut().transpose_mut());
         qr_factor(whole)
     };
     // Eigenvalues of I − S just below zero are rounding, not variance above the prior's.

@@ -25,7 +25,7 @@ const NOISE_SD: &str = "noise_sd";
 /// let x = Mat::from_fn(120, 1, |i, _| i as f64 / 12.0);
 /// let y: Vec<f64> = (0..120).map(|i| f64::from(i > 60)).collect();
 /// let options = FitOptions { likelihood: Some("bernoulli-probit".parse()?), ..FitOptions::default() };
-/// let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y)?;
+/// let model = Fit::of(options).fit(x.as_ref(), &y)?;
 ///
 /// let predictions = model.predict(mat![[1.0], [9.0]].as_ref(), &[])?;
 /// // For two classes the mean is the probability of class 1.

@@ -170,9 +170,11 @@ impl Posterior {
         let starts: Vec<usize> = (0..n).step_by(ROWS).collect();
         let of_block = |&from: &usize| {
             let block = x.subrows(from, ROWS.min(n - from));
-            match layer.inducing() {
-                Some(prior) => self.block_slopes(process, prior, block),
-                None => self.linear_slopes(process, block),
+            match (layer.inducing(), layer.linear()) {
+                (Some(prior), _) => self.block_slopes(process, prior, block),
+                (None, Some(_)) => self.differences(process, block, 1.0),
+                // The error of the cube root of ε is about h², far below the precision of a prediction.
+                (None, None) => self.differences(process, block, f64::EPSILON.cbrt()),
             }
         };
         let found: Vec<Pair> = starts.par_iter().map(of_block).collect();
@@ -208,9 +210,9 @@ impl Posterior {
         (mean, variance)
     }
 
-    /// Returns the slopes of a linear model by differences, which are exact, because the mean is
-    /// linear and the variance quadratic.
-    fn linear_slopes(&self, process: usize, x: MatRef<'_, f64>) -> Pair {
+    /// Returns the slopes by central differences of step h. They are exact for a linear model, with a mean that is linear and a variance
+    /// that is quadratic, and any h.
+    fn differences(&self, process: usize, x: MatRef<'_, f64>, h: f64) -> Pair {
         let (n, d) = x.shape();
         let shifted = |column: usize, by: f64| {
             let moved = Mat::from_fn(n, d, |i, j| x[(i, j)] + if j == column { by } else { 0.0 });
@@ -218,11 +220,11 @@ impl Posterior {
         };
         let (mut mean, mut variance) = (Mat::zeros(n, d), Mat::zeros(n, d));
         for column in 0..d {
-            let (up, down) = (shifted(column, 1.0), shifted(column, -1.0));
+            let (up, down) = (shifted(column, h), shifted(column, -h));
             for i in 0..n {
                 let at = i * up.functions + process;
-                mean[(i, column)] = 0.5 * (up.mean[at] - down.mean[at]);
-                variance[(i, column)] = 0.5 * (up.variance[at] - down.variance[at]);
+                mean[(i, column)] = 0.5 * (up.mean[at] - down.mean[at]) / h;
+                variance[(i, column)] = 0.5 * (up.variance[at] - down.variance[at]) / h;
             }
         }
         (mean, variance)

@@ -4,7 +4,9 @@
 use super::blocks::{Block, Window};
 use crate::columns;
 use crate::effects::{EffectFeatures, Effects};
-use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::latent::{
+    FeaturesAdjoint, InducingLayer, LatentLayer, LayerGradient, RawFeatures, whiten, whiten_adjoint,
+};
 use crate::linalg::{Operand, Part, product};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};

@@ -11,7 +11,7 @@ use super::products::image;
 use super::search::Index;
 use crate::columns;
 use crate::effects::Effects;
-use crate::latent::{InducingLayer, LatentLayer};
+use crate::latent::{InducingLayer, RawFeatures};
 use crate::threads::PerThread;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;

@@ -132,9 +132,9 @@ pub struct FitOptions {
     /// The map of the target before it is standardised.
     pub warp_target: TargetWarp,
     /// The parts that are chosen on held-out training rows, instead of taken from these options. They are chosen only in fits of a whole
-    /// model ([`ModelBuilder::fit`], fits to tables and files) without a start model.
+    /// model ([`Fit::fit`], fits to tables and files) without a start model.
     ///
-    /// [`ModelBuilder::fit`]: crate::training::ModelBuilder::fit
+    /// [`Fit::fit`]: crate::training::Fit::fit
     pub open: Open,
     /// Hyper-parameters by full name that an earlier fit found, on the scale the model sees. A fit without a start model starts from them
     /// again if they explain a sample of the rows better than the values that it has ended with. They are not stored with the other options.

@@ -4,7 +4,7 @@
 //! without noise neither it nor its gradient has correct digits.
 
 use crate::collapsed::Dataset;
-use crate::latent::{InducingLayer, Jitter, LatentLayer, LayerGradient, whiten};
+use crate::latent::{InducingLayer, Jitter, LayerGradient, RawFeatures, whiten};
 use crate::linalg::{self, Factorizer, dot, gram_of_inverse, qr_factor, trace};
 use crate::model::LatentModel;
 use crate::variational::{Matrix, Normal};
@@ -121,7 +121,7 @@ impl ExactEvidence {
         let (mut raw, mut a) = (Mat::zeros(m, n), Mat::zeros(m, n));
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
         let x = inputs(layer, rows);
-        LatentLayer::features(layer, x, raw.as_mut(), &mut base, &mut offset, &mut self.scratch);
+        RawFeatures::features(&**layer, x, raw.as_mut(), &mut base, &mut offset, &mut self.scratch);
         whiten(layer, raw.as_ref(), a.as_mut());
         let scaled: Vec<f64> = self.root.iter().zip(&self.solved).map(|(root, b)| root * b).collect();
         let mut mean = vec![0.0; m];

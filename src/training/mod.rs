@@ -1,15 +1,16 @@
 //! The training of a model: rows, batches, steps, the loop and its diagnosis.
 
 mod arrays;
-mod builder;
 mod check;
 pub mod choices;
 mod collapsed;
 mod diagnose;
 mod exact;
 mod failure;
+mod fit;
 mod geometry;
 mod grouped;
+mod latent;
 mod lengths;
 mod neighbours;
 mod outcome;
@@ -33,9 +34,10 @@ mod update;
 mod warm_start;
 
 pub use arrays::{Origin, fit_arrays, fit_arrays_in, fit_rows};
-pub use builder::ModelBuilder;
 pub use collapsed::CollapsedObjective;
+pub use fit::Fit;
 pub use grouped::GroupedObjective;
+pub use latent::{Inducing, Latent, Linear, Points};
 pub use neighbours::NeighbourObjective;
 pub use outputs::{OutputRows, fit_outputs, fit_shared_outputs};
 pub use parts::{PartSums, PartedPortion, PartedRows, Parts, Round, Sums, unreadable};
@@ -43,7 +45,7 @@ pub use row_buffer::RowBuffer;
 pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
 pub use run::Fitted;
 pub use scaling::{asks_for_warps, scaling_of, suited};
-pub use start::{Prototype, Start};
+pub use start::{Function, Prototype, Start};
 pub use steps::{Inference, InferenceOptions, VariationalModel};
 pub use trainer::Trainer;
 pub use update::update;

@@ -8,7 +8,7 @@ use super::rows::TrainingData;
 use super::run::{Fitted, Job, fit_from, ready};
 use super::shared::SharedObjective;
 use super::solver::minimize;
-use super::start::{Prototype, Start, initial_model};
+use super::start::{Function, Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Constraints, Session};
@@ -73,7 +73,8 @@ pub fn fit_outputs(
     };
     let outputs = Outputs::new(names.iter().enumerate().map(output).collect());
     let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
-    let prototype = Prototype { kernel: Some(kernel), likelihood: outputs.into() };
+    let prototype =
+        Prototype { function: Function::Sparse { kernel, points: None }, likelihood: outputs.into() };
     // Some functions expect one number per observation.
     let y: Vec<f64> = rows.targets.chunks_exact(width).map(mean).collect();
     let targets = Targets { outputs: rows.targets, weights: rows.weights, ..Targets::of(&y) };
@@ -103,7 +104,10 @@ pub fn fit_shared_outputs(
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
     let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
-    let prototype = Prototype { kernel: Some(kernel), likelihood: Gaussian::new(1.0).into() };
+    let prototype = Prototype {
+        function: Function::Sparse { kernel, points: None },
+        likelihood: Gaussian::new(1.0).into(),
+    };
     let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;
     let observed: Vec<RowBuffer> = (0..names.len()).map(|which| rows.of(which)).collect();
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {

@@ -36,7 +36,8 @@ impl ModelAt {
     pub(super) fn of(model: &LatentModel) -> Result<ModelAt> {
         let shape = |layer: &Layer| {
             let layer = layer.inducing().ok_or_else(|| {
-                Error::usage("a linear model cannot be trained on rows in parts").hint("use ⟨model gp⟩")
+                Error::usage("only models with inducing inputs can be trained on rows in parts")
+                    .hint("use ⟨model gp⟩")
             })?;
             let (kernel, inducing) = (layer.kernel().expression(), layer.z().shape());
             let (means, jitter) = (layer.mean().values.len(), layer.jitter());

@@ -7,7 +7,9 @@ use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::effects::columns_of;
 use crate::error::{Error, Result};
-use crate::latent::{InducingInit, InducingPrior, Jitter, Layer, LinearLayer, choose_inducing};
+use crate::latent::{
+    FeatureLayer, FeatureMap, InducingInit, InducingPrior, Jitter, Layer, LinearLayer, choose_inducing,
+};
 use crate::likelihood::ObservationModel;
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
@@ -26,13 +28,29 @@ pub struct Start {
     pub q: Option<Vec<Normal>>,
 }
 
-/// A kernel and a likelihood without starting values from data.
+/// A latent function and a likelihood without starting values from data.
 #[derive(Clone)]
 pub struct Prototype {
-    /// The kernel; `None` for a linear model.
-    pub kernel: Option<Box<dyn Kernel>>,
+    /// The latent function.
+    pub function: Function,
     /// The likelihood.
     pub likelihood: ObservationModel,
+}
+
+/// The latent function of a model, without starting values from data.
+#[derive(Clone)]
+pub enum Function {
+    /// A sparse GP.
+    Sparse {
+        /// The kernel.
+        kernel: Box<dyn Kernel>,
+        /// The inducing inputs to start from (`M × D`), if they are given, on the scale the model sees.
+        points: Option<Mat<f64>>,
+    },
+    /// A Bayesian linear model.
+    Linear,
+    /// Features of another approximation.
+    Features(Box<dyn FeatureMap>),
 }
 
 impl Prototype {
@@ -42,11 +60,14 @@ impl Prototype {
     ///
     /// A usage error if the text of the kernel cannot be read, or the likelihood is unknown.
     pub fn of(options: &FitOptions, d: usize, levels: usize) -> Result<Prototype> {
-        let kernel = match options.model {
-            ModelKind::Gp => Some(options.kernel_of(d)?),
-            ModelKind::Glm => None,
+        let function = match options.model {
+            ModelKind::Gp => Function::Sparse { kernel: options.kernel_of(d)?, points: None },
+            ModelKind::Glm => Function::Linear,
         };
-        Ok(Prototype { kernel, likelihood: options.registry.likelihood(options.likelihood_kind(), levels)? })
+        Ok(Prototype {
+            function,
+            likelihood: options.registry.likelihood(options.likelihood_kind(), levels)?,
+        })
     }
 }
 
@@ -113,74 +134,126 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
     let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
-    let d = train.x.ncols();
-    match (&plan.layer, &prototype.kernel) {
-        (LayerPlan::Sparse { inducing, init, fix, jitter, exact_rows }, Some(kernel)) => {
-            let rows = subset(train, SAMPLE, plan.seed);
-            let samples = layer_responses(&likelihood, rows.data().targets);
-            let spread: Vec<f64> =
-                (0..d).map(|i| spread(train.x.col(i).iter(), kernel.dimensions().get(i))).collect();
-            let mut kernels = Vec::new();
-            let shared = likelihood.alike();
-            let inducing_inputs = |x: MatRef<'_, f64>, kernel: &dyn Kernel| match (*inducing).min(x.nrows()) {
-                0 => Ok(Mat::zeros(0, d)),
-                m => choose_inducing(x, m, *init, kernel, plan.seed),
-            };
-            for (responses, sample) in layer_responses(&likelihood, train.targets).into_iter().zip(samples) {
-                let (mut own, amplitude) = (kernel.clone(), variance(responses.concat()));
-                own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
-                if amplitude > 0.0 && plan.hyper.trains {
-                    let x = rows.data().x;
-                    // No neighbours supply what fewer inducing inputs than rows leave out.
-                    let few = (1..x.nrows()).contains(inducing) && !matches!(plan.way, Way::Neighbours(_));
-                    let z = few.then(|| inducing_inputs(x, own.as_ref())).transpose()?;
-                    let sample = LengthSample::new(x, sample, train.len());
-                    sample.improve(own.as_mut(), z.as_ref().map(Mat::as_ref));
-                }
-                kernels.push(own);
-            }
-            let z = inducing_inputs(train.x, kernels[0].as_ref())?;
-            // Inducing inputs at all distinct inputs are the best ones. They summarise nothing, so the jitter is the only
-            // difference from an exact GP.
-            let all = z.nrows() < *inducing || z.nrows() == train.len();
-            let exact = *exact_rows == Some(train.len()) && all && *init != InducingInit::Greedy;
-            let jitter = if exact && *jitter == Jitter::DEFAULT { Jitter::EXACT } else { *jitter };
-            let constant = |centre: &f64| if plan.mean == MeanKind::Constant { *centre } else { 0.0 };
-            let constants: Vec<f64> = centres.iter().map(constant).collect();
-            let of_layers = if shared { vec![&constants[..]] } else { constants.chunks(1).collect() };
-            let layer = |(kernel, means): (Box<dyn Kernel>, &[f64])| {
-                let layer = InducingPrior::new(kernel, z.clone(), jitter)?;
-                Ok(layer.with_means(means.to_vec(), plan.mean == MeanKind::Zero).into())
-            };
-            let layers = kernels.into_iter().zip(of_layers).map(layer).collect::<Result<_>>()?;
-            // With more columns than rows, inducing inputs at rows are as good as any others, so
-            // they are fixed.
-            Ok(LatentModel::of_layers(layers, likelihood, *fix || exact || d > train.len()))
+    match &prototype.function {
+        Function::Sparse { kernel, points } => {
+            sparse_model(train, plan, likelihood, &centres, kernel.as_ref(), points.as_ref())
         }
-        (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
-        (LayerPlan::Linear { .. }, _) if matches!(plan.way, Way::Grouped(_)) => {
-            // The inputs are the features of the fixed effects; the objective adds their flat
-            // prior.
-            let intercept = plan.mean == MeanKind::Constant;
-            let count = d + usize::from(intercept);
-            let layer = LinearLayer::independent(&vec![0.0; count], &vec![1.0; count])?;
-            let layer = if intercept { layer.with_intercept() } else { layer };
-            Ok(LatentModel::new(layer.into(), likelihood, true))
-        }
-        (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
-            let shared = likelihood.alike();
-            // A layer has one intercept. If all functions share a layer, the prior of the intercept
-            // has the mean of their centres.
-            let mean = centres.iter().sum::<f64>() / centres.len() as f64;
-            let layer = |centre: f64| {
-                let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
-                Ok(linear_layer(train, *prior_mean, *prior_variance, intercept, plan.family())?.into())
-            };
-            let centres = if shared { vec![mean] } else { centres };
-            let layers = centres.into_iter().map(layer).collect::<Result<_>>()?;
-            Ok(LatentModel::of_layers(layers, likelihood, true))
-        }
+        Function::Linear => linear_model(train, plan, likelihood, centres),
+        Function::Features(map) => Ok(feature_model(train, plan, likelihood, &centres, map.as_ref())),
     }
+}
+
+/// Returns the constant means of every layer, from the best constant of every function; 0 without a mean.
+fn means_of(plan: &Plan, centres: &[f64], shared: bool) -> Vec<Vec<f64>> {
+    let constant = |centre: &f64| if plan.mean == MeanKind::Constant { *centre } else { 0.0 };
+    let constants: Vec<f64> = centres.iter().map(constant).collect();
+    if shared { vec![constants] } else { constants.chunks(1).map(<[f64]>::to_vec).collect() }
+}
+
+/// Creates a sparse GP with a kernel that starts from the data for every layer, and with the given inducing inputs or those that the plan
+/// chooses.
+fn sparse_model(
+    train: Dataset<'_>,
+    plan: &Plan,
+    likelihood: ObservationModel,
+    centres: &[f64],
+    kernel: &dyn Kernel,
+    points: Option<&Mat<f64>>,
+) -> Result<LatentPrior> {
+    let LayerPlan::Sparse { inducing, init, fix, jitter, exact_rows } = plan.layer else {
+        return Err(Error::usage("a kernel needs ⟨model gp⟩"));
+    };
+    let d = train.x.ncols();
+    let rows = subset(train, SAMPLE, plan.seed);
+    let samples = layer_responses(&likelihood, rows.data().targets);
+    let spread = spreads(train.x, kernel.dimensions());
+    let inducing_inputs = |x: MatRef<'_, f64>, kernel: &dyn Kernel| match inducing.min(x.nrows()) {
+        0 => Ok(Mat::zeros(0, d)),
+        m => choose_inducing(x, m, init, kernel, plan.seed),
+    };
+    let mut kernels = Vec::new();
+    for (responses, sample) in layer_responses(&likelihood, train.targets).into_iter().zip(samples) {
+        let (mut own, amplitude) = (kernel.boxed_clone(), variance(responses.concat()));
+        own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
+        if amplitude > 0.0 && plan.hyper.trains {
+            let x = rows.data().x;
+            // No neighbours supply what fewer inducing inputs than rows leave out.
+            let few = (1..x.nrows()).contains(&inducing) && !matches!(plan.way, Way::Neighbours(_));
+            let z = few.then(|| inducing_inputs(x, own.as_ref())).transpose()?;
+            let sample = LengthSample::new(x, sample, train.len());
+            sample.improve(own.as_mut(), z.as_ref().map(Mat::as_ref));
+        }
+        kernels.push(own);
+    }
+    let z = match points {
+        Some(points) => points.clone(),
+        None => inducing_inputs(train.x, kernels[0].as_ref())?,
+    };
+    // Inducing inputs at all distinct inputs are the best ones. They summarise nothing, so the jitter is the only
+    // difference from an exact GP.
+    let all = points.is_none() && (z.nrows() < inducing || z.nrows() == train.len());
+    let exact = exact_rows == Some(train.len()) && all && init != InducingInit::Greedy;
+    let jitter = if exact && jitter == Jitter::DEFAULT { Jitter::EXACT } else { jitter };
+    let means = means_of(plan, centres, likelihood.alike());
+    let layer = |(kernel, means): (Box<dyn Kernel>, Vec<f64>)| {
+        let layer = InducingPrior::new(kernel, z.clone(), jitter)?;
+        Ok(layer.with_means(means, plan.mean == MeanKind::Zero).into())
+    };
+    let layers = kernels.into_iter().zip(means).map(layer).collect::<Result<_>>()?;
+    // With more columns than rows, inducing inputs at rows are as good as any others, so
+    // they are fixed.
+    Ok(LatentModel::of_layers(layers, likelihood, fix || exact || d > train.len()))
+}
+
+/// Creates a linear model.
+fn linear_model(
+    train: Dataset<'_>,
+    plan: &Plan,
+    likelihood: ObservationModel,
+    centres: Vec<f64>,
+) -> Result<LatentPrior> {
+    let LayerPlan::Linear { prior_mean, prior_variance } = plan.layer else {
+        return Err(Error::usage("a sparse GP needs a kernel"));
+    };
+    if matches!(plan.way, Way::Grouped(_)) {
+        // The inputs are the features of the fixed effects; the objective adds their flat
+        // prior.
+        let intercept = plan.mean == MeanKind::Constant;
+        let count = train.x.ncols() + usize::from(intercept);
+        let layer = LinearLayer::independent(&vec![0.0; count], &vec![1.0; count])?;
+        let layer = if intercept { layer.with_intercept() } else { layer };
+        return Ok(LatentModel::new(layer.into(), likelihood, true));
+    }
+    // A layer has one intercept. If all functions share a layer, the prior of the intercept
+    // has the mean of their centres.
+    let mean = centres.iter().sum::<f64>() / centres.len() as f64;
+    let layer = |centre: f64| {
+        let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
+        Ok(linear_layer(train, prior_mean, prior_variance, intercept, plan.family())?.into())
+    };
+    let centres = if likelihood.alike() { vec![mean] } else { centres };
+    let layers = centres.into_iter().map(layer).collect::<Result<_>>()?;
+    Ok(LatentModel::of_layers(layers, likelihood, true))
+}
+
+/// Creates a model of features that start from the data for every layer.
+fn feature_model(
+    train: Dataset<'_>,
+    plan: &Plan,
+    likelihood: ObservationModel,
+    centres: &[f64],
+    map: &dyn FeatureMap,
+) -> LatentPrior {
+    let spread = spreads(train.x, &[]);
+    let responses = layer_responses(&likelihood, train.targets);
+    let layer = |(responses, means): (Vec<Vec<f64>>, Vec<f64>)| {
+        let (mut map, amplitude) = (map.boxed_clone(), variance(responses.concat()));
+        map.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
+        FeatureLayer::new(map, means, plan.mean == MeanKind::Zero).into()
+    };
+    let means = means_of(plan, centres, likelihood.alike());
+    let layers = responses.into_iter().zip(means).map(layer).collect();
+    LatentModel::of_layers(layers, likelihood, true)
 }
 
 /// Refuses matrices that exceed the memory, before they are allocated.
@@ -258,6 +331,11 @@ pub(super) fn working_responses(likelihood: &ObservationModel, targets: Targets<
 /// Returns the population variance; 0 without values.
 pub(super) fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
     Moments::of(values).variance().unwrap_or(0.0)
+}
+
+/// Returns the spread of every input.
+fn spreads(x: MatRef<'_, f64>, dimensions: &[Dimension]) -> Vec<f64> {
+    (0..x.ncols()).map(|i| spread(x.col(i).iter(), dimensions.get(i))).collect()
 }
 
 /// Returns the spread of an input: for numbers the standard deviation, whose square is half of the mean squared difference; for a category

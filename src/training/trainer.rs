@@ -1,7 +1,7 @@
 //! Mini-batch training one step at a time, in a loop of the caller: steps, epochs, state, and a model in the end.
 
-use super::builder::Prepared;
 use super::check::{check_alike, check_data};
+use super::fit::Prepared;
 use super::outcome::TakenBack;
 use super::outcome::Trained;
 use super::row_buffer::RowBuffer;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// A model in training on rows that it owns.
-/// [`ModelBuilder::trainer`](super::ModelBuilder::trainer) creates a trainer, after a warm start.
+/// [`Fit::trainer`](super::Fit::trainer) creates a trainer, after a warm start.
 ///
 /// A step moves q by its rule, and hyper-parameters and inducing inputs by Adam, along one gradient
 /// of a mini-batch. The caller decides when to stop. The learning rate is constant, unless the
@@ -39,12 +39,12 @@ use std::time::Instant;
 /// ```
 /// use faer::Mat;
 /// use sparsegp::options::{FitOptions, ObjectiveKind};
-/// use sparsegp::training::ModelBuilder;
+/// use sparsegp::training::Fit;
 ///
 /// let x = Mat::from_fn(200, 1, |i, _| i as f64 / 20.0);
 /// let y: Vec<f64> = (0..200).map(|i| (i as f64 / 20.0).sin()).collect();
 /// let options = FitOptions { objective: ObjectiveKind::DlmLog, inducing: Some(20), ..FitOptions::default() };
-/// let mut trainer = ModelBuilder::new().options(options).trainer(x.as_ref(), &y)?;
+/// let mut trainer = Fit::of(options).trainer(x.as_ref(), &y)?;
 /// for _ in 0..5 {
 ///     trainer.epoch()?;
 /// }

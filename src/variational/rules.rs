@@ -59,7 +59,7 @@ stored_as_text!(QUpdate);
 
 impl QUpdate {
     /// Returns the names of the rules with a property, such as `prox-sgd, proj-sgd or bw-gd`.
-    pub(crate) fn those(states: impl Fn(&Rule) -> bool) -> String {
+    pub fn those(states: impl Fn(&Rule) -> bool) -> String {
         let rules = Self::ALL.iter().map(|update| update.rule()).filter(|rule| states(rule));
         let words: Vec<&str> = rules.map(|rule| rule.word).collect();
         either(&words)

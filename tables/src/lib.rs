@@ -15,6 +15,7 @@
 //! | [`tabular`] | fits to tables and files, and their predictions |
 //! | [`schema`] | what columns mean: inputs, categories, the kind of target |
 //! | [`tables`] | files to tables of typed columns, files of predictions |
+//! | [`options`] | options as text and JSON: names, values, help |
 //! | [`explain`] | explanations of predictions: relevance of columns, partial dependence, contributions |
 //! | [`readable`] | numbers, times and lists for people |
 //!
@@ -26,6 +27,7 @@
 
 pub mod compare;
 pub mod explain;
+pub mod options;
 pub mod prelude;
 pub mod readable;
 pub mod schema;

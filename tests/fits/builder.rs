@@ -2,6 +2,7 @@
 
 use faer::Mat;
 use sparsegp::kernels::{Changepoint, Constant, Periodic, Stationary};
+use sparsegp::likelihood::Gaussian;
 use sparsegp::model::Model;
 use sparsegp::objective::Targets;
 use sparsegp::prelude::*;
@@ -14,7 +15,7 @@ fn options(likelihood: LikelihoodKind) -> FitOptions {
 
 /// Trains by steps of the caller alone, and returns the mean of a row of exposure 1.
 fn stepped(options: FitOptions, x: &Mat<f64>, targets: Targets<'_>) -> f64 {
-    let builder = ModelBuilder::new().options(options).exposure(targets.exposure).weights(targets.weights);
+    let builder = Fit::of(options).exposure(targets.exposure).weights(targets.weights);
     let mut trainer = builder.trainer(x.as_ref(), targets.y).expect("a trainer");
     for step in 0..300 {
         let from = 50 * (step % 4);
@@ -62,16 +63,19 @@ fn in_days(model: &Model, name: &str) -> f64 {
 fn values_of_typed_kernels_are_in_units_of_the_user() {
     let (x, y) = years();
     let kernel = Periodic::new(64.0, &[0.7], &[365.25]);
-    let fit = |builder: ModelBuilder| builder.fit(x.as_ref(), &y).expect("a fit");
-    let trained = fit(ModelBuilder::new().kernel(kernel.clone()));
+    let fit = |kernel: Box<dyn Kernel>, epochs: Option<usize>| {
+        let fit =
+            Fit::new(Inducing::new(kernel), Gaussian::default()).with(|options| options.epochs = epochs);
+        fit.fit(x.as_ref(), &y).expect("a fit")
+    };
+    let trained = fit(kernel.clone().into(), None);
     let period = in_days(&trained, "kernel.period");
     assert!((period / 365.25 - 1.0).abs() < 0.01, "{period}");
     let rmse = trained.predict(x.as_ref(), &[]).expect("predictions").report(&y).rmse.expect("an error");
     assert!(rmse < 0.3, "{rmse}");
 
     // Fixed values need no training.
-    let brief = || ModelBuilder::new().options(FitOptions { epochs: Some(3), ..FitOptions::default() });
-    let fixed = fit(brief().kernel(kernel.fixed()));
+    let fixed = fit(kernel.fixed().into(), Some(3));
     assert!((in_days(&fixed, "kernel.period") - 365.25).abs() < 1e-9);
     let variance = fixed.hyperparameters()[0].1 * fixed.scaling().target.scale.powi(2);
     assert!((variance - 64.0).abs() < 1e-9, "{variance}");
@@ -85,7 +89,7 @@ fn values_of_typed_kernels_are_in_units_of_the_user() {
         "steepness" => parameter.values = vec![0.5],
         _ => {}
     });
-    let model = fit(brief().kernel(step.fixed()));
+    let model = fit(step.fixed().into(), Some(3));
     let (values, scaling) = (model.hyperparameters(), model.scaling());
     let (day, level) = (scaling.inputs[0], scaling.target.scale);
     let wanted = [(41_000.0 - day.shift) / day.scale, 0.5 * day.scale, 9.0 / level.powi(2), 50.0 / day.scale];

@@ -8,11 +8,11 @@ use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::likelihood::{Gaussian, Likelihood, LikelihoodKind, Observation, StudentT};
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp::training::{Fitted, ModelBuilder, TrainingData, fit_arrays};
+use sparsegp::training::{Fit, Fitted, TrainingData, fit_arrays};
 
 /// Fits a model to rows.
 pub fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options.clone()).fit(x, y).expect("a fit")
+    Fit::of(options.clone()).fit(x, y).expect("a fit")
 }
 
 /// Fits to inputs with a column for each row.

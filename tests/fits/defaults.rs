@@ -6,12 +6,12 @@ use sparsegp::hyper::Constraints;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, Open};
-use sparsegp::training::ModelBuilder;
+use sparsegp::training::Fit;
 use sparsegp_testkit::problems::Normals;
 use std::f64::consts::PI;
 
 fn fit(x: &Mat<f64>, y: &[f64], options: FitOptions) -> Model {
-    ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("fit")
+    Fit::of(options).fit(x.as_ref(), y).expect("fit")
 }
 
 fn chosen() -> FitOptions {
@@ -169,7 +169,7 @@ fn the_mean_of_few_rows_is_uncertain() {
     let read = reread(&model);
     let repeated = Mat::from_fn(6, 1, |i, _| x[(i / 2, 0)]);
     let twice = fit(&repeated, &[1.0, 1.0, 3.0, 3.0, 1.2, 1.2], FitOptions::default());
-    let weighted = ModelBuilder::new().weights(&[2.0; 3]).fit(x.as_ref(), &y).expect("fit");
+    let weighted = Fit::default().weights(&[2.0; 3]).fit(x.as_ref(), &y).expect("fit");
     for (model, rows) in [(&model, 3.0), (&read, 3.0), (&twice, 6.0), (&weighted, 6.0)] {
         let predictions = model.predict(x.as_ref(), &[]).expect("predictions");
         let noise = model.latent().noise_variance().expect("noise") * model.scaling().unscale_variance(1.0);

@@ -7,7 +7,7 @@ use sparsegp::effects::EffectTerm;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::FitOptions;
-use sparsegp::training::ModelBuilder;
+use sparsegp::training::Fit;
 use sparsegp_testkit::problems::Normals;
 
 /// Four rows each of six subjects, at ages that follow each other.
@@ -178,7 +178,7 @@ fn weights_count_as_repeated_rows_in_the_log_likelihood() {
             likelihood: Some(likelihood),
             ..linear(vec![EffectTerm::intercepts("a", 10, 0)])
         };
-        let weighted = ModelBuilder::new().options(options.clone()).weights(&[2.0; 70]);
+        let weighted = Fit::of(options.clone()).weights(&[2.0; 70]);
         let weighted = weighted.fit(x.as_ref(), &y).expect("a fit");
         let repeated = fit(&options, twice.as_ref(), &doubled);
         close(log_likelihood(&weighted), log_likelihood(&repeated), 1e-7, "log likelihood");

@@ -8,7 +8,7 @@ use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::effects::{EffectTerm, Effects, POPULATION};
 use sparsegp::kernels::Scratch;
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter, LinearLayer, RawFeatures};
 use sparsegp::likelihood::{Gaussian, ObservationModel};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::options::GroupedBound;

@@ -3,6 +3,7 @@
 
 mod equivalence;
 mod extremes;
+mod feature_maps;
 mod gradients;
 mod grouped;
 mod grouped_sites;

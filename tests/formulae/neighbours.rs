@@ -9,7 +9,7 @@ use sparsegp::effects::Effects;
 use sparsegp::gradient::{BatchPass, GivenRows, Problem as PassProblem, Wanted};
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Scratch, parse};
-use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LatentLayer};
+use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LatentLayer, RawFeatures};
 use sparsegp::likelihood::{
     BernoulliProbit, Expectation, Gaussian, LikelihoodKind, Marginal, Observation, ObservationModel, Row,
     Slopes,

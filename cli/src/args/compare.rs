@@ -6,8 +6,9 @@ use super::parsers::{betas, words};
 use clap::Args;
 use serde_json::Value;
 use sparsegp::Result;
-use sparsegp::options::{Betas, FitOptions, Given};
+use sparsegp::options::Betas;
 use sparsegp_tables::compare::{Contender, Settings};
+use sparsegp_tables::options::{Given, unchecked};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -84,7 +85,7 @@ impl CompareArgs {
             train_sizes: self.train_sizes.clone(),
             test_fraction: self.test_fraction,
             columns: self.columns.schema_options(),
-            options: FitOptions::unchecked(&values, &self.given)?,
+            options: unchecked(&values, &self.given)?,
         })
     }
 }

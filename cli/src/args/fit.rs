@@ -5,7 +5,8 @@ use super::options::OptionArgs;
 use super::parsers::{betas, unseen, words};
 use clap::Args;
 use sparsegp::Error;
-use sparsegp::options::{Betas, FitOptions, Given, ModelKind};
+use sparsegp::options::{Betas, FitOptions, ModelKind};
+use sparsegp_tables::options::{Given, unchecked};
 use sparsegp_tables::schema::{GroupFormula, SchemaOptions, UnseenLevels};
 use sparsegp_tables::tabular::Sharing;
 use std::path::PathBuf;
@@ -295,7 +296,7 @@ impl FitArgs {
         if let Some(kind) = start {
             values.entry("model").or_insert_with(|| kind.word().into());
         }
-        Ok(self.given.by_batches(FitOptions::unchecked(&values, &self.given)?))
+        Ok(self.given.by_batches(unchecked(&values, &self.given)?))
     }
 }
 

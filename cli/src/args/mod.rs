@@ -17,9 +17,9 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand}
 use clap_complete::Shell;
 use parsers::{delimiter, draws, numbers, orders, positive, unseen, words};
 use serde_json::Value;
-use sparsegp::options::Given;
-use sparsegp::options::list::find;
 use sparsegp_tables::explain::Settings;
+use sparsegp_tables::options::Given;
+use sparsegp_tables::options::find;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Grid;
 use std::ffi::OsString;

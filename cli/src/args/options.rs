@@ -6,7 +6,7 @@ use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use serde_json::{Map, Value};
-use sparsegp::options::list::{Entry, Kind, SECTIONS, find, options};
+use sparsegp_tables::options::{Entry, Kind, SECTIONS, find, options};
 
 /// The options of a fit that the user set, with their values by name. `COMPARED` is true for `compare`, which has only some of the options.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use faer::Mat;
 use sparsegp::kernels::Dimension;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper, MeanKind};
-use sparsegp::training::ModelBuilder;
+use sparsegp::training::Fit;
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
@@ -32,7 +32,7 @@ fn options() -> FitOptions {
 }
 
 fn fitted(options: FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("a fit")
+    Fit::of(options).fit(x.as_ref(), y).expect("a fit")
 }
 
 /// Returns the mean and variance of the target for each new row under the exact GP with the hyper-parameters of a model.

@@ -5,7 +5,7 @@ use sparsegp::data::{InputWarp, TargetWarp};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Open, Part};
-use sparsegp::training::ModelBuilder;
+use sparsegp::training::Fit;
 use sparsegp_testkit::program::Work;
 
 /// Returns points that fill the unit square evenly (a Kronecker sequence).
@@ -30,7 +30,7 @@ fn open(parts: &[Part]) -> FitOptions {
 }
 
 fn fitted(options: FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("a fit")
+    Fit::of(options).fit(x.as_ref(), y).expect("a fit")
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use faer::Mat;
 use sparsegp::linalg::{Factorizer, dot, log_det, matvec};
 use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp::training::ModelBuilder;
+use sparsegp::training::Fit;
 use sparsegp_testkit::problems::Normals;
 use sparsegp_testkit::program::{Work, assert_contains, number};
 use std::fmt::Write as _;
@@ -87,7 +87,7 @@ fn more_columns_than_rows_train_the_prior() {
         let (y, truth) = (target(&x), target(&test));
         let nll = |options: FitOptions, y: &[f64], truth: &[f64]| {
             let options = FitOptions { model: ModelKind::Glm, ..options };
-            let model = ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("a fit");
+            let model = Fit::of(options).fit(x.as_ref(), y).expect("a fit");
             let predictions = model.predict(test.as_ref(), &[]).expect("predictions");
             -(0..truth.len()).map(|i| predictions.log_density(i, truth[i])).sum::<f64>() / truth.len() as f64
         };

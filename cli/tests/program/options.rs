@@ -1,6 +1,6 @@
 //! The chapter of the book and the help of the commands agree with the list of options; completions and manual pages.
 
-use sparsegp::options::list::{Effect, Entry, Kind, SECTIONS, options};
+use sparsegp_tables::options::{Effect, Entry, Kind, SECTIONS, options};
 use sparsegp_testkit::program::Work;
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::{LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::{Marginals, Model, Nearby};
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
-use sparsegp::training::{ModelBuilder, Start, TrainingData, fit_arrays, update};
+use sparsegp::training::{Fit, Start, TrainingData, fit_arrays, update};
 use sparsegp::variational::Family;
 use sparsegp_testkit::problems::data;
 use sparsegp_testkit::program::{Work, table};
@@ -31,7 +31,7 @@ fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
 }
 
 fn fitted(options: FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options).fit(x, y).expect("a fit")
+    Fit::of(options).fit(x, y).expect("a fit")
 }
 
 /// Writes a model and reads it.

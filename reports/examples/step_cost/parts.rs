@@ -8,7 +8,7 @@ use sparsegp::columns;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
-use sparsegp::latent::{FeaturesAdjoint, LayerScratch};
+use sparsegp::latent::{FeaturesAdjoint, LatentLayer, LayerScratch};
 use sparsegp::linalg::{Operand, Part, block_product, product, spread};
 use sparsegp::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
 use sparsegp::training::VariationalModel;

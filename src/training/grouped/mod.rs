@@ -21,7 +21,7 @@ use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Mom
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
 use crate::hyper::{HyperObjective, Monitor};
-use crate::latent::LayerGradient;
+use crate::latent::{LatentLayer, LayerGradient};
 use crate::likelihood::{Gaussian, ObservationModel};
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};

@@ -1,7 +1,7 @@
 //! The data that rows are given, for every function of a model: inputs, targets and noise variances, or sites.
 
 use crate::effects::Effects;
-use crate::latent::{InducingLayer, LatentLayer};
+use crate::latent::{InducingLayer, RawFeatures};
 use crate::model::LatentModel;
 use crate::neighbours::{Lists, Predictor, Source, Windows};
 use crate::variational::Normal;

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use sparsegp::effects::EffectTerm;
     use sparsegp::options::FitOptions;
-    use sparsegp::training::ModelBuilder;
+    use sparsegp::training::Fit;
 
     /// The contribution of a column to a sum over columns does not depend on the order. The change from a background row is the change of
     /// the column's term, so the mean over all background rows is the term minus its mean. Here one column is alone in its term; the inputs
@@ -223,7 +223,7 @@ mod tests {
             epochs: Some(20),
             ..FitOptions::default()
         };
-        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+        let model = Fit::of(options).fit(x.as_ref(), &y).expect("a fit");
         let names = (0..5).map(|level| level.to_string()).collect();
         let grouping = InputColumn { kind: InputKind::Codes { names }, ..InputColumn::number("g", 2) };
         let with_slope = InputColumn { slope: Some(3), ..InputColumn::number("x0", 0) };

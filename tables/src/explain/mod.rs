@@ -4,12 +4,12 @@
 //! ```
 //! use faer::Mat;
 //! use sparsegp_tables::explain::{Explainer, Rows, Settings};
-//! use sparsegp::training::ModelBuilder;
+//! use sparsegp::training::Fit;
 //!
 //! // The target depends only on the first input.
 //! let x = Mat::from_fn(80, 2, |i, d| ((7 * i + 3 * d * i * i) % 31) as f64);
 //! let y: Vec<f64> = (0..80).map(|i| 5.0 + x[(i, 0)]).collect();
-//! let model = ModelBuilder::new().fit(x.as_ref(), &y)?;
+//! let model = Fit::default().fit(x.as_ref(), &y)?;
 //!
 //! let explainer = Explainer::of_inputs(&model);
 //! let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };

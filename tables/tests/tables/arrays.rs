@@ -43,7 +43,7 @@ fn arrays_give_the_model_that_a_table_of_them_gives() {
         [small(), FitOptions { objective: ObjectiveKind::DlmLog, ..small() }, FitOptions::default()]
     {
         let of_table = fit(&table, &target("y"), &options).expect("a fit");
-        let of_arrays = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+        let of_arrays = Fit::of(options).fit(x.as_ref(), &y).expect("a fit");
         assert_eq!(bits(&of_arrays), bits(&of_table));
         let predictions = of_arrays.predict(x.as_ref(), &[]).expect("predictions");
         let mean_error = (0..120).map(|i| (predictions.row(i).mean - y[i]).abs()).sum::<f64>() / 120.0;
@@ -69,7 +69,7 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
         FitOptions { hyper: Some(Hyper::Dual), ..small() },
         FitOptions { objective: ObjectiveKind::DlmLog, ..small() },
     ] {
-        let builder = ModelBuilder::new().options(options);
+        let builder = Fit::of(options);
         let whole = builder.fit(x.as_ref(), &y).expect("a fit");
         let mut trainer = builder.trainer(x.as_ref(), &y).expect("a trainer");
         is_send(&trainer);
@@ -102,7 +102,7 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
         assert!(error.is_err_and(|error| error.to_string().contains("2 rows × 2 columns for 3 targets")));
     }
     let vfe = FitOptions { objective: ObjectiveKind::Vfe, inducing: Some(12), ..FitOptions::default() };
-    let error = ModelBuilder::new().options(vfe).trainer(x.as_ref(), &y).map(|_| ()).expect_err("no batches");
+    let error = Fit::of(vfe).trainer(x.as_ref(), &y).map(|_| ()).expect_err("no batches");
     assert_eq!(error.exit_code(), 2);
 }
 
@@ -125,7 +125,7 @@ fn arrays_of_any_strides_give_the_same_fits() {
     let (x, y) = rows(120);
     let options = FitOptions { validation_fraction: 0.0, ..small() };
     in_any_strides("fit and predict", x.as_ref(), |x| {
-        let builder = ModelBuilder::new().options(options.clone()).validation(x, &y);
+        let builder = Fit::of(options.clone()).validation(x, &y);
         let fitted = builder.fit(x, &y).expect("a fit");
         let latent = fitted.predict(x, &[]).expect("predictions").row(7);
         let samples = fitted.samples(x.subrows(0, 5), 2, 1).expect("samples");

@@ -5,11 +5,11 @@ use faer::{Mat, MatRef};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp::training::ModelBuilder;
+use sparsegp::training::Fit;
 use sparsegp_tables::explain::{Explainer, Relevance, Rows, Scale, Settings};
 
 fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
-    ModelBuilder::new().options(options.clone()).fit(x, y).expect("a fit")
+    Fit::of(options.clone()).fit(x, y).expect("a fit")
 }
 
 /// Returns deterministic inputs that look random, one row per datum.

@@ -5,7 +5,7 @@ use super::{assert_gradient, assert_vector, cases, columns_of, model};
 use faer::Mat;
 use serde_json::Value;
 use sparsegp::gradient::Batch;
-use sparsegp::latent::{Layer, LayerScratch};
+use sparsegp::latent::{LatentLayer, Layer, LayerScratch};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;

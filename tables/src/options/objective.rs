@@ -1,7 +1,7 @@
 //! The options about the objective and the tuning of hyper-parameters.
 
 use super::{Entry, Kind};
-use crate::options::words::{Hyper, HyperOptimizer, ObjectiveKind};
+use sparsegp::options::{Hyper, HyperOptimizer, ObjectiveKind};
 
 pub(super) const OPTIONS: &[Entry] = &[
     Entry::new("objective", Kind::Words(ObjectiveKind::WORDS))

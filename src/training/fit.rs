@@ -1,9 +1,9 @@
-//! A fit to arrays in the user's units: kernel, likelihood and options in, a model that predicts
-//! out.
+//! A fit to arrays in the user's units: a latent function, a likelihood and options in, a model that predicts out.
 
 use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_groups};
 use super::choices::{Chosen, choose};
+use super::latent::Latent;
 use super::row_buffer::RowBuffer;
 use super::rows::TrainingData;
 use super::scaling::scaling_of;
@@ -11,63 +11,70 @@ use super::start::Prototype;
 use super::trainer::Trainer;
 use crate::collapsed::Dataset;
 use crate::data::Scaling;
+use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 use crate::hyper::{Clock, Event, Session};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::Model;
 use crate::objective::Targets;
-use crate::options::FitOptions;
+use crate::options::{FitOptions, ObjectiveKind};
 use faer::MatRef;
-use sparsegp_kernels::Kernel;
-use sparsegp_kernels::units::to_scale;
 use std::sync::Arc;
 
-/// A fit to arrays, by [`FitOptions`] and optionally by values of a user's kernel or likelihood type.
+/// A fit to arrays: a latent function and a likelihood, both as values, and options of the training.
 ///
 /// ```
 /// use faer::Mat;
-/// use sparsegp::training::ModelBuilder;
+/// use sparsegp::prelude::*;
+/// use sparsegp::kernels::Stationary;
+/// use sparsegp::likelihood::PoissonExp;
 ///
-/// let x = Mat::from_fn(60, 1, |i, _| i as f64 / 10.0);
-/// let y: Vec<f64> = (0..60).map(|i| (i as f64 / 10.0).sin()).collect();
-/// let model = ModelBuilder::new().fit(x.as_ref(), &y)?;
+/// let x = Mat::from_fn(200, 1, |i, _| i as f64 / 20.0);
+/// let y: Vec<f64> = (0..200).map(|i| (2.0 + 2.0 * (i as f64 / 20.0).sin()).exp().round()).collect();
+///
+/// // A variance of 1 and a lengthscale of 2 in units of x, from which training starts.
+/// let gp = Inducing::new(Stationary::matern52(1.0, &[2.0])).points(Points::KMeans(20));
+/// let model = Fit::new(gp, PoissonExp).objective(ObjectiveKind::DlmLog).fit(x.as_ref(), &y)?;
 /// let predictions = model.predict(Mat::from_fn(1, 1, |_, _| 1.5).as_ref(), &[])?;
-/// assert!((predictions.row(0).mean - 1.5f64.sin()).abs() < 0.05);
+/// assert!((predictions.row(0).mean / (2.0 + 2.0 * 1.5f64.sin()).exp() - 1.0).abs() < 0.1);
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
+///
+/// [`Fit::of`] takes everything from [`FitOptions`], with kernel and likelihood by name.
 #[derive(Clone, Default)]
-pub struct ModelBuilder {
+pub struct Fit {
     options: FitOptions,
-    kernel: Option<Box<dyn Kernel>>,
+    latent: Option<Latent>,
     likelihood: Option<ObservationModel>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
     validation: Option<RowBuffer>,
 }
 
-impl ModelBuilder {
-    /// Creates a fit with the defaults of the command line.
-    pub fn new() -> Self {
-        ModelBuilder::default()
+impl Fit {
+    /// Creates a fit of a latent function, seen through a likelihood of one function, or through a boxed one of several, by the ELBO.
+    pub fn new(latent: impl Into<Latent>, likelihood: impl Into<ObservationModel>) -> Self {
+        Fit { latent: Some(latent.into()), likelihood: Some(likelihood.into()), ..Fit::default() }
     }
 
-    /// Sets the options; keeps a kernel or likelihood that was set before.
-    pub fn options(mut self, options: FitOptions) -> Self {
-        self.options = options;
-        self
+    /// Creates a fit of everything that the options name.
+    pub fn of(options: FitOptions) -> Self {
+        Fit { options, ..Fit::default() }
     }
 
-    /// Sets the kernel, instead of the one that the options name. The values given to its constructor are starting values in the user's
-    /// units, or stay if they are [fixed](Kernel::fixed); for warped columns they are on the scale the model sees. Values that were not
-    /// [given](sparsegp_kernels::Parameter::given) start from the data.
-    pub fn kernel(mut self, kernel: impl Kernel + 'static) -> Self {
-        self.kernel = Some(Box::new(kernel));
-        self
+    /// Sets the objective to minimise.
+    pub fn objective(self, objective: ObjectiveKind) -> Self {
+        self.with(|options| options.objective = objective)
     }
 
-    /// Sets the likelihood, instead of the one that the options name: a likelihood of one latent function, or a boxed likelihood of several.
-    pub fn likelihood(mut self, likelihood: impl Into<ObservationModel>) -> Self {
-        self.likelihood = Some(likelihood.into());
+    /// Adds grouped effects, whose columns follow the inputs of f.
+    pub fn group(self, term: EffectTerm) -> Self {
+        self.with(|options| options.effects.push(term))
+    }
+
+    /// Changes any options. A latent function or likelihood that was given as a value stays.
+    pub fn with(mut self, change: impl FnOnce(&mut FitOptions)) -> Self {
+        change(&mut self.options);
         self
     }
 
@@ -105,14 +112,14 @@ impl ModelBuilder {
     ///
     /// # Errors
     ///
-    /// As for [`ModelBuilder::fit`]; `Interrupted` if the session was interrupted.
+    /// As for [`Fit::fit`]; `Interrupted` if the session was interrupted.
     pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
         let clock = session.clock(self.options.max_seconds);
         let mut chosen = self.chosen(x, y, &mut session.until(clock, Clock::CHOICES))?;
         let session = &mut session.until(clock, Clock::TRAINING);
         loop {
-            let builder = ModelBuilder { options: chosen.options.clone(), ..self.clone() };
-            let Prepared { prototype, options, scaling, train, validation } = builder.prepare(x, y)?;
+            let fit = Fit { options: chosen.options.clone(), ..self.clone() };
+            let Prepared { prototype, options, scaling, train, validation } = fit.prepare(x, y)?;
             let rows = TrainingData::of_buffers(&train, validation.as_ref());
             match fit_rows(&rows, &options, Origin::Prototype(prototype), session) {
                 Err(error) if chosen.give_up(&error) => {}
@@ -125,9 +132,9 @@ impl ModelBuilder {
         }
     }
 
-    /// Chooses all unset options; none if the caller gave a kernel or a likelihood as a value.
+    /// Chooses all unset options; none if the latent function or the likelihood is a value.
     fn chosen(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Chosen> {
-        if self.options.open.is_empty() || self.kernel.is_some() || self.likelihood.is_some() {
+        if self.options.open.is_empty() || self.latent.is_some() || self.likelihood.is_some() {
             return Ok(Chosen::as_asked(self.options.clone()));
         }
         // Errors of arrays and options are reported before any work.
@@ -142,7 +149,7 @@ impl ModelBuilder {
     ///
     /// # Errors
     ///
-    /// As for [`ModelBuilder::fit`], and for objectives without mini-batches.
+    /// As for [`Fit::fit`], and for objectives without mini-batches.
     pub fn trainer(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Trainer> {
         Trainer::new(self.prepare(x, y)?)
     }
@@ -154,16 +161,18 @@ impl ModelBuilder {
     /// Returns everything that a fit needs, on the scale the model sees.
     fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
         let mut options = self.options.clone();
-        if let Some(kernel) = self.kernel.as_ref().filter(|_| options.dimensions.is_empty()) {
+        if let Some(latent) = &self.latent {
+            latent.write_to(&mut options);
+        }
+        if let Some(Latent::Inducing(inducing)) =
+            self.latent.as_ref().filter(|_| options.dimensions.is_empty())
+        {
             // The caller may have set the dimensions of the kernel already.
-            options.dimensions = kernel.dimensions().to_vec();
+            options.dimensions = inducing.kernel().dimensions().to_vec();
         }
         check_groups(x, &options.effects)?;
         let inputs = options.inputs_of(x.ncols());
         let mut prototype = Prototype::of(&options, inputs, levels(y))?;
-        if let Some(kernel) = &self.kernel {
-            prototype.kernel = Some(options.told(kernel.clone(), inputs)?);
-        }
         if let Some(likelihood) = &self.likelihood {
             prototype.likelihood = likelihood.clone();
         }
@@ -180,12 +189,10 @@ impl ModelBuilder {
             )));
         }
         let scaling = scaling_of(&options, x, y)?;
-        validation.iter_mut().chain([&mut train]).for_each(|rows| rows.scale(&scaling));
-        if let Some(kernel) = prototype.kernel.as_mut().filter(|_| self.kernel.is_some()) {
-            let (columns, target) = scaling.axes(inputs);
-            to_scale(kernel.as_mut(), &columns, target)
-                .map_err(|error| Error::usage(format!("⟨kernel⟩: {error}")))?;
+        if let Some(latent) = &self.latent {
+            prototype.function = latent.function(&options, inputs, &scaling)?;
         }
+        validation.iter_mut().chain([&mut train]).for_each(|rows| rows.scale(&scaling));
         options.constraints.columns = options.constraints.columns.or_numbers(inputs);
         let options = options.with_units_of(&scaling);
         Ok(Prepared { prototype, options, scaling, train: Arc::new(train), validation })

@@ -1,8 +1,8 @@
 //! The kinds of values that options take, with their parsers.
 
-use crate::error::{Error, Result};
-use crate::words::either;
 use serde_json::{Number, Value};
+use sparsegp::error::{Error, Result};
+use sparsegp::words::either;
 use std::str::FromStr;
 
 /// A function that refuses a text that is not a valid value of an option.

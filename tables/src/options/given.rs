@@ -1,12 +1,9 @@
 //! The names of the options that the user set, and the checks and defaults that depend on them.
 
-use super::check::foreign;
-use super::fit::FitOptions;
-use super::list::{Effect, Kind, find, names_of};
-use super::open::{Open, Part};
-use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
-use crate::error::{Error, Result};
-use crate::variational::QUpdate;
+use super::{Effect, Kind, find, names_of};
+use sparsegp::error::{Error, Result};
+use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open, Part, foreign};
+use sparsegp::variational::QUpdate;
 use std::collections::BTreeSet;
 
 /// The names of the options that the user set. Options that are not set can be chosen automatically. An option that is set and has no

@@ -1,12 +1,12 @@
 //! The options about the model: kind, likelihood, kernel, inducing inputs, neighbours.
 
 use super::{Effect, Entry, Kind, any, parses};
-use crate::data::{InputWarp, TargetWarp};
-use crate::latent::{InducingInit, Jitter};
-use crate::likelihood::{LikelihoodKind, Task};
-use crate::objective::Estimator;
-use crate::options::open::Open;
-use crate::options::words::{MeanKind, ModelKind};
+use sparsegp::data::{InputWarp, TargetWarp};
+use sparsegp::latent::{InducingInit, Jitter};
+use sparsegp::likelihood::{LikelihoodKind, Task};
+use sparsegp::objective::Estimator;
+use sparsegp::options::Open;
+use sparsegp::options::{MeanKind, ModelKind};
 
 pub(super) const OPTIONS: &[Entry] = &[
     Entry::new("reml", Kind::Flag)

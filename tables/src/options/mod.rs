@@ -1,19 +1,23 @@
-//! The one list of the options of a fit, with the name, values, default and help of each option and the fits that it applies to.
+//! Options as text and JSON: the one list of the options of a fit, with the name, values, default and help of each option and the fits that it applies to.
 //!
-//! The command line builds its arguments and help from this list, [`FitOptions::named`](super::FitOptions::named) uses it to read values,
+//! The command line builds its arguments and help from this list, [`fit_options`] uses it to read values,
 //! and the Python package takes the types of its parameters from it.
 
 mod constraints;
+mod given;
 mod kind;
 mod model;
+mod named;
 mod objective;
 mod rows;
 mod training;
 
-use crate::error::{Say, spoken};
+pub use given::Given;
 pub use kind::{Check, Kind};
 use kind::{any, parses};
+pub use named::{fit_options, names, unchecked};
 use serde_json::Value;
+use sparsegp::error::{Say, spoken};
 
 /// The fits that an option has an effect on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +52,7 @@ pub struct Entry {
     pub more: &'static str,
     /// The fits that the option has an effect on.
     pub effect: Effect,
-    /// The field of [`FitOptions`](super::FitOptions) whose struct holds the value, `constraints` or `growth`; empty if the value is a
+    /// The field of [`FitOptions`](sparsegp::options::FitOptions) whose struct holds the value, `constraints` or `growth`; empty if the value is a
     /// field of `FitOptions`.
     pub place: &'static str,
     /// True if the short help (`-h`) shows the option.
@@ -186,8 +190,8 @@ pub(super) fn names_of(effects: &'static [Effect]) -> impl Iterator<Item = &'sta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{FitOptions, Given};
     use serde_json::{Map, json};
+    use sparsegp::options::FitOptions;
     use std::collections::BTreeSet;
 
     /// The fields of the options that no option of the same name sets.
@@ -208,19 +212,18 @@ mod tests {
     fn every_option_of_the_list_is_read() {
         for Entry { name, .. } in options() {
             let values = Map::from_iter([((*name).to_owned(), json!({ "no": "value" }))]);
-            let error = FitOptions::named(&values, &[]).expect_err(name);
+            let error = fit_options(&values, &[]).expect_err(name);
             assert!(error.options().contains(&(*name).to_owned()), "{name}: {error}");
         }
     }
 
     #[test]
     fn defaults_in_the_list_are_those_of_the_options() {
-        let unset = FitOptions::named(&Map::new(), &[]).expect("no options");
+        let unset = fit_options(&Map::new(), &[]).expect("no options");
         for option in options().filter(|option| !option.default.is_empty()) {
             let value = option.kind.parse(option.default).expect("a default");
             let values = Map::from_iter([(option.name.to_owned(), value)]);
-            let set =
-                FitOptions { open: unset.open, ..FitOptions::named(&values, &[]).expect("the default") };
+            let set = FitOptions { open: unset.open, ..fit_options(&values, &[]).expect("the default") };
             assert_eq!(set, unset, "{}", option.name);
         }
     }
@@ -232,7 +235,7 @@ mod tests {
             for word in words {
                 let values = Map::from_iter([(option.name.to_owned(), json!(word))]);
                 // Some words require other options, but only the checks enforce this.
-                let read = FitOptions::unchecked(&values, &Given::default());
+                let read = unchecked(&values, &Given::default());
                 assert!(read.is_ok(), "{} {word}: {:?}", option.name, read.err());
             }
         }

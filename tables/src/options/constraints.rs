@@ -1,7 +1,7 @@
 //! The options about hyper-parameters, which users select by name.
 
 use super::{Effect, Entry, Kind, parses};
-use crate::hyper::{BoundsFor, FixFor, PriorFor, StartFor, Tie};
+use sparsegp::hyper::{BoundsFor, FixFor, PriorFor, StartFor, Tie};
 
 pub(super) const OPTIONS: &[Entry] = &[
     Entry::new("start", Kind::Texts(parses::<StartFor>))

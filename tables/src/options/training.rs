@@ -1,9 +1,9 @@
 //! The options about training: the steps on q, limits and random starts.
 
 use super::{Effect, Entry, Kind, parses};
-use crate::data::SizeSchedule;
-use crate::hyper::StopRange;
-use crate::variational::{Average, Family, Guard, QUpdate, Schedule};
+use sparsegp::data::SizeSchedule;
+use sparsegp::hyper::StopRange;
+use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
 
 pub(super) const OPTIONS: &[Entry] = &[
     Entry::new("family", Kind::Words(Family::WORDS))

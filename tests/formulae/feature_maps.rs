@@ -1,0 +1,174 @@
+//! Features from outside as a layer, also with grouped effects and several functions: the evidence and predictions against dense algebra,
+//! gradients against finite differences.
+
+use faer::{Mat, MatMut, MatRef, Side};
+use sparsegp::collapsed::Dataset;
+use sparsegp::effects::{EffectTerm, Effects};
+use sparsegp::gradient::Batch;
+use sparsegp::kernels::Parameter;
+use sparsegp::latent::{FeatureBar, FeatureLayer, FeatureMap};
+use sparsegp::likelihood::{Gaussian, LikelihoodKind};
+use sparsegp::model::{LatentModel, LatentPrior, Posterior};
+use sparsegp::objective::{Estimator, Loss, Objective, Targets};
+use sparsegp::registry::Registry;
+use sparsegp::training::{CollapsedObjective, VariationalModel};
+use sparsegp::variational::Normal;
+use sparsegp_testkit::differences::check_gradient;
+use sparsegp_testkit::problems::Normals;
+use sparsegp_testkit::reference::assert_close;
+
+/// The features `slope · x_d`, and the residual variance `rest · x_0²`.
+#[derive(Clone)]
+struct Lines {
+    slope: Parameter,
+    rest: Parameter,
+    inputs: usize,
+}
+
+impl FeatureMap for Lines {
+    fn name(&self) -> &str {
+        "lines"
+    }
+
+    fn count(&self) -> usize {
+        self.inputs
+    }
+
+    fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    fn features(&self, x: MatRef<'_, f64>, mut features: MatMut<'_, f64>, residual: &mut [f64]) {
+        for i in 0..x.nrows() {
+            (0..self.inputs).for_each(|d| features[(d, i)] = self.slope.at(0) * x[(i, d)]);
+            residual[i] = self.rest.at(0) * x[(i, 0)].powi(2);
+        }
+    }
+
+    fn adjoint(&self, x: MatRef<'_, f64>, bar: FeatureBar<'_>, gradient: &mut [f64]) {
+        for i in 0..x.nrows() {
+            gradient[0] += (0..self.inputs).map(|d| bar.features[(d, i)] * x[(i, d)]).sum::<f64>();
+            gradient[1] += bar.residual[i] * x[(i, 0)].powi(2);
+        }
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        visit(&self.slope);
+        visit(&self.rest);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        visit(&mut self.slope);
+        visit(&mut self.rest);
+    }
+
+    fn initialise(&mut self, _: &[f64], _: f64) {}
+
+    fn boxed_clone(&self) -> Box<dyn FeatureMap> {
+        Box::new(self.clone())
+    }
+}
+
+/// Features of two inputs for this number of processes.
+fn layer(means: Vec<f64>) -> FeatureLayer {
+    let of = |name: &str, value: f64| Parameter::positive(name, vec![value]);
+    FeatureLayer::new(
+        Box::new(Lines { slope: of("slope", 0.8), rest: of("rest", 0.3), inputs: 2 }),
+        means,
+        false,
+    )
+}
+
+/// Rows of two inputs and a level, with their targets.
+fn rows(n: usize) -> (Mat<f64>, Vec<f64>) {
+    let mut normals = Normals::new(3);
+    let inputs = normals.mat(n, 2);
+    let x = Mat::from_fn(n, 3, |i, d| if d < 2 { inputs[(i, d)] } else { (i % 3) as f64 });
+    let y = (0..n).map(|i| 0.4 + x[(i, 0)] - 0.5 * x[(i, 1)] + 0.3 * normals.next()).collect();
+    (x, y)
+}
+
+fn with_groups(model: LatentPrior) -> LatentModel {
+    let mut model = model;
+    model.effects = Effects::new(2, vec![EffectTerm::intercepts("g", 3, 0)]);
+    model.factorised().expect("no factor is needed").with_summed_effects()
+}
+
+/// The log density of N(mean, AᵀA + R + σ²I) at the targets: the objective of FITC, with and without grouped effects.
+#[test]
+fn the_evidence_and_predictions_are_those_of_dense_algebra() {
+    let (x, y) = rows(12);
+    for grouped in [false, true] {
+        let prior = LatentPrior::new(layer(vec![0.3]).into(), Gaussian::new(0.2), true);
+        let model = if grouped { with_groups(prior) } else { prior.factorised().expect("no factor") };
+        let sd = if grouped { *model.natural().last().expect("a value") } else { 0.0 };
+        let data = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
+        let mut objective = CollapsedObjective::new(model, data, Objective::fitc());
+        let theta = objective.start();
+        let got = objective.solve(&theta).expect("a value");
+        let covariance = |i: usize, j: usize| {
+            let same = f64::from(u8::from(i == j));
+            let level = f64::from(u8::from(x[(i, 2)] == x[(j, 2)])) * sd * sd;
+            let smooth = 0.64 * (x[(i, 0)] * x[(j, 0)] + x[(i, 1)] * x[(j, 1)]);
+            smooth + level + same * (0.3 * x[(i, 0)].powi(2))
+        };
+        let noisy = Mat::from_fn(12, 12, |i, j| covariance(i, j) + if i == j { 0.2 } else { 0.0 });
+        let factor = noisy.llt(Side::Lower).expect("positive definite");
+        let residual = Mat::from_fn(12, 1, |i, _| y[i] - 0.3);
+        let solved = faer::linalg::solvers::Solve::solve(&factor, &residual);
+        let log_det: f64 = (0..12).map(|i| 2.0 * factor.L()[(i, i)].ln()).sum();
+        let quadratic = (residual.transpose() * &solved)[(0, 0)];
+        let want = 0.5 * (quadratic + log_det + 12.0 * (2.0 * std::f64::consts::PI).ln());
+        assert_close(got, want, 1e-10, "evidence");
+        let (model, q) = objective.into_parts();
+        let at = Posterior::new(&model, [q]).marginals(x.as_ref());
+        for i in 0..12 {
+            // The residual of a new row at a known place is independent of that of the row.
+            let cross = Mat::from_fn(12, 1, |j, _| {
+                covariance(i, j) - if i == j { 0.3 * x[(i, 0)].powi(2) } else { 0.0 }
+            });
+            let mean = 0.3 + (cross.transpose() * &solved)[(0, 0)];
+            let explained =
+                (cross.transpose() * faer::linalg::solvers::Solve::solve(&factor, &cross))[(0, 0)];
+            assert_close(at.mean[i], mean, 1e-9, "mean");
+            assert_close(at.variance[i], covariance(i, i) - explained, 1e-9, "variance");
+        }
+    }
+}
+
+#[test]
+fn gradients_are_finite_differences() {
+    let (x, y) = rows(9);
+    let counts: Vec<f64> = y.iter().map(|y| (2.0 * y.abs()).round()).collect();
+    let classes: Vec<f64> = (0..9).map(|i| (i % 3) as f64).collect();
+    let cases = [
+        (LikelihoodKind::Poisson, vec![0.3], &counts),
+        (LikelihoodKind::Softmax, vec![0.1, -0.2, 0.3], &classes),
+    ];
+    for (kind, means, targets) in cases {
+        for loss in [Loss::ExpectedLog(Estimator::Exact), Loss::LogPredictive(Estimator::Exact)] {
+            let likelihood = Registry::default().likelihood(kind, 3).expect("a likelihood");
+            let model = with_groups(LatentPrior::new(layer(means.clone()).into(), likelihood, true));
+            let q = (0..means.len()).map(|process| {
+                let mut normals = Normals::new(process as u64);
+                let (mean, root) = (normals.vec(5), normals.mat(5, 5));
+                let cov = Mat::from_fn(5, 5, |i, j| {
+                    0.1 * (root.row(i) * root.row(j).transpose()) + f64::from(u8::from(i == j)) * 0.3
+                });
+                Normal::new(mean, cov).expect("positive definite")
+            });
+            let q: Vec<Normal> = q.collect();
+            let batch = Batch { x: x.as_ref(), targets: Targets::of(targets), scale: 1.0 };
+            let objective = Objective { loss, ..Objective::elbo(1.0) };
+            let mut value_at = |natural: &[f64]| {
+                let mut moved = model.clone();
+                moved.set_natural(natural).expect("no factor");
+                VariationalModel::new(moved, q.clone(), objective, 9).evaluate(batch, false)
+            };
+            let mut svgp = VariationalModel::new(model.clone(), q.clone(), objective, 9);
+            svgp.evaluate(batch, true);
+            let natural = model.natural();
+            check_gradient(&mut value_at, &natural, svgp.theta_gradient(), 5).expect("equal gradients");
+        }
+    }
+}
