@@ -43,17 +43,18 @@
 //! | [`training`] | fits: [`Fit`](training::Fit), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | fitted models: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | settings of a fit: [`FitOptions`](options::FitOptions), which are checked and turned into a [`Plan`](options::Plan) |
+//! | [`registry`] | names of kernels, likelihoods and features |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the pass over rows, and sums over data that merge |
 //! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
 //! | [`latent`] | layers: features of the latent linear model |
 //! | [`effects`] | grouped effects in addition to the latent function: terms, sums by level, posterior |
 //! | [`variational`], [`objective`] | q and its update rules; losses and estimators |
-//! | [`registry`], [`metrics`], [`likelihood`] | names of kernels and likelihoods; metrics of predictions; observation models |
+//! | [`metrics`], [`likelihood`] | metrics of predictions; observation models |
 //! | [`hyper`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions |
 //! | [`data`] | roles of rows, batches, scaling, moments, random draws |
 //! | [`quadrature`], [`functions`] | integrals; special functions |
 //! | [`checkpoint`], [`files`] | states as bytes; output files |
-//! | [`linalg`], [`columns`], [`error`] | structured products; passes over columns; errors |
+//! | [`linalg`], [`columns`], [`words`], [`error`] | structured products; passes over columns; options as words; errors |
 //! | [`kernels`] | covariance functions, a separate crate |
 //!
 //! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.

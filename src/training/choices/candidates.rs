@@ -17,6 +17,17 @@ pub(super) const KERNELS: [&str; 3] = ["matern52(ard)", "rbf(ard)", "matern12(ar
 /// … and one with a linear term in all columns.
 pub(super) const WITH_LINES: &str = "matern32(ard) + linear";
 
+/// Returns the options with a linear term in all columns beside their kernel and beside the smoothest one, if their kernel has no other
+/// terms.
+pub(super) fn with_lines(options: &FitOptions) -> Vec<FitOptions> {
+    let (kernel, smoothest) = (options.kernel.as_str(), KERNELS[1]);
+    if kernel != FIRST_KERNEL && !KERNELS.contains(&kernel) {
+        return Vec::new();
+    }
+    let kernels = [kernel].into_iter().chain((kernel != smoothest).then_some(smoothest));
+    kernels.map(|kernel| FitOptions { kernel: format!("{kernel} + linear"), ..options.clone() }).collect()
+}
+
 /// The minimum number of rows per column for a linear term: with fewer rows it overfits, and so few held-out rows do not show it.
 const ROWS_A_LINE: usize = 5;
 

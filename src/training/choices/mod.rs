@@ -17,7 +17,7 @@ use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
 use crate::training::failure::unless_failed;
 use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
-use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values};
+use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
 pub use fallback::Chosen;
 use held_out::FEWEST_ROWS;
 pub use held_out::{Losses, held_out};
@@ -212,8 +212,12 @@ impl<'s, 'a> Search<'s, 'a> {
         for part in kernel_first.iter().copied().chain(others) {
             let mut values =
                 if open.contains(part) { values(part, &best.options, self.rows) } else { Vec::new() };
-            if self.thin && part == Part::Kernel {
+            let mut lines = false;
+            if part == Part::Kernel && (self.thin || best.is_exact()) {
+                let before = values.len();
                 values.retain(|value| value.kernel != WITH_LINES);
+                // The cheap fits of exact GPs try the linear term beside the best kernel instead.
+                lines = best.is_exact() && values.len() < before;
             }
             if part == Part::Likelihood && best.is_free_of_noise() {
                 values.retain(|value| value.likelihood_kind().target_kind() == TargetKind::Count);
@@ -230,6 +234,15 @@ impl<'s, 'a> Search<'s, 'a> {
                     false => self.decide(part, best, values)?,
                 };
                 parts.push(choice);
+            }
+            if lines && !self.session.is_late() {
+                let with = with_lines(&best.options);
+                let choice;
+                (best, choice) = self.decide(part, best, with)?;
+                parts
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|known| known.tried.extend(choice.tried[1..].iter().cloned()));
             }
         }
         if open.contains(Part::Inducing) && !self.session.is_late() {

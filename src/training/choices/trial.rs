@@ -58,6 +58,8 @@ const EXACT_EPOCHS: usize = 100;
 pub(super) struct Trials {
     train: RowBuffer,
     held: RowBuffer,
+    /// Both together, if they are few enough for exact GPs whose evidence is compared.
+    all: Option<RowBuffer>,
     levels: usize,
 }
 
@@ -69,6 +71,8 @@ pub(super) struct Judged {
     errors: Losses,
     /// The log evidence of the rows of an exact GP per row, on the scale of the short fit.
     evidence: Option<f64>,
+    /// The log evidence per row of an exact GP fitted to all rows, on their scale.
+    evidence_of_all: Option<f64>,
     /// A lower bound on it per row, if all rows are inducing inputs.
     bound: Option<f64>,
     seconds: f64,
@@ -96,7 +100,9 @@ impl Trials {
         };
         let (train, held) = (RowBuffer::taken(data, &train), RowBuffer::taken(data, &held));
         let varies = train.y.iter().any(|&y| y != train.y[0]);
-        varies.then_some(Trials { train, held, levels })
+        let few = data.len() <= EXACT_ROWS && data.targets.weights.is_empty();
+        let all = few.then(|| RowBuffer::of(data));
+        varies.then_some(Trials { train, held, all, levels })
     }
 
     pub(crate) fn train_rows(&self) -> usize {
@@ -120,23 +126,42 @@ impl Trials {
     ) -> Result<Judged> {
         // Hyper-parameters of numbers have other units than those of counts.
         let from = from.filter(|from| from.kind() == options.likelihood_kind().target_kind());
-        let short = short(options, self.train_rows(), from.is_some());
-        let started = Instant::now();
-        let scaling = scaling_of(&short, self.train.data().x, &self.train.y)?;
-        let short = short.with_units_of(&scaling);
-        let mut train = self.train.clone();
-        train.scale(&scaling);
-        let data = TrainingData { train: train.data(), validation: None, levels: self.levels };
-        let start = from.map(|from| self.start(data.train, &short, from.model.latent())).transpose()?;
-        let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
-        let model = Arc::new(fitted.into_model(scaling, &short, self.train_rows()));
+        let (rows, started) = (self.train_rows(), Instant::now());
+        let short = short(options, rows, from.is_some());
+        let model = Arc::new(self.fitted(&self.train, &short, from.map(|from| &*from.model), session)?);
         let (losses, errors) = self.losses(&model, model.posterior())?;
-        let rows = self.train_rows();
+        let per_row = |model: &Model, rows: usize| model.summary().elbo_sum.map(|sum| sum / rows as f64);
         let all_rows = short.inducing == Some(rows) && self.train.data().targets.weights.is_empty();
-        let bound = model.summary().elbo_sum.filter(|_| all_rows).map(|sum| sum / rows as f64);
+        let bound = per_row(&model, rows).filter(|_| all_rows);
         let evidence = bound.filter(|_| short.is_exact_for(rows));
-        let seconds = started.elapsed().as_secs_f64();
-        Ok(Judged { options: options.clone(), losses, errors, evidence, bound, seconds, model })
+        let evidence_of_all = match self.all.as_ref().filter(|_| evidence.is_some()) {
+            Some(all) => {
+                let n = all.y.len();
+                let short = FitOptions { inducing: Some(n), ..short };
+                per_row(&self.fitted(all, &short, Some(&model), session)?, n)
+            }
+            None => None,
+        };
+        let (options, seconds) = (options.clone(), started.elapsed().as_secs_f64());
+        Ok(Judged { options, losses, errors, evidence, evidence_of_all, bound, seconds, model })
+    }
+
+    /// Fits to some rows, from the hyper-parameters of another fit if there is one.
+    fn fitted(
+        &self,
+        rows: &RowBuffer,
+        short: &FitOptions,
+        from: Option<&Model>,
+        session: &mut Session<'_>,
+    ) -> Result<Model> {
+        let scaling = scaling_of(short, rows.data().x, &rows.y)?;
+        let short = short.clone().with_units_of(&scaling);
+        let mut rows = rows.clone();
+        rows.scale(&scaling);
+        let data = TrainingData { train: rows.data(), validation: None, levels: self.levels };
+        let start = from.map(|from| self.start(data.train, &short, from.latent())).transpose()?;
+        let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
+        Ok(fitted.into_model(scaling, &short, rows.y.len()))
     }
 
     /// Returns a start with the hyper-parameters of another fit, as far as their names are the
@@ -213,14 +238,21 @@ impl Judged {
     }
 
     /// Returns the difference by which the loss of `other` is lower, with its standard error. If both are exact GPs of the same target, the
-    /// loss is that of all rows: the log evidence is the sum of the log densities of the rows of the short fit, each given the earlier ones.
-    /// A few held-out rows alone would not tell kernels apart.
+    /// loss is that of all rows: the log evidence is the sum of the log densities of rows, each given the earlier ones.
+    /// A few held-out rows alone would not tell kernels apart, and without noise the last rows matter most, so the evidence is that of all
+    /// rows if there are few.
     pub fn gain_of(&self, other: &Judged) -> (f64, f64) {
         let (gain, error) = self.losses.gain_of(&other.losses);
         let is_same_target = self.options.warp_target == other.options.warp_target;
-        let Some((own, others)) = self.evidence.zip(other.evidence).filter(|_| is_same_target) else {
+        let of_all = self.evidence_of_all.zip(other.evidence_of_all);
+        let Some((own, others)) = of_all.or(self.evidence.zip(other.evidence)).filter(|_| is_same_target)
+        else {
             return (gain, error);
         };
+        if of_all.is_some() && self.is_free_of_noise() && other.is_free_of_noise() {
+            // Where a kernel misses a function without noise, fewer rows may have another optimum, and their losses are huge.
+            return (others - own, 0.0);
+        }
         let held = self.losses.0.len() as f64;
         let share = held / (held + self.model.training_rows() as f64);
         (share * gain + (1.0 - share) * (others - own), share * error)
@@ -247,6 +279,7 @@ impl Judged {
             losses,
             errors,
             evidence: None,
+            evidence_of_all: None,
             bound: None,
             seconds,
         })
