@@ -111,38 +111,6 @@ fn overdispersed_counts_get_another_likelihood_and_poisson_counts_a_close_one() 
     assert_eq!(tried.iter().map(|tried| &*tried.value).collect::<Vec<_>>(), ["negative-binomial", "poisson"]);
 }
 
-#[test]
-fn with_few_rows_nothing_is_chosen() {
-    let u = unit(40, 0);
-    let y: Vec<f64> = (0..40).map(|i| u[(i, 0)]).collect();
-    let model = fitted(FitOptions { open: Open::EVERYTHING, ..FitOptions::default() }, &u, &y);
-    assert!(model.search().choices.is_none() && model.options().neighbours.is_none());
-}
-
-#[test]
-fn levels_keep_gaussian_noise_and_wide_tables_their_kernel() {
-    let u = unit(200, 0);
-    let level = |i: usize| (3.0 * u[(i, 0)]).floor() - 1.0;
-    let likelihoods = |y: &[f64]| {
-        let model = fitted(open(&[Part::Likelihood]), &u, y);
-        model.search().choices.as_ref().map_or(0, |choices| choices.parts.len())
-    };
-    assert_eq!(
-        likelihoods(&(0..200).map(level).collect::<Vec<_>>()),
-        0,
-        "a spike at three levels is no density"
-    );
-    assert_eq!(likelihoods(&(0..200).map(|i| level(i) + 0.1 * noise(i)).collect::<Vec<_>>()), 1);
-
-    let wide = Mat::from_fn(70, 71, |i, j| noise(i * 71 + j));
-    let y: Vec<f64> = (0..70).map(|i| wide[(i, 0)] + 0.1 * noise(i)).collect();
-    let model = fitted(FitOptions { open: Open::EVERYTHING, ..open(&[]) }, &wide, &y);
-    let parts = &model.search().choices.as_ref().expect("choices").parts;
-    let parts: Vec<Part> = parts.iter().map(|choice| choice.part).collect();
-    assert!(parts.contains(&Part::Likelihood) && !parts.contains(&Part::Kernel), "{parts:?}");
-    assert!(model.neighbours().is_none() && model.latent().fix_inducing);
-}
-
 /// Returns a table with a skewed target and local variation.
 fn table() -> String {
     let u = unit(300, 0);

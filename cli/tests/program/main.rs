@@ -25,7 +25,6 @@ mod outputs;
 mod pairs;
 mod pipelines;
 mod places;
-mod rasters;
 mod refusals;
 mod report;
 mod resume;
