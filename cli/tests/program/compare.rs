@@ -1,7 +1,6 @@
 //! The command `compare`: its files, continuation after an interruption, errors.
 
-use sparsegp_testkit::program::{Csv, Run, Work, assert_contains};
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Csv, Run, Work, assert_contains, csv_text};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -41,15 +40,13 @@ fn wobble(t: f64) -> f64 {
 }
 
 fn table(rows: usize, target: impl Fn(f64, f64) -> String) -> String {
-    let mut text = String::from("a,colour,y\n");
-    for row in 0..rows {
+    csv_text("a,colour,y", 0..rows, |row| {
         let t = row as f64;
         let a = (t * 0.618).fract() * 6.0;
         // One colour occurs in a single row, so most subsets lack it.
         let colour = if row == 7 { "rare" } else { ["red", "green"][row % 2] };
-        let _ = writeln!(text, "{a},{colour},{}", target(t, a));
-    }
-    text
+        format!("{a},{colour},{}", target(t, a))
+    })
 }
 
 /// Checks that a run failed with this status and words, perhaps after lines of progress.

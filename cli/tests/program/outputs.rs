@@ -12,8 +12,7 @@ use sparsegp::objective::{Objective, Targets};
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::outputs::table;
-use sparsegp_testkit::program::{Work, number};
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Work, csv_text, number};
 
 #[test]
 fn outputs_that_mix_processes_learn_from_each_other() {
@@ -199,19 +198,16 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
 /// Held-out rows show that the outputs mix a process, and the printed option repeats the fit.
 #[test]
 fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
-    let work = Work::empty();
-    let mut text = "a,b,y1,y2\n".to_owned();
-    for i in 0..160 {
+    let text = csv_text("a,b,y1,y2", 0..160, |i| {
         let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
         let f = (7.0 * a).sin() + (6.0 * b).cos();
         let noise = |k: f64| 0.15 * ((i * i) as f64 * (0.3 + k)).sin();
         // Each row has one of the two targets.
-        let cells = [format!("{:.4}", f + noise(0.1)), format!("{:.4}", 3.0 - 2.0 * f + noise(0.2))];
-        let [y1, y2] = cells;
-        let (y1, y2) = if i % 2 == 0 { (y1, String::new()) } else { (String::new(), y2) };
-        writeln!(text, "{a:.4},{b:.4},{y1},{y2}").expect("text");
-    }
-    work.write("t.csv", &text);
+        let y1 = if i % 2 == 0 { format!("{:.4}", f + noise(0.1)) } else { String::new() };
+        let y2 = if i % 2 == 0 { String::new() } else { format!("{:.4}", 3.0 - 2.0 * f + noise(0.2)) };
+        format!("{a:.4},{b:.4},{y1},{y2}")
+    });
+    let work = Work::with("t.csv", &text);
     let rest = "t.csv --target y1,y2 --kernel matern52 --neighbours none --objective elbo --inducing 40 --epochs 30 --quiet";
     let run = work.run(&format!("fit {rest} --auto all --metrics first.json"));
     let text = run.ok().stdout();

@@ -1,17 +1,16 @@
 //! Places from the command line: averages over cells, training from disk, grids compared with files and as NetCDF and GeoTIFF.
 
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, csv_text};
 
 /// Returns a table of longitude, latitude, elevation, kind of ground and temperature for 300 places.
 fn stations() -> String {
     let part = |i: usize, k: f64| ((i + 1) as f64 * k).fract();
-    let row = |i: usize| {
+    csv_text("lon,lat,height,ground,y", 0..300, |i| {
         let (lon, lat) = (100.0 + 30.0 * part(i, 0.618_034), 40.0 + 20.0 * part(i, 0.754_878));
         let (height, ground) = (1000.0 * part(i, 0.569_840), ["rock", "soil"][i % 2]);
         let y = 40.0 - 0.5 * lat + 2.0 * (lon / 4.0).sin() - height / 150.0 + part(i, 0.324_7);
-        format!("{lon:.4},{lat:.4},{height:.1},{ground},{y:.3}\n")
-    };
-    "lon,lat,height,ground,y\n".to_owned() + &(0..300).map(row).collect::<String>()
+        format!("{lon:.4},{lat:.4},{height:.1},{ground},{y:.3}")
+    })
 }
 
 fn work() -> Work {

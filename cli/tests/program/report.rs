@@ -1,6 +1,6 @@
 //! Reports of every kind of fit: expected figures, well-formed XML, escaped names, and their files.
 
-use sparsegp_testkit::program::{QUICK, Work, assert_contains};
+use sparsegp_testkit::program::{QUICK, Work, assert_contains, csv_text};
 use std::collections::HashSet;
 
 /// The options of a fit, the groups of figure titles that its page must have, and the titles that it must not have.
@@ -65,8 +65,7 @@ fn check_xml(text: &str) {
 /// Returns a table of `count` rows; `cells` writes the cells after the row number.
 fn rows(header: &str, count: usize, cells: impl Fn(usize, f64, f64) -> String) -> String {
     let number = |i: usize, step: usize| ((i * step * 7919) % 1009) as f64 / 200.0;
-    let line = |i: usize| cells(i, number(i, 3), number(i, 5)) + "\n";
-    format!("{header}\n{}", (0..count).map(line).collect::<String>())
+    csv_text(header, 0..count, |i| cells(i, number(i, 3), number(i, 5)))
 }
 
 #[test]

@@ -7,8 +7,7 @@ use sparsegp_tables::tables::read_table;
 use sparsegp_tables::tabular::{
     FileFit, FileFitRequest, FitRequest, TableFit, TableModel, fit_file, fit_table,
 };
-use sparsegp_testkit::program::Work;
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Work, csv_text};
 use std::path::Path;
 
 const OPTIONS: FileOptions<'_> = FileOptions { test_fraction: 0.2, shuffle_buffer: Some(3000), start: None };
@@ -21,8 +20,7 @@ struct FileOptions<'a> {
 
 /// Returns a table of two numbers, a colour, and targets that depend smoothly on them: a number with noise, a class and a count.
 fn table(rows: usize) -> String {
-    let mut text = String::from("a,b,colour,at_risk,w,y,class,count\n");
-    for row in 0..rows {
+    csv_text("a,b,colour,at_risk,w,y,class,count", 0..rows, |row| {
         let t = row as f64;
         let uniform = |k: f64| (k * t + 0.5 * k).fract();
         let (a, b) = (4.0 * uniform(0.618_034), uniform(0.414_214));
@@ -32,10 +30,8 @@ fn table(rows: usize) -> String {
         let class = if f + 2.0 * noise > 0.0 { "yes" } else { "no" };
         let count = (at_risk * (0.5 * f).exp() * (1.0 + noise)).round().max(0.0);
         let colour = ["red", "green", "blue"][row % 3];
-        let _ =
-            writeln!(text, "{a},{b},{colour},{at_risk},{w},{},{class},{count}", 50.0 + 8.0 * f + 4.0 * noise);
-    }
-    text
+        format!("{a},{b},{colour},{at_risk},{w},{},{class},{count}", 50.0 + 8.0 * f + 4.0 * noise)
+    })
 }
 
 fn columns(target: &str) -> SchemaOptions {

@@ -96,12 +96,6 @@ pub fn refused(text: &str, columns: &SchemaOptions) -> String {
     memory.to_string().replace(&path.display().to_string(), "f")
 }
 
-/// Returns a CSV text with a header and rows that a function of the row number writes.
-pub fn rows(header: &str, count: usize, cells: impl Fn(usize) -> String) -> String {
-    let lines: String = (0..count).map(|row| format!("{}\n", cells(row))).collect();
-    format!("{header}\n{lines}")
-}
-
 /// Returns a pseudo-random number between 0 and 1.
 pub fn noise(row: usize) -> f64 {
     ((row as f64 + 1.0) * 78.233).sin() * 43_758.545

@@ -11,7 +11,7 @@ use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions
 use sparsegp::training::{ModelBuilder, Start, TrainingData, fit_arrays, update};
 use sparsegp::variational::Family;
 use sparsegp_testkit::problems::data;
-use sparsegp_testkit::program::{Work, table};
+use sparsegp_testkit::program::{Work, csv_text, table};
 use std::ops::Range;
 
 /// Returns inputs (`n × D`) and targets drawn from a likelihood at smooth functions of the inputs.
@@ -295,12 +295,11 @@ fn a_refused_update_leaves_the_model_unchanged() {
 fn levels_of_an_update_are_distinguished_from_later_new_levels() {
     let work = Work::new();
     let rows = |levels: &[&str], n: usize, shift: f64| {
-        let row = |i: usize| {
+        csv_text("x,g,y", 0..n, |i| {
             let (x, level) = (i as f64 / n as f64, levels[i % levels.len()]);
             let of_level = if level == "b" { 1.0 } else { shift };
-            format!("{x},{level},{}\n", (6.0 * x).sin() + of_level + 0.01 * (17.0 * i as f64).sin())
-        };
-        "x,g,y\n".to_owned() + &(0..n).map(row).collect::<String>()
+            format!("{x},{level},{}", (6.0 * x).sin() + of_level + 0.01 * (17.0 * i as f64).sin())
+        })
     };
     work.write("old.csv", &rows(&["a", "b"], 120, 0.0));
     work.write("new.csv", &rows(&["c"], 40, 2.0));
