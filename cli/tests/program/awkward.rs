@@ -244,12 +244,4 @@ fn ordered_levels_are_counted_in_their_order() {
     work.write("new.csv", "a,size,y\n0.1,XXL,0\n");
     let unseen: [&str; 4] = ["row 1 (line 2)", "'size'", "XXL", "S < M < L < XL"];
     work.refuses(3, "predict words new.csv --out n.csv", &[("", &unseen)]);
-    let cases: [(&str, &[&str]); 3] = [
-        ("size", &["'size=S<M<L'"]),
-        ("size=S<S", &["--ordered size", "'S' twice"]),
-        ("y=1<2", &["'y'", "both ordered and target"]),
-    ];
-    let ordered = "fit words.csv --target y --quiet --ordered";
-    work.refuses(2, ordered, &cases);
-    work.refuses(3, ordered, &[("none=S<M", &["'none'"])]);
 }

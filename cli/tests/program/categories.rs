@@ -105,11 +105,8 @@ fn table(text: &str) -> Table {
 fn fit(text: &str, kernel: &str, columns: SchemaOptions) -> sparsegp::Result<TableModel> {
     let options =
         FitOptions { kernel: kernel.into(), epochs: Some(5), inducing: Some(30), ..FitOptions::default() };
-    let (table, columns, options) =
-        (&table(text), &SchemaOptions { target: "y".into(), ..columns }, &options);
-    let request =
-        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
-    fit_table(&request, &mut |_| ()).map(|fit| fit.model)
+    let columns = SchemaOptions { target: "y".into(), ..columns };
+    fit_table(&FitRequest::new(&table(text), &columns, &options), &mut |_| ()).map(|fit| fit.model)
 }
 
 /// Returns `rows` rows with a number, a city with `levels` levels, and a target. With `gaps` every seventh city is missing.

@@ -101,14 +101,8 @@ impl Case {
             groups: self.group.iter().map(|group| group.parse().expect("a formula")).collect(),
             ..SchemaOptions::default()
         };
-        let request = FitRequest {
-            table: &self.table,
-            columns: &columns,
-            options: &self.options,
-            test_fraction: 0.1,
-            start: None,
-            keep_posterior: false,
-        };
+        let request =
+            FitRequest { test_fraction: 0.1, ..FitRequest::new(&self.table, &columns, &self.options) };
         match &self.betas {
             Some(betas) => select_beta(&request, betas, session).map(|(fit, _)| fit),
             None => fit_table_in(&request, session),

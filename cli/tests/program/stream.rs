@@ -59,9 +59,9 @@ fn from_disk(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &F
 }
 
 fn in_memory(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &FileOptions<'_>) -> TableFit {
-    let table = &read_table(path).expect("a table");
+    let table = read_table(path).expect("a table");
     let FileOptions { test_fraction, start, .. } = *how;
-    let request = FitRequest { table, columns, options, test_fraction, start, keep_posterior: false };
+    let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, columns, options) };
     fit_table(&request, &mut |_| {}).expect("a fit")
 }
 

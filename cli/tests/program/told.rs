@@ -36,9 +36,8 @@ pub type Told = (Vec<String>, Vec<usize>);
 /// Fits the file in memory.
 pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
     let table = read_table_with(path, &columns.read_options())?;
-    let (options, start) = (&options(), None);
-    let request =
-        FitRequest { table: &table, columns, options, test_fraction: test, start, keep_posterior: false };
+    let options = options();
+    let request = FitRequest { test_fraction: test, ..FitRequest::new(&table, columns, &options) };
     let fit = fit_table(&request, &mut |_| {})?;
     let rows = fit.test.map(|part| part.rows).unwrap_or_default();
     let said = said(path, &fit.model);
