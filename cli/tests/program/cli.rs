@@ -271,3 +271,27 @@ fn a_target_name_with_commas_can_be_a_single_column() {
     assert_eq!((&one["data"]["target"], &one["data"]["features"]), (&"a,b".into(), &2.into()));
     assert_eq!(two["outputs"].as_object().map(|outputs| outputs.len()), Some(2));
 }
+
+#[test]
+fn inspect_and_the_document_show_the_constraints_and_a_later_fit_keeps_them() {
+    let work = Work::new();
+    let options = "--fix kernel.lengthscales.0=2 --bounds kernel.lengthscales.1=0.5,9 --bounds kernel.lengthscales.2=0.5,9 \
+                   --prior kernel.variance=gamma(2,1.5) --tie kernel.lengthscales.1,kernel.lengthscales.2";
+    work.run(&format!("fit data.csv --target y --quiet {QUICK} --model-out model {options}")).ok();
+    let text = work.run("inspect model").ok().stdout();
+    assert_contains(
+        &text,
+        &["fixed", "between 0.5 and 9", "prior gamma(2,1.5)", "tied to kernel.lengthscales.1", "(weak)"],
+    );
+    let notes = work.run("inspect model --json").json()["hyperparameter_notes"].clone();
+    assert_eq!(notes["kernel.lengthscales.0"], "fixed");
+    let again = work.fit("--from model --bounds kernel.variance=4,5 --default-priors off");
+    let parameter = |name: &str| number(&again, &format!("/hyperparameters/{name}"));
+    assert_eq!(parameter("kernel.lengthscales.0"), 2.0);
+    assert_eq!(parameter("kernel.lengthscales.1"), parameter("kernel.lengthscales.2"));
+    assert!((4.0..=5.0).contains(&parameter("kernel.variance")));
+    let later = &again["hyperparameter_notes"];
+    assert_eq!(later["kernel.lengthscales.1"], "between 0.5 and 9");
+    assert_eq!(later["kernel.variance"], "between 4 and 5, prior gamma(2,1.5)");
+    assert!(!later.to_string().contains("(weak)"), "weak priors went");
+}
