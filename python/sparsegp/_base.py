@@ -507,7 +507,7 @@ class Estimator(Shown):
         if full_cov and return_gradient:
             raise ValueError("full_cov and return_gradient cannot both be True")
         if full_cov:
-            return model.joint(table, threads=self.n_threads)
+            return _sparsegp.joint_at(model, _sparsegp.design(model, table), threads=self.n_threads)
         (latent,) = model.predict(table, ["latent"], threads=self.n_threads)
         half = latent.shape[1] // 2
         mean, variance = latent[:, :half], latent[:, half:]

@@ -81,7 +81,6 @@ class ExactDraws:
         """Draws values at new rows, conditioned on the values at the old rows: ``f | f_old ~ N(m + K (f_old - m_old), C - K C_old Kᵀ)``."""
         rows = np.vstack([old, new])
         mean, covariance = self._joint(rows)
-        mean = np.asarray(mean)
         n = len(old)
         shift, left = np.zeros((len(new), 1)), covariance[n:, n:]
         if n:

@@ -243,7 +243,7 @@ class Regression(RegressorMixin, Estimator):
         return answer[0] if len(answer) == 1 else tuple(answer)
 
     def _covariance(self, model, table):
-        return _sparsegp.target_joint(model, table, threads=self.n_threads)[1]
+        return _sparsegp.target_covariance(model, table, threads=self.n_threads)
 
     def sample_y(
         self, X: Rows, n_samples: int = 1, random_state: Seed = 0, exposure: Column = None, joint: bool = True

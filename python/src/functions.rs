@@ -5,11 +5,13 @@ use crate::custom::Custom;
 use crate::host;
 use crate::model::Model;
 use crate::table::Table;
-use numpy::PyArray2;
+use faer::Mat;
+use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use sparsegp::ErrorKind;
 use sparsegp::model::FunctionDraws;
 use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tabular::TableModel;
 use std::sync::Arc;
 
 /// Functions drawn from a posterior, which can be evaluated anywhere.
@@ -18,6 +20,9 @@ pub struct Functions {
     draws: Arc<FunctionDraws>,
     custom: Custom,
 }
+
+/// A mean and a covariance.
+type Joint<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
 
 /// Arrays of equal shape.
 type Arrays<'py> = Vec<Bound<'py, PyArray2<f64>>>;
@@ -99,31 +104,37 @@ pub fn joint_at<'py>(
     x: LentMatrix<'py>,
     process: Option<usize>,
     threads: Option<usize>,
-) -> PyResult<(Vec<f64>, Bound<'py, PyArray2<f64>>)> {
+) -> PyResult<Joint<'py>> {
     let (x, engine) = (points(&x), model.shared());
     let (mean, covariance) = model.run(py, threads, |_| match process {
         None => engine.model().joint(x.as_ref()),
         Some(process) => engine.model().joint_of_process(x.as_ref(), process),
     })?;
-    Ok((mean, matrix(py, covariance.as_ref())?))
+    Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
 }
 
-/// Returns the joint mean and covariance of the targets at all rows of a table.
+/// Returns the inputs and the exposures of a table.
+fn inputs_of(engine: &TableModel, table: &Table) -> sparsegp::Result<(Mat<f64>, Vec<f64>)> {
+    let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
+    Ok((engine.schema().design(&table.0, UnseenLevels::New)?, exposure))
+}
+
+/// Returns the joint covariance of the targets at all rows of a table.
 #[pyfunction]
 #[pyo3(signature = (model, table, *, threads=None))]
-pub fn target_joint<'py>(
+pub fn target_covariance<'py>(
     py: Python<'py>,
     model: &Model,
     table: &Table,
     threads: Option<usize>,
-) -> PyResult<(Vec<f64>, Bound<'py, PyArray2<f64>>)> {
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let engine = model.shared();
     let work = |_: host::Host<'_>| {
-        let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
-        engine.target_joint(engine.schema().design(&table.0, UnseenLevels::New)?.as_ref(), &exposure)
+        let (x, exposure) = inputs_of(&engine, table)?;
+        engine.target_joint(x.as_ref(), &exposure)
     };
-    let (mean, covariance) = model.run(py, threads, work)?;
-    Ok((mean, matrix(py, covariance.as_ref())?))
+    let (_, covariance) = model.run(py, threads, work)?;
+    matrix(py, covariance.as_ref())
 }
 
 /// Draws targets jointly at all rows of a table: a row for each row of the table, a column for each draw.
@@ -140,13 +151,11 @@ pub fn draws_together<'py>(
     check_room(table.0.rows(), count)?;
     let engine = model.shared();
     let work = |_: host::Host<'_>| {
-        let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
-        let x = engine.schema().design(&table.0, UnseenLevels::New)?;
+        let (x, exposure) = inputs_of(&engine, table)?;
         engine.target_draws(x.as_ref(), &exposure, count, seed)
     };
     let found = model.run(py, threads, work)?;
-    let rows = table.0.rows();
-    let numbers = (0..rows).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
+    let numbers = (0..table.0.rows()).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
     rows_of(py, numbers, count)
 }
 
@@ -162,8 +171,8 @@ pub fn slopes<'py>(
 ) -> PyResult<Arrays<'py>> {
     let engine = model.shared();
     let work = |_: host::Host<'_>| {
-        let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
-        engine.slopes(engine.schema().design(&table.0, UnseenLevels::New)?.as_ref(), &exposure)
+        let (x, exposure) = inputs_of(&engine, table)?;
+        engine.slopes(x.as_ref(), &exposure)
     };
     let found = model.run(py, threads, work)?;
     let all = [found.mean, found.variance, found.latent_mean, found.latent_variance];

@@ -120,9 +120,4 @@ impl Kernel {
             |_: host::Host<'_>| check_kernel_in(grammar, &*self.kernel, left.as_ref(), right.as_ref()).err();
         self.custom.watch(py, || host::run(py, Some(1), None, check))
     }
-
-    /// Returns the text of the kernel, without values.
-    fn expression(&self) -> String {
-        self.kernel.expression()
-    }
 }

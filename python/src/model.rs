@@ -6,7 +6,7 @@ use crate::host;
 use crate::kernel::named_values;
 use crate::table::Table;
 use faer::Mat;
-use numpy::{PyArray1, PyArray2};
+use numpy::PyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -253,25 +253,6 @@ impl Model {
     /// function, in units of the target. Returns `None` if the target mixes no processes.
     fn mixing(&self) -> Option<(Vec<f64>, f64)> {
         self.model.mixing()
-    }
-
-    /// Returns the joint mean and covariance at all rows of a table: of the latent function, or of a process
-    /// on the scale that the model sees.
-    #[pyo3(signature = (table, *, process=None, threads=None))]
-    #[allow(clippy::type_complexity)]
-    fn joint<'py>(
-        &self,
-        py: Python<'py>,
-        table: &Table,
-        process: Option<usize>,
-        threads: Option<usize>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>)> {
-        let work = |_: host::Host<'_>| match process {
-            None => self.model.joint(&table.0, UnseenLevels::New),
-            Some(process) => self.model.joint_of_process(&table.0, UnseenLevels::New, process),
-        };
-        let (mean, covariance) = self.run(py, threads, work)?;
-        Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
     }
 
     /// Returns the predicted probabilities `P(Y < y)` and `P(Y ≤ y)` for the target y of every row of a

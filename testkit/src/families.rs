@@ -1,12 +1,16 @@
 //! Likelihoods of every family for the numeric tests, and functions that evaluate them.
 
 use proptest::prelude::*;
-use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{
-    BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind, Local, Marginal,
-    NegativeBinomial, Observation, OneFunction, Ordinal, Slopes, StudentT,
+    self, BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind, Local,
+    Marginal, NegativeBinomial, Observation, OneFunction, Ordinal, Row, Slopes, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
+
+/// Returns `log E p` if `predictive` is true, otherwise `E log p`.
+fn kind_of(predictive: bool) -> likelihood::Expectation {
+    if predictive { likelihood::Expectation::LogPredictive } else { likelihood::Expectation::ExpectedLog }
+}
 
 pub fn expectation(
     likelihood: &dyn OneFunction,
@@ -16,21 +20,7 @@ pub fn expectation(
     own: &mut [f64],
     integrator: &mut Integrator,
 ) -> Local {
-    if predictive {
-        likelihood.expectation(
-            sparsegp::likelihood::Expectation::LogPredictive,
-            sparsegp::likelihood::Row::new(at, latent),
-            own,
-            integrator,
-        )
-    } else {
-        likelihood.expectation(
-            sparsegp::likelihood::Expectation::ExpectedLog,
-            sparsegp::likelihood::Row::new(at, latent),
-            own,
-            integrator,
-        )
-    }
+    likelihood.expectation(kind_of(predictive), Row::new(at, latent), own, integrator)
 }
 
 /// An expectation with its slopes in means, variances and the likelihood's parameters.
@@ -53,21 +43,7 @@ pub fn joint_expectation(
     let unset = || vec![f64::NAN; marginal.mean.len()];
     let (mut mean, mut variance, mut own) = (unset(), unset(), vec![0.0; likelihood.own_len()]);
     let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
-    let value = if predictive {
-        likelihood.expectation(
-            sparsegp::likelihood::Expectation::LogPredictive,
-            sparsegp::likelihood::Row::new(at, marginal),
-            slopes,
-            integrator,
-        )
-    } else {
-        likelihood.expectation(
-            sparsegp::likelihood::Expectation::ExpectedLog,
-            sparsegp::likelihood::Row::new(at, marginal),
-            slopes,
-            integrator,
-        )
-    };
+    let value = likelihood.expectation(kind_of(predictive), Row::new(at, marginal), slopes, integrator);
     Expectation { value, mean, variance, own }
 }
 

@@ -16,7 +16,6 @@ pub mod laplace;
 pub mod outputs;
 #[cfg(feature = "parquet")]
 pub mod parquet;
-mod per_family;
 #[cfg(feature = "core")]
 pub mod problems;
 #[cfg(feature = "program")]

@@ -1,8 +1,8 @@
 //! Runs the program in a temporary folder, and reads its output and files.
 
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -233,13 +233,17 @@ pub fn number(document: &Value, place: &str) -> f64 {
 
 /// Returns a table of a smooth function of two numbers and a colour, with deterministic noise.
 pub fn table(rows: usize) -> String {
-    let mut text = String::from("a,b,colour,y\n");
-    for row in 0..rows {
+    csv_text("a,b,colour,y", 0..rows, |row| {
         let t = row as f64;
         let (a, b) = ((t * 0.618).fract() * 4.0, (t * 0.414).fract());
         let colour = ["red", "green", "blue"][row % 3];
         let y = 50.0 + 8.0 * a.sin() + 3.0 * b + (row % 3) as f64 + 0.4 * (t * 12.9898).sin();
-        let _ = writeln!(text, "{a},{b},{colour},{y}");
-    }
-    text
+        format!("{a},{b},{colour},{y}")
+    })
+}
+
+/// Returns a CSV text with a header and a line for each of these row numbers.
+pub fn csv_text(header: &str, rows: Range<usize>, line: impl Fn(usize) -> String) -> String {
+    let lines: String = rows.map(|row| line(row) + "\n").collect();
+    format!("{header}\n{lines}")
 }

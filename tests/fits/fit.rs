@@ -1,8 +1,11 @@
-//! Whole fits on small data: mini-batches against the collapsed bound, options, difficult data,
-//! diagnosis.
+//! Ways to train against each other: all of them end near the collapsed bound, and the best validated parameters are kept.
 
 use super::common::fit_columns as fit;
-use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+use sparsegp::collapsed::Dataset;
+use sparsegp::model::Score;
+use sparsegp::objective::Targets;
+use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind, StepOptions};
+use sparsegp::training::{TrainingData, fit_arrays};
 use sparsegp::variational::QUpdate;
 use sparsegp_testkit::problems::data;
 
@@ -16,39 +19,54 @@ fn options(objective: ObjectiveKind) -> FitOptions {
 }
 
 #[test]
-fn mini_batches_reach_the_collapsed_bound() {
+fn every_way_to_train_ends_near_the_collapsed_bound() {
     let (x, y) = data(1, 2, 600);
-    let vfe = fit(&x, &y, &options(ObjectiveKind::Vfe)).expect("vfe");
-    for (q_update, warm_start, tolerance) in
-        [(QUpdate::Ngd, 100, 0.005), (QUpdate::Ngd, 0, 0.03), (QUpdate::Adam, 100, 0.005)]
-    {
-        let options = FitOptions {
-            warm_start,
-            learning_rate: 0.02,
-            steps: StepOptions { q_update, ..options(ObjectiveKind::Elbo).steps },
-            ..options(ObjectiveKind::Elbo)
-        };
-        let svgp = fit(&x, &y, &options).expect("elbo");
-        let gap = svgp.summary.objective - vfe.summary.objective;
-        assert!(gap < tolerance, "{q_update:?} from {warm_start}: {gap} nats a datum above");
-        assert!(svgp.summary.elbo_sum.is_some_and(|elbo| elbo == -svgp.summary.objective_sum));
+    let vfe = fit(&x, &y, &options(ObjectiveKind::Vfe)).expect("vfe").summary.objective;
+    let elbo = || options(ObjectiveKind::Elbo);
+    let batches = |q_update, warm_start| FitOptions {
+        warm_start,
+        learning_rate: 0.02,
+        steps: StepOptions { q_update, ..elbo().steps },
+        ..elbo()
+    };
+    let together =
+        FitOptions { hyper: Some(Hyper::Joint), hyper_optimizer: Some(HyperOptimizer::Lbfgs), ..elbo() };
+    for (what, options, tolerance) in [
+        ("ngd", batches(QUpdate::Ngd, 100), 0.005),
+        ("ngd without a warm start", batches(QUpdate::Ngd, 0), 0.03),
+        ("adam", batches(QUpdate::Adam, 100), 0.005),
+        ("alternating", FitOptions { hyper: Some(Hyper::Alternating), ..elbo() }, 0.001),
+        ("everything by L-BFGS", FitOptions { tolerance: Some(1e-9), epochs: Some(3000), ..together }, 0.001),
+    ] {
+        let summary = fit(&x, &y, &options).expect("elbo").summary;
+        let gap = summary.objective - vfe;
+        assert!(gap < tolerance, "{what}: {gap} nats a datum above");
+        assert_eq!(summary.elbo_sum, Some(-summary.objective_sum), "{what}");
     }
 }
 
 #[test]
-fn fits_recover_the_noise_and_report_their_work() {
-    let (x, y) = data(2, 2, 800);
-    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
-        let fitted = fit(&x, &y, &options(objective)).expect("fit");
-        let named = fitted.model.named_values();
-        let noise = named.iter().find(|(n, _)| n == "likelihood.noise_variance").expect("noise").1;
-        assert!((noise - 0.04).abs() < 0.01, "{objective}: noise variance {noise}, simulated 0.04");
-        let summary = &fitted.summary;
-        assert_eq!(summary.epochs, summary.trace.len());
-        assert!(summary.evaluations > 0 && summary.seconds > 0.0 && summary.jitter > 0.0);
-        if objective == ObjectiveKind::Vfe {
-            let (lower, upper) = (summary.elbo_sum, summary.evidence_upper_bound);
-            assert!(lower.expect("lower") <= upper.expect("upper"));
-        }
+fn the_best_validated_parameters_of_full_batch_searches_are_kept() {
+    let (x, y) = data(3, 2, 90);
+    let part = |from: usize, rows: usize| Dataset {
+        x: x.transpose().subrows(from, rows),
+        targets: Targets::of(&y[from..from + rows]),
+    };
+    let (train, validation) = (part(0, 60), part(60, 30));
+    for hyper in [Hyper::Collapsed, Hyper::Alternating] {
+        let options = FitOptions {
+            hyper: Some(hyper),
+            epochs: Some(60),
+            tolerance: Some(0.0),
+            patience: 8,
+            inducing: Some(25),
+            ..FitOptions::default()
+        };
+        let data = TrainingData { train, validation: Some(validation), levels: 0 };
+        let fitted = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit");
+        let scores = fitted.summary.trace.iter().map(|record| record.validation_nll.expect("a score"));
+        let best = scores.fold(f64::INFINITY, f64::min);
+        let kept = fitted.posterior.score(validation, Score::LogLoss);
+        assert!((kept - best).abs() < 1e-9, "{hyper}: kept {kept}, best {best}");
     }
 }

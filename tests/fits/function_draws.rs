@@ -156,21 +156,3 @@ fn gradients_of_predictions_are_those_of_finite_differences() {
     let linear = fit(&linear, x.as_ref(), &target(&x));
     check_slopes(&linear, &[], "linear");
 }
-
-#[test]
-fn targets_are_drawn_together() {
-    // Two rows are drawn by their exact covariance; 600 rows are too many for that, so functions are drawn.
-    let correlation = |kernel: &str, rows: usize, count: usize| {
-        let near = mat![[14.0, -3.0], [14.001, -3.0]];
-        let x = Mat::from_fn(rows, 2, |i, d| if i < 2 { near[(i, d)] } else { i as f64 });
-        let draws = fitted(fixed(kernel), |y| y).target_draws(x.as_ref(), &[], count, 2).expect("draws");
-        let pairs: Vec<Vec<f64>> = draws.iter().map(|draw| draw[..2].to_vec()).collect();
-        let (_, covariance) = moments(&pairs);
-        covariance[(0, 1)] / (covariance[(0, 0)] * covariance[(1, 1)]).sqrt()
-    };
-    assert!(correlation("rbf(ard)", 600, 100) > 0.0);
-    for kernel in ["rbf(ard)", "wendland"] {
-        let found = correlation(kernel, 2, 300);
-        assert!(found > 0.7, "{kernel}: {found}");
-    }
-}

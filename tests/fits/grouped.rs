@@ -7,8 +7,7 @@ use sparsegp::effects::EffectTerm;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::options::{FitOptions, Hyper, ModelKind};
 use sparsegp::training::{Start, TrainingData, fit_arrays, update};
 use sparsegp_testkit::problems::Normals;
 
@@ -27,25 +26,6 @@ fn crossed(seed: u64, n: usize, (first, second): (f64, f64)) -> (Mat<f64>, Vec<f
         10.0 + smooth + first * a[x[(i, 1)] as usize] + second * b[x[(i, 2)] as usize] + 0.3 * normals.next()
     });
     (x.clone(), y.collect())
-}
-
-#[test]
-fn a_function_with_crossed_groupings_is_recovered() {
-    let (x, y) = crossed(5, 1500, (0.8, 0.4));
-    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
-    for objective in [ObjectiveKind::Elbo, ObjectiveKind::Vfe, ObjectiveKind::Fitc] {
-        let options =
-            FitOptions { effects: effects.clone(), objective, inducing: Some(20), ..FitOptions::default() };
-        let model = fit(&options, x.as_ref(), &y);
-        let components = model.variance_components();
-        let sds: Vec<f64> = components.iter().map(|component| component.sd).collect();
-        // The relative standard errors over 30 and 20 levels are about an eighth and a sixth.
-        assert!((sds[0] - 0.8).abs() < 0.3 && (sds[1] - 0.4).abs() < 0.2, "{objective}: {sds:?}");
-        let noise = model.residual_deviation().expect("noise");
-        assert!((noise - 0.3).abs() < 0.02, "{objective}: {noise}");
-
-        check_levels(&model, |a| Mat::from_fn(1, 3, |_, j| [0.4, a, 4.0][j]), &objective.to_string());
-    }
 }
 
 #[test]
@@ -121,37 +101,6 @@ fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
         assert!(sds[0] < 0.12, "{sds:?}");
         assert!(
             model.level_effects().iter().all(|effect| effect.estimate.is_finite() && effect.sd.is_finite())
-        );
-    }
-}
-
-#[test]
-fn every_method_of_training_explains_what_the_closed_form_explains() {
-    let (x, y) = crossed(5, 400, (0.8, 0.4));
-    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
-    let base = FitOptions { effects, inducing: Some(12), epochs: Some(60), ..FitOptions::default() };
-    let error = |options: &FitOptions| {
-        let model = fit(options, x.as_ref(), &y);
-        let (predictions, means) =
-            (model.predict(x.as_ref(), &[]).expect("predictions"), model.level_effects());
-        assert_eq!(means.len() % 50, 0);
-        predictions.report(&y).rmse.expect("an error of numbers")
-    };
-    let closed = error(&base);
-    assert!(closed < 0.31, "{closed}");
-    for options in [
-        FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..base.clone() },
-        FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() },
-        FitOptions { objective: ObjectiveKind::DlmSquare, ..base.clone() },
-        FitOptions { estimator: Estimator::Price { samples: 3 }, ..base.clone() },
-        FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() },
-    ] {
-        let found = error(&options);
-        assert!(
-            found < 1.1 * closed,
-            "{} {}: {found} instead of {closed}",
-            options.objective,
-            options.estimator
         );
     }
 }

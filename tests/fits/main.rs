@@ -14,5 +14,4 @@ mod inducing_init;
 mod neighbours;
 mod refusals;
 mod restarts;
-mod several;
 mod slopes;

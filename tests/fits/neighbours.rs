@@ -5,7 +5,7 @@ use faer::{Mat, MatRef};
 use sparsegp::effects::EffectTerm;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, Open, Part};
+use sparsegp::options::{FitOptions, Hyper};
 use sparsegp_testkit::dense::{conditional, covariances, gram, with_diagonal};
 use sparsegp_testkit::problems::Normals;
 
@@ -78,68 +78,6 @@ fn fits_with_neighbours_predict_what_inducing_inputs_cannot_and_survive_a_model_
 }
 
 #[test]
-fn held_out_rows_decide_whether_there_are_neighbours() {
-    let model = fitted(auto(few()));
-    let choices = model.search().choices.as_ref().expect("choices");
-    let [choice] = &choices.parts[..] else { panic!("one part: {choices:?}") };
-    let tried: Vec<(usize, f64, bool)> = choice
-        .tried
-        .iter()
-        .map(|tried| (tried.value.parse().unwrap_or(0), tried.loss.expect("a loss"), tried.chosen))
-        .collect();
-    let mut counts: Vec<usize> = tried.iter().map(|tried| tried.0).collect();
-    counts.sort_unstable();
-    assert_eq!((choice.part, counts), (Part::Neighbours, vec![0, 20, 50, 100]));
-    let chosen = tried.iter().find(|tried| tried.2).expect("a choice").0;
-    assert!(chosen > 0 && model.options().neighbours == Some(chosen));
-    assert!(rmse(&model) < 0.15, "{}", rmse(&model));
-    // The chosen number is as good as the best one tried, and not larger than necessary.
-    let best = tried.iter().map(|tried| tried.1).fold(f64::INFINITY, f64::min);
-    for (count, loss, taken) in tried {
-        let good = loss <= best + 0.002;
-        assert!(if taken { good } else { !good || count > chosen }, "{choices:?}");
-    }
-}
-
-/// Returns options with which held-out rows decide only about neighbours.
-fn auto(base: FitOptions) -> FitOptions {
-    FitOptions { open: Open::NOTHING.with(Part::Neighbours), ..base }
-}
-
-#[test]
-fn a_fit_that_chose_no_neighbours_has_the_options_of_a_fit_without() {
-    let (x, y) = numbers(40, 0);
-    let auto = FitOptions { keep_rows: Some(30), ..auto(FitOptions::default()) };
-    let [model, plain] = [auto, FitOptions::default()].map(|options| fit(&options, x.as_ref(), &y));
-    assert_eq!(model.options(), plain.options());
-}
-
-#[test]
-fn neighbours_distinguish_classes_that_inducing_inputs_cannot() {
-    let (x, f) = waves(500, 0, 40.0);
-    let y: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
-    let (new, f) = waves(400, 5000, 40.0);
-    let wanted: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
-    let error = |model: &Model| {
-        let predictions = model.predict(new.as_ref(), &[]).expect("predictions");
-        predictions.report(&wanted).error_rate.expect("an error rate")
-    };
-    let probit = FitOptions { likelihood: Some(LikelihoodKind::BernoulliProbit), ..beside(12) };
-    for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
-        let model = fit(&FitOptions { objective, ..probit.clone() }, x.as_ref(), &y);
-        assert!(error(&model) < 0.1, "{objective}: {}", error(&model));
-    }
-    let without = FitOptions { neighbours: None, ..probit.clone() };
-    assert!(error(&fit(&without, x.as_ref(), &y)) > 0.3);
-    // An update may have more new rows than the model keeps.
-    let (few, f) = waves(100, 0, 40.0);
-    let y: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
-    let model = fit(&probit, few.as_ref(), &y);
-    let predictions = model.predict(new.as_ref(), &[]).expect("predictions");
-    assert!((0..400).all(|row| (0.0..=1.0).contains(&predictions.row(row).mean)));
-}
-
-#[test]
 fn predictions_given_all_sites_are_those_of_a_gp_with_their_noise_and_survive_a_model_file() {
     let (x, f) = waves(90, 0, 40.0);
     let y: Vec<f64> = f.iter().enumerate().map(|(i, f)| (3.0 + 2.0 * f + (i % 2) as f64).floor()).collect();
@@ -164,24 +102,6 @@ fn predictions_given_all_sites_are_those_of_a_gp_with_their_noise_and_survive_a_
     assert_eq!(reread(&model).posterior().marginals(new.as_ref()), found);
 }
 
-#[test]
-fn outliers_are_found_and_keep_a_positive_noise() {
-    let (x, f) = waves(400, 0, 40.0);
-    let outlier = |i: usize| i % 9 == 4;
-    let y: Vec<f64> =
-        (0..400).map(|i| f[i] + 0.05 * (i as f64 * 2.3).sin() + if outlier(i) { 5.0 } else { 0.0 }).collect();
-    let [model, gaussian] = [LikelihoodKind::StudentT, LikelihoodKind::Gaussian]
-        .map(|likelihood| fit(&FitOptions { likelihood: Some(likelihood), ..beside(12) }, x.as_ref(), &y));
-    let (new, f) = waves(300, 5000, 40.0);
-    let [found, other] = [&model, &gaussian].map(|model| error(model, new.as_ref(), &f));
-    assert!(found < 0.1 && other > 0.4, "{found} {other}");
-    let noise = model.neighbours().expect("neighbours").noise().expect("noise");
-    let mean = |wanted: bool| {
-        let of: Vec<f64> = (0..400).filter(|&i| outlier(i) == wanted).map(|i| noise[i]).collect();
-        of.iter().sum::<f64>() / of.len() as f64
-    };
-    assert!(noise.iter().all(|noise| *noise > 0.0) && mean(true) > 100.0 * mean(false));
-}
 /// Returns two inputs followed by the codes of two crossed groupings, and targets: rough waves that
 /// few inducing inputs cannot follow, plus effects.
 fn grouped(n: usize) -> (Mat<f64>, Vec<f64>) {

@@ -142,26 +142,6 @@ fn origins_and_units_of_slopes_change_no_likelihood_and_no_prediction() {
 }
 
 #[test]
-fn independent_slopes_far_from_zero_are_at_least_as_likely_as_each_alone() {
-    for seed in 0..6 {
-        let mut normals = Normals::new(seed);
-        let (a, b) = (normals.vec(8), normals.vec(8));
-        let age: Vec<f64> = normals.vec(40).iter().map(|z| 50.0 + 2.0 * z).collect();
-        let x = Mat::from_fn(40, 3, |i, j| if j == 1 { (i % 8) as f64 } else { age[i] });
-        let y: Vec<f64> =
-            (0..40).map(|i| a[i % 8] + 0.4 * b[i % 8] * (age[i] - 50.0) + 0.3 * normals.next()).collect();
-        let both = EffectTerm { correlated: false, ..slopes("g", 8, 0, &[1]) };
-        let alone = EffectTerm { intercept: false, ..both.clone() };
-        let [both, alone] =
-            [both, alone].map(|term| log_likelihood(&fit(&linear(vec![term]), x.as_ref(), &y)));
-        let narrow = x.subcols(0, 2).to_owned();
-        let intercepts =
-            log_likelihood(&fit(&linear(vec![EffectTerm::intercepts("g", 8, 0)]), narrow.as_ref(), &y));
-        assert!(both > alone.max(intercepts) - 1e-3, "{seed}: {both} {alone} {intercepts}");
-    }
-}
-
-#[test]
 fn weights_count_as_repeated_rows_in_the_log_likelihood() {
     let (x, eta) = crossed(70);
     let y: Vec<f64> = drawn(LikelihoodKind::Gaussian, &eta, 23).iter().map(|y| 100.0 + 30.0 * y).collect();

@@ -4,12 +4,11 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::likelihood::{
-    BetaPrecise, Gamma, GammaShaped, GaussianHeteroskedastic, LatentMarginal, Likelihood, LikelihoodKind,
-    Marginal, NegativeBinomialDispersed, Observation, OneFunction, Row, Softmax, StudentT,
-    StudentTHeteroskedastic, ZeroAltered,
+    BetaPrecise, Gamma, GammaShaped, Gaussian, GaussianHeteroskedastic, LatentMarginal, Likelihood,
+    LikelihoodKind, Marginal, Mixed, NegativeBinomialDispersed, Observation, OneFunction, PoissonExp, Row,
+    Softmax, StudentT, StudentTHeteroskedastic, TargetKind, ZeroAltered,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::*;
@@ -66,12 +65,33 @@ fn draws(likelihood: &dyn OneFunction, exposure: f64, latent: LatentMarginal, co
         .collect()
 }
 
-/// Checks the whole contract, at moderate parameters and targets.
-#[test]
-fn every_family_keeps_the_contract() {
-    for kind in every_kind() {
+/// Returns every family, and outputs that mix two functions, with moderate parameters, targets and an exposure.
+fn moderate() -> Vec<(Box<dyn Likelihood>, Vec<f64>, f64)> {
+    let several: [(Box<dyn Likelihood>, &[f64], f64); 10] = [
+        (Box::new(Softmax::new(3)), &[0.0, 1.0, 2.0], 1.0),
+        (Box::new(GaussianHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
+        (Box::new(StudentTHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
+        (Box::new(GammaShaped::new()), &[0.2, 1.1, 4.0], 1.0),
+        (Box::new(BetaPrecise::new()), &[0.1, 0.5, 0.93], 1.0),
+        (Box::new(NegativeBinomialDispersed::new()), &[0.0, 1.0, 8.0], 2.5),
+        (Box::new(ZeroAltered::inflated_poisson()), &[0.0, 1.0, 5.0], 2.5),
+        (Box::new(ZeroAltered::inflated_negative_binomial(0.7)), &[0.0, 2.0, 7.0], 1.6),
+        (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 1.0, 5.0], 2.5),
+        (Box::new(ZeroAltered::hurdle_negative_binomial(0.7)), &[0.0, 1.0, 2.0, 7.0], 1.6),
+    ];
+    let mixed = |family: Box<dyn OneFunction>| Box::new(Mixed::new(family, vec![0.7, -0.4], 0.2));
+    let outputs: [(Box<dyn Likelihood>, &[f64], f64); 3] = [
+        (mixed(Box::new(Gaussian::new(0.4))), &[-1.3, 0.4, 2.5], 1.0),
+        (mixed(Box::new(PoissonExp)), &[0.0, 2.0], 1.0),
+        (mixed(Box::new(StudentT::new(4.0, 0.7))), &[-0.6, 1.9], 1.0),
+    ];
+    let several = several
+        .into_iter()
+        .chain(outputs)
+        .map(|(family, targets, exposure)| (family, targets.to_vec(), exposure));
+    let of_one = every_kind().map(|kind| {
         let (likelihood, exposure, _) = predictive_setting(kind);
-        let observations = match kind.target_kind() {
+        let targets = match kind.target_kind() {
             TargetKind::Real => [-1.7, 0.4, 3.1],
             TargetKind::Positive => [0.2, 1.1, 6.0],
             TargetKind::UnitInterval => [0.04, 0.5, 0.9],
@@ -79,9 +99,39 @@ fn every_family_keeps_the_contract() {
             TargetKind::Binary => [0.0, 1.0, 1.0],
             TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 3.0],
         };
-        let observations = observations.map(|y| Observation::exposed(y, exposure));
-        check_likelihood(likelihood.as_likelihood(), &observations)
-            .unwrap_or_else(|violation| panic!("{kind}: {violation}"));
+        (likelihood.as_likelihood().boxed_clone(), targets.to_vec(), exposure)
+    });
+    several.chain(of_one).collect()
+}
+
+#[test]
+fn every_family_keeps_the_contract() {
+    for (likelihood, targets, exposure) in moderate() {
+        let observations: Vec<Observation> =
+            targets.iter().map(|&y| Observation::exposed(y, exposure)).collect();
+        check_likelihood(&*likelihood, &observations)
+            .unwrap_or_else(|why| panic!("{}: {why}", likelihood.name()));
+    }
+}
+
+/// The reported probability of zero is that of the density with the exposure of the row; that of an extra zero is smaller.
+#[test]
+fn the_probability_of_zero_is_that_of_the_density() {
+    let marginal = Marginal { mean: &[0.4, -0.6], variance: &[0.3, 0.2] };
+    for (likelihood, details) in [
+        (ZeroAltered::inflated_poisson(), 2),
+        (ZeroAltered::inflated_negative_binomial(0.7), 2),
+        (ZeroAltered::hurdle_poisson(), 1),
+        (ZeroAltered::hurdle_negative_binomial(0.7), 1),
+    ] {
+        assert_eq!(likelihood.details(), &["probability_of_zero", "probability_of_excess_zero"][..details]);
+        for exposure in [0.1, 1.0, 6.0] {
+            let (at, mut tools) = (Observation::exposed(0.0, exposure), Integrator::new(None));
+            let zero = joint_expectation(&likelihood, true, at, marginal, &mut tools).value.exp();
+            let mut detail = |which| likelihood.detail(which, Row::new(at, marginal), &mut tools);
+            assert!((detail(0) - zero).abs() < 1e-9, "{}: {zero}", likelihood.name());
+            assert!(details == 1 || (1e-9..zero).contains(&detail(1)), "{}: {zero}", likelihood.name());
+        }
     }
 }
 
@@ -135,28 +185,6 @@ fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
         families += 1;
     }
     assert!(families >= 3, "{families}");
-}
-
-#[test]
-fn families_of_several_functions_keep_the_contract() {
-    let cases: [(Box<dyn Likelihood>, &[f64], f64); 10] = [
-        (Box::new(Softmax::new(3)), &[0.0, 1.0, 2.0], 1.0),
-        (Box::new(GaussianHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
-        (Box::new(StudentTHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
-        (Box::new(GammaShaped::new()), &[0.2, 1.1, 4.0], 1.0),
-        (Box::new(BetaPrecise::new()), &[0.1, 0.5, 0.93], 1.0),
-        (Box::new(NegativeBinomialDispersed::new()), &[0.0, 1.0, 8.0], 2.5),
-        (Box::new(ZeroAltered::inflated_poisson()), &[0.0, 1.0, 5.0], 2.5),
-        (Box::new(ZeroAltered::inflated_negative_binomial(0.7)), &[0.0, 2.0, 7.0], 1.6),
-        (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 1.0, 5.0], 2.5),
-        (Box::new(ZeroAltered::hurdle_negative_binomial(0.7)), &[0.0, 1.0, 2.0, 7.0], 1.6),
-    ];
-    for (likelihood, targets, exposure) in cases {
-        let observations: Vec<Observation> =
-            targets.iter().map(|&y| Observation::exposed(y, exposure)).collect();
-        check_likelihood(&*likelihood, &observations)
-            .unwrap_or_else(|why| panic!("{}: {why}", likelihood.name()));
-    }
 }
 
 /// Coarse integrals of classes have their documented accuracy for narrow, wide and mixed marginals.

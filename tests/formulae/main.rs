@@ -9,7 +9,6 @@ mod grouped;
 mod grouped_sites;
 mod guarantees;
 mod hyper;
-mod joint_extremes;
 mod likelihoods;
 mod linalg;
 mod metrics;

@@ -7,14 +7,13 @@ use sparsegp::latent::Jitter;
 use sparsegp::likelihood::{
     Expectation, LatentMarginal, LikelihoodKind, Observation, OneFunction, PoissonExp, Row,
 };
-use sparsegp::model::{LatentModel, LatentPrior};
+use sparsegp::model::LatentModel;
 use sparsegp::objective::{
     DensityMoments, Estimator, Loss, Objective, Targets, failure_at, samples_for_step,
 };
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{CollapsedObjective, Start, TrainingData, VariationalModel, fit_arrays};
-use sparsegp::variational::{Family, Guard, NaturalGradient, Normal, QUpdate};
+use sparsegp::training::{CollapsedObjective, VariationalModel};
+use sparsegp::variational::Normal;
 use sparsegp_testkit::compare::{assert_all_close, assert_close};
 use sparsegp_testkit::differences::check_gradient;
 use sparsegp_testkit::problems::{Normals, data, flat, model, posterior};
@@ -131,28 +130,6 @@ fn product_sampling_is_unbiased_and_the_bias_of_plain_sampling_shrinks() {
     assert!(smooth > hundred, "smoothed {smooth}, plain {hundred}");
 }
 
-/// Samples whose density underflows still have finite ratios.
-#[test]
-fn sampled_gradients_are_finite_far_from_the_data() {
-    let (x, y) = counts(5, 30);
-    let y: Vec<f64> = y.iter().map(|y| y + 3000.0).collect();
-    for estimator in [
-        Estimator::Biased { samples: 1 },
-        Estimator::Smoothed { samples: 1, nu: 0.1, decays: false },
-        Estimator::Product { samples: 1 },
-    ] {
-        let (model, objective) = (with_likelihood(LikelihoodKind::Poisson, 2, 5), log_predictive(estimator));
-        let mut svgp = VariationalModel::new(model, posterior(6, 5), objective, 30).with_seed(7);
-        for _ in 0..20 {
-            let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), false);
-            assert!(value.is_finite(), "{estimator}: {value}");
-            let gradient = svgp.q_gradient();
-            assert!(gradient.mean.iter().all(|g| g.is_finite()), "{estimator}: {:?}", gradient.mean);
-            assert!((0..5).all(|i| gradient.cov.full()[(i, i)].is_finite()), "{estimator}");
-        }
-    }
-}
-
 /// The draws are the same at every q, so finite differences of the sampled average must agree with
 /// its gradient.
 #[test]
@@ -177,60 +154,6 @@ fn gradients_of_sampled_averages_match_finite_differences() {
         let outcome = check_gradient(&mut |flat| evaluated(flat).0, &start, &gradient, 1);
         assert!(outcome.is_ok(), "{estimator}: {outcome:?}");
     }
-}
-
-/// Values of `log E p` by uPS agree with quadrature on average.
-#[test]
-fn the_values_of_product_samples_are_those_of_quadrature() {
-    let (x, y) = counts(5, 50);
-    let value = |estimator: Estimator, seed: u64| {
-        let model = with_likelihood(LikelihoodKind::Poisson, 2, 5);
-        let mut svgp =
-            VariationalModel::new(model, posterior(6, 5), log_predictive(estimator), 50).with_seed(seed);
-        svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), false)
-    };
-    let exact = value(Estimator::Exact, 0);
-    let found: Vec<f64> =
-        (0..40).map(|seed| value(Estimator::Product { samples: 200 }, seed) - exact).collect();
-    let n = found.len() as f64;
-    let mean = found.iter().sum::<f64>() / n;
-    let variance = found.iter().map(|off| (off - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    // The logarithm of an unbiased average is too low by half the relative variance of the average,
-    // which is half the variance of the sum.
-    let error = (variance / n).sqrt();
-    assert!((mean - 0.5 * variance).abs() < 4.0 * error, "{mean} ± {error}, bias {}", 0.5 * variance);
-}
-
-/// Few samples minimise a bound on the log loss; the gap falls with the number of samples. Second
-/// derivatives are not used here.
-#[test]
-fn more_samples_come_closer_to_the_exact_log_loss() {
-    // The counts vary more than Poisson counts.
-    let ((x, _), mut normals) = (data(7, 2, 300), Normals::new(7));
-    let y: Vec<f64> = (0..300).map(|j| (x[(0, j)].sin() + 1.2 * normals.next()).exp().floor()).collect();
-    let model = with_likelihood(LikelihoodKind::Poisson, 2, 12).to_prior();
-    let start = Start { model, q: Some(vec![Normal::standard(Family::Full, 12)]) };
-    let end = |estimator: &str| {
-        let options = FitOptions {
-            likelihood: Some(LikelihoodKind::Poisson),
-            objective: ObjectiveKind::DlmLog,
-            estimator: estimator.parse().expect("an estimator"),
-            hyper: Some(Hyper::Fixed),
-            inducing: Some(12),
-            epochs: Some(800),
-            tolerance: Some(0.0),
-            learning_rate: 0.05,
-            standardize: false,
-            steps: StepOptions { q_update: QUpdate::Adam, polish: false, ..StepOptions::default() },
-            ..FitOptions::default()
-        };
-        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
-        fit_arrays(data, &options, Some(&start), &mut |_| {}).expect("a fit").summary.objective
-    };
-    let [exact, one, ten, hundred, product] = ["exact", "bmc:1", "bmc:10", "bmc:100", "ups:1"].map(end);
-    assert!(product - exact < 0.01, "ups:1 {product}, exact {exact}");
-    assert!(hundred - exact < 0.01, "bmc:100 {hundred}, exact {exact}");
-    assert!(ten - exact < 0.1 && one - ten > 0.05, "bmc:1 {one}, bmc:10 {ten}, exact {exact}");
 }
 
 #[test]
@@ -269,77 +192,4 @@ fn the_samples_of_corollary_5_follow_their_formula() {
     assert!(
         samples_for_step(ratio, rows, 0.6, 0.1).is_err() && samples_for_step(0.0, rows, 0.1, 0.1).is_err()
     );
-}
-
-/// In full-batch DLM steps from a distant q, with every guard, q stays valid and the loss falls.
-#[test]
-fn every_guard_keeps_dlm_steps_valid() {
-    let (x, y) = data(8, 2, 80);
-    for guard in [Guard::Trust, Guard::Backtrack, Guard::Retraction, Guard::Projection] {
-        for beta in [1.0, 0.1] {
-            let mut model = with_likelihood(LikelihoodKind::Gaussian, 2, 12);
-            model.likelihood.for_each_parameter_mut(&mut |p| p.values = vec![0.05]);
-            let q = posterior(9, 12);
-            let mut rule = NaturalGradient::new(&q).with_guard(guard);
-            let mut svgp = VariationalModel::new(model, q, Objective::dlm(beta), 80);
-            let batch = Batch::of(x.transpose(), &y, 1.0);
-            let first = svgp.evaluate(batch, false);
-            let mut value = first;
-            for _ in 0..200 {
-                svgp.update_q(&mut rule, 0.1);
-                value = svgp.evaluate(batch, false);
-                let diagonal = (0..12).map(|i| svgp.q().cov().full()[(i, i)]).fold(f64::INFINITY, f64::min);
-                assert!(diagonal > 0.0 && svgp.q().log_det().is_finite(), "{guard} β = {beta}");
-            }
-            if guard == Guard::Trust {
-                assert!(value < first, "{guard} β = {beta}: from {first} to {value}");
-            }
-        }
-    }
-}
-
-/// At fixed hyper-parameters DLM lowers the training log loss plus KL below that of the ELBO's
-/// optimum, and ends at a stationary point.
-#[test]
-fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_optimum() {
-    let (x, y) = data(10, 2, 150);
-    let train = Dataset::of(x.transpose(), &y);
-    let base = FitOptions { inducing: Some(15), warm_start: 30, epochs: Some(30), ..FitOptions::default() };
-    let elbo = fit_arrays(TrainingData::of(train), &base, None, &mut |_| {}).expect("elbo");
-    let start = Start { model: elbo.model.clone(), q: None };
-    for beta in [1.0, 0.03] {
-        let options = FitOptions {
-            objective: ObjectiveKind::DlmLog,
-            hyper: Some(Hyper::Fixed),
-            beta,
-            epochs: Some(2000),
-            // With tolerance 0 the fit does not stop before a stationary point.
-            tolerance: Some(0.0),
-            ..base.clone()
-        };
-        let dlm = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_| {}).expect("dlm");
-        let mut at_elbo = VariationalModel::new(
-            elbo.model.factorised().expect("K_uu factorises"),
-            elbo.q.clone(),
-            Objective::dlm(beta),
-            150,
-        );
-        let batch = Batch::of(x.transpose(), &y, 1.0);
-        let before = at_elbo.evaluate(batch, false);
-        assert!(dlm.summary.objective_sum < before, "β = {beta}: {} and {before}", dlm.summary.objective_sum);
-        let names = |model: &LatentPrior| model.named_values();
-        assert_eq!(names(&elbo.model), names(&dlm.model), "hyper-parameters stay");
-        let mut at_dlm = VariationalModel::new(
-            dlm.model.factorised().expect("K_uu factorises"),
-            dlm.q,
-            Objective::dlm(beta),
-            150,
-        );
-        at_dlm.evaluate(batch, false);
-        let gradient = at_dlm.q_gradient();
-        // The Hessian in m is at least β, so the objective is at most ‖∇‖²/(2β) above its minimum in m: a hundredth of a nat per row.
-        let square: f64 =
-            gradient.mean.iter().zip(at_dlm.q().mean()).map(|(g, m)| (g + beta * m).powi(2)).sum();
-        assert!(square / (2.0 * beta) < 1e-2 * 150.0, "β = {beta}: ‖∇_m‖² = {square}");
-    }
 }

@@ -9,7 +9,7 @@ use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 use sparsegp_testkit::dense::dense_gp;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, csv_text};
 use std::io::Cursor;
 
 const LEVELS: usize = 6;
@@ -105,21 +105,17 @@ fn table(text: &str) -> Table {
 fn fit(text: &str, kernel: &str, columns: SchemaOptions) -> sparsegp::Result<TableModel> {
     let options =
         FitOptions { kernel: kernel.into(), epochs: Some(5), inducing: Some(30), ..FitOptions::default() };
-    let (table, columns, options) =
-        (&table(text), &SchemaOptions { target: "y".into(), ..columns }, &options);
-    let request =
-        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
-    fit_table(&request, &mut |_| ()).map(|fit| fit.model)
+    let columns = SchemaOptions { target: "y".into(), ..columns };
+    fit_table(&FitRequest::new(&table(text), &columns, &options), &mut |_| ()).map(|fit| fit.model)
 }
 
 /// Returns `rows` rows with a number, a city with `levels` levels, and a target. With `gaps` every seventh city is missing.
 fn cities(rows: usize, levels: usize, gaps: bool) -> String {
-    let row = |i: usize| {
+    csv_text("a,city,y", 0..rows, |i| {
         let (a, level) = (((i * 13) % 97) as f64 / 30.0, (i * 31) % levels);
         let city = if gaps && i.is_multiple_of(7) { String::new() } else { format!("city {level}") };
-        format!("{a},{city},{}\n", a.sin() + (level % 5) as f64 + 0.05 * (i % 3) as f64)
-    };
-    format!("a,city,y\n{}", (0..rows).map(row).collect::<String>())
+        format!("{a},{city},{}", a.sin() + (level % 5) as f64 + 0.05 * (i % 3) as f64)
+    })
 }
 
 #[test]

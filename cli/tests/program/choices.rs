@@ -6,7 +6,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Open, Part};
 use sparsegp::training::Fit;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, csv_text};
 
 /// Returns points that fill the unit square evenly (a Kronecker sequence).
 fn unit(n: usize, first: usize) -> Mat<f64> {
@@ -111,58 +111,24 @@ fn overdispersed_counts_get_another_likelihood_and_poisson_counts_a_close_one() 
     assert_eq!(tried.iter().map(|tried| &*tried.value).collect::<Vec<_>>(), ["negative-binomial", "poisson"]);
 }
 
-#[test]
-fn with_few_rows_nothing_is_chosen() {
-    let u = unit(40, 0);
-    let y: Vec<f64> = (0..40).map(|i| u[(i, 0)]).collect();
-    let model = fitted(FitOptions { open: Open::EVERYTHING, ..FitOptions::default() }, &u, &y);
-    assert!(model.search().choices.is_none() && model.options().neighbours.is_none());
-}
-
-#[test]
-fn levels_keep_gaussian_noise_and_wide_tables_their_kernel() {
-    let u = unit(200, 0);
-    let level = |i: usize| (3.0 * u[(i, 0)]).floor() - 1.0;
-    let likelihoods = |y: &[f64]| {
-        let model = fitted(open(&[Part::Likelihood]), &u, y);
-        model.search().choices.as_ref().map_or(0, |choices| choices.parts.len())
-    };
-    assert_eq!(
-        likelihoods(&(0..200).map(level).collect::<Vec<_>>()),
-        0,
-        "a spike at three levels is no density"
-    );
-    assert_eq!(likelihoods(&(0..200).map(|i| level(i) + 0.1 * noise(i)).collect::<Vec<_>>()), 1);
-
-    let wide = Mat::from_fn(70, 71, |i, j| noise(i * 71 + j));
-    let y: Vec<f64> = (0..70).map(|i| wide[(i, 0)] + 0.1 * noise(i)).collect();
-    let model = fitted(FitOptions { open: Open::EVERYTHING, ..open(&[]) }, &wide, &y);
-    let parts = &model.search().choices.as_ref().expect("choices").parts;
-    let parts: Vec<Part> = parts.iter().map(|choice| choice.part).collect();
-    assert!(parts.contains(&Part::Likelihood) && !parts.contains(&Part::Kernel), "{parts:?}");
-    assert!(model.neighbours().is_none() && model.latent().fix_inducing);
-}
-
 /// Returns a table with a skewed target and local variation.
 fn table() -> String {
     let u = unit(300, 0);
-    let row = |i: usize| {
+    csv_text("a,b,y", 0..300, |i| {
         let (a, b) = (u[(i, 0)], u[(i, 1)]);
         let y = ((9.0 * a).sin() + 2.0 * (4.0 * b).cos() + 0.1 * noise(i)).exp();
-        format!("{},{b},{y}\n", (6.0 * a).exp())
-    };
-    format!("a,b,y\n{}", (0..300).map(row).collect::<String>())
+        format!("{},{b},{y}", (6.0 * a).exp())
+    })
 }
 
 /// Returns a table with a positive target and a few outliers, for which the best warp and the best likelihood cannot be combined.
 fn far_rows() -> String {
     let u = unit(300, 0);
-    let row = |i: usize| {
+    csv_text("a,b,y", 0..300, |i| {
         let (a, b) = (u[(i, 0)], u[(i, 1)]);
         let far = if i.is_multiple_of(11) { [-0.8, 0.8][i % 2] } else { 0.0 };
-        format!("{a},{b},{}\n", (1.5 * (6.0 * a).sin() + b + 0.05 * noise(i) + far).exp())
-    };
-    format!("a,b,y\n{}", (0..300).map(row).collect::<String>())
+        format!("{a},{b},{}", (1.5 * (6.0 * a).sin() + b + 0.05 * noise(i) + far).exp())
+    })
 }
 
 /// Returns the metrics documents of a fit with automatic choices, and of a fit with the options that the first one prints.
@@ -222,14 +188,12 @@ fn options_are_printed_also_after_a_time_limit() {
 /// Rows with a weight of 1/variance: held-out rows count by their weights, so noisy ones do not decide for a rough kernel.
 #[test]
 fn held_out_rows_count_by_their_weights() {
-    let work = Work::empty();
-    let mut text = "x,w,y\n".to_owned();
-    for i in 0..120 {
+    let text = csv_text("x,w,y", 0..120, |i| {
         let x = 10.0 * (0.618_034 * i as f64).fract();
         let sd = (4.5 * (0.754_878 * i as f64).fract() - 4.0).exp();
-        text += &format!("{x:.4},{:.4},{:.5}\n", 0.001 / (sd * sd), x.sin() + 1.7 * sd * noise(i));
-    }
-    work.write("t.csv", &text);
+        format!("{x:.4},{:.4},{:.5}", 0.001 / (sd * sd), x.sin() + 1.7 * sd * noise(i))
+    });
+    let work = Work::with("t.csv", &text);
     let text = work.run("fit t.csv --target y --weights w --quiet --auto all").ok().stdout();
     assert!(text.contains(" rbf, "), "{text}");
 }
@@ -237,13 +201,11 @@ fn held_out_rows_count_by_their_weights() {
 /// 30 held-out rows preferred 20 neighbours to an exact GP, which already uses all rows.
 #[test]
 fn neighbours_do_not_replace_an_exact_fit() {
-    let work = Work::empty();
-    let mut text = "t,v\n".to_owned();
-    for i in 0..100 {
+    let text = csv_text("t,v", 0..100, |i| {
         let t = (0.754_877_7 * (i * i) as f64 + 0.3 * i as f64).fract();
-        text += &format!("{t:.5},{:.4}\n", (10.0 * std::f64::consts::PI * t + 1.0).sin() + 0.34 * noise(i));
-    }
-    work.write("t.csv", &text);
+        format!("{t:.5},{:.4}", (10.0 * std::f64::consts::PI * t + 1.0).sin() + 0.34 * noise(i))
+    });
+    let work = Work::with("t.csv", &text);
     let text = work.run("fit t.csv --target v --quiet --auto all").ok().stdout();
     assert!(text.contains(" rbf, 100 inducing inputs\n"), "{text}");
 }

@@ -1,7 +1,7 @@
 //! The command line as a user sees it: commands, files, exit statuses and messages.
 
 use serde_json::Value;
-use sparsegp_testkit::program::{QUICK, Work, assert_contains, number, table};
+use sparsegp_testkit::program::{QUICK, Work, assert_contains, csv_text, number, table};
 use std::io::Write as _;
 
 #[test]
@@ -237,8 +237,8 @@ fn progress_goes_to_standard_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn matrices_that_exceed_the_memory_are_refused_before_any_work() {
-    let rows: String = (0..3000).map(|i| format!("{i},{}\n", f64::from(i).sin())).collect();
-    let work = Work::with("data.csv", &format!("x,y\n{rows}"));
+    let rows = csv_text("x,y", 0..3000, |i| format!("{i},{}", (i as f64).sin()));
+    let work = Work::with("data.csv", &rows);
     let program = env!("CARGO_BIN_EXE_sparsegp");
     // 16 matrices of 3000 rows take 1.1 GB.
     let refused = |limit: usize, options: &str, words: &[&str]| {
@@ -262,12 +262,36 @@ fn matrices_that_exceed_the_memory_are_refused_before_any_work() {
 #[test]
 fn a_target_name_with_commas_can_be_a_single_column() {
     let work = Work::empty();
-    let rows: String =
-        (0..40).map(|i| format!("{i},{},{}\n", f64::from(i).sin(), f64::from(i).cos())).collect();
-    work.write("one.csv", &format!("x,\"a,b\",c\n{rows}"));
-    work.write("two.csv", &format!("x,a,b\n{rows}"));
+    for (name, header) in [("one.csv", "x,\"a,b\",c"), ("two.csv", "x,a,b")] {
+        let row = |i: usize| format!("{i},{},{}", (i as f64).sin(), (i as f64).cos());
+        work.write(name, &csv_text(header, 0..40, row));
+    }
     let fit = |file: &str| work.run(&format!("fit {file} --target a,b --json --quiet {QUICK}")).json();
     let (one, two) = (fit("one.csv"), fit("two.csv"));
     assert_eq!((&one["data"]["target"], &one["data"]["features"]), (&"a,b".into(), &2.into()));
     assert_eq!(two["outputs"].as_object().map(|outputs| outputs.len()), Some(2));
+}
+
+#[test]
+fn inspect_and_the_document_show_the_constraints_and_a_later_fit_keeps_them() {
+    let work = Work::new();
+    let options = "--fix kernel.lengthscales.0=2 --bounds kernel.lengthscales.1=0.5,9 --bounds kernel.lengthscales.2=0.5,9 \
+                   --prior kernel.variance=gamma(2,1.5) --tie kernel.lengthscales.1,kernel.lengthscales.2";
+    work.run(&format!("fit data.csv --target y --quiet {QUICK} --model-out model {options}")).ok();
+    let text = work.run("inspect model").ok().stdout();
+    assert_contains(
+        &text,
+        &["fixed", "between 0.5 and 9", "prior gamma(2,1.5)", "tied to kernel.lengthscales.1", "(weak)"],
+    );
+    let notes = work.run("inspect model --json").json()["hyperparameter_notes"].clone();
+    assert_eq!(notes["kernel.lengthscales.0"], "fixed");
+    let again = work.fit("--from model --bounds kernel.variance=4,5 --default-priors off");
+    let parameter = |name: &str| number(&again, &format!("/hyperparameters/{name}"));
+    assert_eq!(parameter("kernel.lengthscales.0"), 2.0);
+    assert_eq!(parameter("kernel.lengthscales.1"), parameter("kernel.lengthscales.2"));
+    assert!((4.0..=5.0).contains(&parameter("kernel.variance")));
+    let later = &again["hyperparameter_notes"];
+    assert_eq!(later["kernel.lengthscales.1"], "between 0.5 and 9");
+    assert_eq!(later["kernel.variance"], "between 4 and 5, prior gamma(2,1.5)");
+    assert!(!later.to_string().contains("(weak)"), "weak priors went");
 }

@@ -1,7 +1,6 @@
 //! The command `compare`: its files, continuation after an interruption, errors.
 
-use sparsegp_testkit::program::{Csv, Run, Work, assert_contains};
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Csv, Run, Work, assert_contains, csv_text};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -41,15 +40,13 @@ fn wobble(t: f64) -> f64 {
 }
 
 fn table(rows: usize, target: impl Fn(f64, f64) -> String) -> String {
-    let mut text = String::from("a,colour,y\n");
-    for row in 0..rows {
+    csv_text("a,colour,y", 0..rows, |row| {
         let t = row as f64;
         let a = (t * 0.618).fract() * 6.0;
         // One colour occurs in a single row, so most subsets lack it.
         let colour = if row == 7 { "rare" } else { ["red", "green"][row % 2] };
-        let _ = writeln!(text, "{a},{colour},{}", target(t, a));
-    }
-    text
+        format!("{a},{colour},{}", target(t, a))
+    })
 }
 
 /// Checks that a run failed with this status and words, perhaps after lines of progress.
@@ -59,33 +56,24 @@ fn refused(run: &Run, code: i32, words: &[&str]) {
     assert!(words.iter().all(|word| stderr.contains(word)), "{words:?} in {stderr}");
 }
 
-/// Results or their summary.
-struct Cells(Csv);
+/// Returns the values of a column of results, in the rows with this role.
+fn of_role<'a>(results: &'a Csv, name: &str, role: &str) -> Vec<&'a str> {
+    let pairs = results.column(name).into_iter().zip(results.column("role"));
+    pairs.filter(|(_, known)| *known == role).map(|(value, _)| value).collect()
+}
 
-impl Cells {
-    fn of(tables: &Tables, name: &str) -> Cells {
-        Cells(tables.0.csv(name))
+fn assert_filled(results: &Csv, names: &[&str], filled: bool) {
+    for name in names {
+        let cells = results.column(name);
+        assert!(cells.iter().all(|cell| cell.is_empty() != filled), "{name}: {cells:?}");
     }
+}
 
-    /// Returns the values of a column, in the rows with this role.
-    fn of_role(&self, name: &str, role: &str) -> Vec<&str> {
-        let pairs = self.0.column(name).into_iter().zip(self.0.column("role"));
-        pairs.filter(|(_, known)| *known == role).map(|(value, _)| value).collect()
-    }
-
-    fn all_filled(&self, names: &[&str], filled: bool) {
-        for name in names {
-            let cells = self.0.column(name);
-            assert!(cells.iter().all(|cell| cell.is_empty() != filled), "{name}: {cells:?}");
-        }
-    }
-
-    /// Returns all cells except the times.
-    fn without_seconds(mut self) -> Vec<Vec<String>> {
-        let seconds = self.0.names.iter().position(|name| name == "seconds").expect("seconds");
-        self.0.rows.iter_mut().for_each(|row| drop(row.remove(seconds)));
-        self.0.rows
-    }
+/// Returns all cells except the times.
+fn without_seconds(mut results: Csv) -> Vec<Vec<String>> {
+    let seconds = results.names.iter().position(|name| name == "seconds").expect("seconds");
+    results.rows.iter_mut().for_each(|row| drop(row.remove(seconds)));
+    results.rows
 }
 
 #[test]
@@ -97,37 +85,38 @@ fn a_regression_has_all_its_rows_and_files() {
              --betas 2,0.5 --repeats 2 --train-sizes 30,60,5000 --out out",
         )
         .ok();
-    let results = Cells::of(&work, "out/results.csv");
+    let results = work.0.csv("out/results.csv");
     // Three sizes and two repeats, each with three single fits and five fits that try two values of β and refit with the better one.
-    assert_eq!(results.0.rows.len(), 3 * 2 * (3 + 5 * 3));
-    assert_eq!(results.of_role("beta", "grid").len(), 3 * 2 * 5 * 2);
-    assert!(results.of_role("beta", "single").iter().all(|beta| *beta == "1"));
-    assert!(results.of_role("beta", "selected").iter().all(|beta| ["2", "0.5"].contains(beta)));
-    assert!(results.of_role("validation_score", "single").iter().all(|score| score.is_empty()));
+    assert_eq!(results.rows.len(), 3 * 2 * (3 + 5 * 3));
+    assert_eq!(of_role(&results, "beta", "grid").len(), 3 * 2 * 5 * 2);
+    assert!(of_role(&results, "beta", "single").iter().all(|beta| *beta == "1"));
+    assert!(of_role(&results, "beta", "selected").iter().all(|beta| ["2", "0.5"].contains(beta)));
+    assert!(of_role(&results, "validation_score", "single").iter().all(|score| score.is_empty()));
     for role in ["grid", "selected"] {
-        assert!(results.of_role("validation_score", role).iter().all(|score| !score.is_empty()));
+        assert!(of_role(&results, "validation_score", role).iter().all(|score| !score.is_empty()));
     }
-    results.all_filled(
+    assert_filled(
+        &results,
         &["seconds", "epochs", "stop_reason", "rollbacks", "objective_value", "mse", "smse"],
         true,
     );
-    results.all_filled(&["error_rate", "auc", "mre", "deviance", "error"], false);
+    assert_filled(&results, &["error_rate", "auc", "mre", "deviance", "error"], false);
     let modes: Vec<(&str, &str)> =
-        results.0.column("objective").into_iter().zip(results.0.column("hyper")).collect();
+        results.column("objective").into_iter().zip(results.column("hyper")).collect();
     for mode in
         [("elbo", "dual"), ("dlm-log:fixed", "fixed"), ("dlm-square", "collapsed"), ("fitc", "collapsed")]
     {
         assert!(modes.contains(&mode), "{mode:?} in {modes:?}");
     }
     // Without the 18 test rows, 72 rows are left; the note about this is printed once.
-    assert_eq!(results.0.column("train_size").iter().filter(|size| **size == "72").count(), 36);
+    assert_eq!(results.column("train_size").iter().filter(|size| **size == "72").count(), 36);
     assert_eq!(run.stderr().matches("5000 training rows were requested").count(), 1);
     assert!(run.stderr().contains("\n48/48  "), "{}", run.stderr());
 
-    let summary = Cells::of(&work, "out/summary.csv");
-    assert_eq!(summary.0.rows.len(), 3 * (3 + 5 * 3));
-    assert!(summary.0.column("runs").iter().all(|runs| *runs == "2"));
-    summary.all_filled(&["mse_mean", "mse_se"], true);
+    let summary = work.0.csv("out/summary.csv");
+    assert_eq!(summary.rows.len(), 3 * (3 + 5 * 3));
+    assert!(summary.column("runs").iter().all(|runs| *runs == "2"));
+    assert_filled(&summary, &["mse_mean", "mse_se"], true);
     let report = work.0.read("out/report.html");
     assert_contains(
         &report,
@@ -146,7 +135,7 @@ fn the_same_command_continues_and_another_plan_is_refused() {
     let command = "real.csv --target y --objectives elbo,dlm-log,fitc --repeats 2 --out out";
     work.compare(command).ok();
     let (units, results) = (work.units("out"), work.0.read("out/results.csv"));
-    let first = Cells::of(&work, "out/results.csv").without_seconds();
+    let first = without_seconds(work.0.csv("out/results.csv"));
     assert_eq!(units.len(), 6);
     let run = work.compare(command).ok();
     assert!(run.stderr().contains("6/6  done before"), "{}", run.stderr());
@@ -157,7 +146,7 @@ fn the_same_command_continues_and_another_plan_is_refused() {
     std::fs::remove_file(work.0.path("out/models/elbo-n72-r0.model")).expect("removed");
     let run = work.compare(command).ok();
     assert!(run.stderr().contains("4/6  done before"), "{}", run.stderr());
-    assert_eq!(Cells::of(&work, "out/results.csv").without_seconds(), first);
+    assert_eq!(without_seconds(work.0.csv("out/results.csv")), first);
     let kept = work.units("out").iter().filter(|unit| units.contains(unit)).count();
     assert_eq!(kept, 4);
 

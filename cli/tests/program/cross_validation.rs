@@ -1,20 +1,17 @@
 //! `fit --cv`: the parts and their scores.
 
 use serde_json::Value;
-use sparsegp_testkit::program::{Run, Work, number};
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Run, Work, csv_text, number};
 
 const ROWS: usize = 90;
 
 /// Rows `from..to` of a smooth function of x with a time and a group.
 fn table(rows: std::ops::Range<usize>) -> String {
-    let mut text = "x,t,g,y\n".to_owned();
-    for row in rows {
+    csv_text("x,t,g,y", rows, |row| {
         let x = (row as f64 * 0.618).fract() * 6.0;
         let noise = 0.1 * (2.0 * (row as f64 * 0.731).fract() - 1.0);
-        writeln!(text, "{x},{row},g{},{}", row % 6, x.sin() + noise).expect("written");
-    }
-    text
+        format!("{x},{row},g{},{}", row % 6, x.sin() + noise)
+    })
 }
 
 /// Every part would take a fit after the limit; two are enough for a score.

@@ -1,8 +1,8 @@
 //! Files as spreadsheets, pandas and R write them, each with the expected inputs and notes of a fit, in memory and from disk.
 
-use super::told::{columns, file, fitted_with, noise, rows};
+use super::told::{columns, file, fitted_with, noise};
 use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, csv_text};
 
 /// A file with its expected inputs and notes.
 struct Everyday {
@@ -17,7 +17,7 @@ fn plain(header: &str, cells: impl Fn(usize, String) -> String) -> String {
     let region = |row: usize| ["north", "south"][row % 2];
     let line =
         |row: usize| format!("{:.4},{},{:.3}", noise(row), region(row), noise(row + 7) + (row % 2) as f64);
-    rows(header, 60, |row| cells(row, line(row)))
+    csv_text(header, 0..60, |row| cells(row, line(row)))
 }
 
 /// Returns this table with another column in front.

@@ -1,7 +1,7 @@
 //! The scores that a fit shows with the test scores (training rows, a constant, a linear model), and its suggestions.
 
 use serde_json::Value;
-use sparsegp_testkit::program::{QUICK, Work, number};
+use sparsegp_testkit::program::{QUICK, Work, csv_text, number};
 
 /// Returns the metrics document of a fit to an embedded file, and the text that the fit prints.
 fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
@@ -101,26 +101,28 @@ fn following_the_suggestions_improves_the_scores_of_held_out_rows() {
     };
     let wide = |i: usize| {
         let far = if i.is_multiple_of(97) { 40.0 * u(i, 3) } else { 0.0 };
-        format!("{},{}\n", u(i, 0), (4.0 * u(i, 0)).sin() + 0.1 * u(i, 1) + far)
+        format!("{},{}", u(i, 0), (4.0 * u(i, 0)).sin() + 0.1 * u(i, 1) + far)
     };
     // More columns than rows can distinguish; the target is a sum of columns.
     let lines = |i: usize| {
         let x: Vec<f64> = (0..4).map(|k| u(i, k)).collect();
         let sum: f64 = x.iter().sum();
         let x: Vec<String> = x.iter().map(f64::to_string).collect();
-        format!("{},{}\n", x.join(","), sum + 0.3 * u(7 * i + 3, 2))
+        format!("{},{}", x.join(","), sum + 0.3 * u(7 * i + 3, 2))
     };
     let useless =
-        |i: usize| format!("{},{},{}\n", u(i, 0), u(3 * i + 1, 1), (6.0 * u(i, 0)).sin() + 0.05 * u(i, 2));
-    let table = |header: &str, rows: usize, row: &dyn Fn(usize) -> String| {
-        format!("{header}\n{}", (0..rows).map(row).collect::<String>())
-    };
+        |i: usize| format!("{},{},{}", u(i, 0), u(3 * i + 1, 1), (6.0 * u(i, 0)).sin() + 0.05 * u(i, 2));
     let fixed = "--features b --kernel rbf(lengthscales=0.01) --hyper fixed";
     // A fit whose summary has these words in a suggestion, and the options that follow the suggestion.
     for (data, options, words, advice) in [
-        (table("a,y", 600, &wide), "", "too wide", "--likelihood student-t"),
-        (table("a,b,c,d,y", 60, &lines), "--kernel matern12 --epochs 1", "a linear model", "--model glm"),
-        (table("a,b,y", 500, &useless), fixed, "the mean alone", "--features a"),
+        (csv_text("a,y", 0..600, wide), "", "too wide", "--likelihood student-t"),
+        (
+            csv_text("a,b,c,d,y", 0..60, lines),
+            "--kernel matern12 --epochs 1",
+            "a linear model",
+            "--model glm",
+        ),
+        (csv_text("a,b,y", 0..500, useless), fixed, "the mean alone", "--features a"),
     ] {
         let work = Work::with("data.csv", &data);
         let (nll, next) = tried(&work, options);

@@ -5,21 +5,17 @@ use sparsegp::linalg::{Factorizer, dot, log_det, matvec};
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::training::Fit;
 use sparsegp_testkit::problems::Normals;
-use sparsegp_testkit::program::{Work, assert_contains, number};
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Work, assert_contains, csv_text, number};
 
 /// Returns a table with a number, a colour, and targets that depend linearly on them: a number, a class and a count.
 fn table(rows: usize) -> String {
-    let mut text = String::from("a,colour,y,ill,visits\n");
-    for row in 0..rows {
+    csv_text("a,colour,y,ill,visits", 0..rows, |row| {
         let t = row as f64;
         let (a, noise) = (100.0 + 20.0 * (t * 0.618).fract(), (t * 0.731).fract() - 0.5);
         let f = 0.1 * (a - 110.0) + [0.0, 0.5, -0.5][row % 3];
         let (ill, visits) = (if f + 2.0 * noise > 0.0 { "yes" } else { "no" }, (f + noise).exp().round());
-        writeln!(text, "{a},{},{},{ill},{visits}", ["blue", "green", "red"][row % 3], 50.0 + f + noise)
-            .expect("written");
-    }
-    text
+        format!("{a},{},{},{ill},{visits}", ["blue", "green", "red"][row % 3], 50.0 + f + noise)
+    })
 }
 
 fn work() -> Work {

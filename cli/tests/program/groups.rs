@@ -191,24 +191,3 @@ fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
         close(number(&document, "/coefficients/0/mean"), intercept, 0.01, options);
     }
 }
-
-#[test]
-fn several_targets_have_separate_effects() {
-    let work = work();
-    let both = "--features value --model glm --group firm --quiet --seed 0";
-    work.run(&format!("fit grunfeld.csv --target invest,capital {both} --model-out both")).ok();
-    let effects = work.run("effects both").ok().stdout();
-    assert!(effects.starts_with("target,group,level,effect,estimate,sd\n"), "{effects}");
-    for target in ["invest", "capital"] {
-        let other = if target == "invest" { "capital" } else { "invest" };
-        work.run(&format!("fit grunfeld.csv --target {target} --exclude {other} {both} --model-out one"))
-            .ok();
-        let alone = work.run("effects one").ok().stdout();
-        for line in alone.lines().skip(1) {
-            assert!(effects.contains(&format!("\n{target},{line}\n")), "{target}: {line} in {effects}");
-        }
-        let [one, all] =
-            ["one", "both"].map(|m| work.run(&format!("predict {m} grunfeld.csv --out -")).csv());
-        assert_eq!(one.column("mean"), all.column(&format!("mean_{target}")));
-    }
-}

@@ -1,6 +1,6 @@
 //! Hostile text and files: quotation marks that are never closed, formulas, labels of any length, files without end.
 
-use sparsegp_testkit::program::{QUICK, Run, Work};
+use sparsegp_testkit::program::{QUICK, Run, Work, csv_text};
 
 #[test]
 fn the_error_about_an_open_quotation_mark_names_its_line() {
@@ -28,11 +28,10 @@ fn the_error_about_an_open_quotation_mark_names_its_line() {
 
 /// Returns a table of two classes in which one label is a formula.
 fn formulas() -> String {
-    let row = |row: usize| match row {
-        0..30 => format!("{row},@x,=cmd|calc!A0\n"),
-        _ => format!("{row},-1,plain\n"),
-    };
-    "x,who,y\n".to_owned() + &(0..60).map(row).collect::<String>()
+    csv_text("x,who,y", 0..60, |row| match row {
+        0..30 => format!("{row},@x,=cmd|calc!A0"),
+        _ => format!("{row},-1,plain"),
+    })
 }
 
 #[test]
@@ -64,8 +63,8 @@ fn csv_safe_writes_formulas_as_text() {
 fn labels_of_any_length_are_reported() {
     let work = Work::empty();
     let long = "long ".repeat(15_000);
-    let row = |row: usize| format!("{},{}\n", row % 7, if row.is_multiple_of(2) { &long } else { "short" });
-    work.write("t.csv", &("x,y\n".to_owned() + &(0..60).map(row).collect::<String>()));
+    let row = |row: usize| format!("{},{}", row % 7, if row.is_multiple_of(2) { &long } else { "short" });
+    work.write("t.csv", &csv_text("x,y", 0..60, row));
     let options = format!("--target y --test-fraction 0.3 --report r.html --quiet {QUICK}");
     let shown = work.run(&format!("fit t.csv {options}")).ok();
     assert!(!shown.stderr().contains("defect"));

@@ -1,8 +1,7 @@
 //! A client for tests of the server, which starts the program, sends requests and reads replies.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sparsegp_testkit::program::Work;
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
@@ -160,10 +159,6 @@ pub fn post(path: &str, body: &str) -> String {
 
 /// Returns a body with rows for a model of the small table.
 pub fn body(rows: usize) -> String {
-    let mut text = String::from("[");
-    for row in 0..rows {
-        let comma = if row == 0 { "" } else { "," };
-        let _ = write!(text, "{comma}{{\"a\":{},\"b\":0.25,\"colour\":\"red\"}}", row as f64 * 0.5);
-    }
-    text + "]"
+    let row = |row: usize| json!({ "a": row as f64 * 0.5, "b": 0.25, "colour": "red" });
+    Value::from_iter((0..rows).map(row)).to_string()
 }

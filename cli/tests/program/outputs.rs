@@ -6,31 +6,13 @@ use sparsegp::collapsed::{Dataset, Solution, noise_derivative, solve};
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem, Wanted};
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerGradient};
-use sparsegp::likelihood::testkit::check_likelihood;
-use sparsegp::likelihood::{
-    Gaussian, Likelihood, Mixed, Observation, OneFunction, Outputs, PoissonExp, StudentT,
-};
+use sparsegp::likelihood::{Gaussian, Likelihood, OneFunction, Outputs};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::outputs::table;
-use sparsegp_testkit::program::{Work, number};
-use std::fmt::Write as _;
-
-#[test]
-fn an_output_keeps_the_contract_of_likelihoods() {
-    let families: [(Box<dyn OneFunction>, &[f64]); 3] = [
-        (Box::new(Gaussian::new(0.4)), &[-1.3, 0.4, 2.5]),
-        (Box::new(PoissonExp), &[0.0, 2.0]),
-        (Box::new(StudentT::new(4.0, 0.7)), &[-0.6, 1.9]),
-    ];
-    for (family, targets) in families {
-        let output = Mixed::new(family, vec![0.7, -0.4], 0.2);
-        let observations: Vec<Observation> = targets.iter().map(|&y| Observation::of(y)).collect();
-        check_likelihood(&output, &observations).expect("the contract");
-    }
-}
+use sparsegp_testkit::program::{Work, csv_text, number};
 
 #[test]
 fn outputs_that_mix_processes_learn_from_each_other() {
@@ -216,19 +198,16 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
 /// Held-out rows show that the outputs mix a process, and the printed option repeats the fit.
 #[test]
 fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
-    let work = Work::empty();
-    let mut text = "a,b,y1,y2\n".to_owned();
-    for i in 0..160 {
+    let text = csv_text("a,b,y1,y2", 0..160, |i| {
         let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
         let f = (7.0 * a).sin() + (6.0 * b).cos();
         let noise = |k: f64| 0.15 * ((i * i) as f64 * (0.3 + k)).sin();
         // Each row has one of the two targets.
-        let cells = [format!("{:.4}", f + noise(0.1)), format!("{:.4}", 3.0 - 2.0 * f + noise(0.2))];
-        let [y1, y2] = cells;
-        let (y1, y2) = if i % 2 == 0 { (y1, String::new()) } else { (String::new(), y2) };
-        writeln!(text, "{a:.4},{b:.4},{y1},{y2}").expect("text");
-    }
-    work.write("t.csv", &text);
+        let y1 = if i % 2 == 0 { format!("{:.4}", f + noise(0.1)) } else { String::new() };
+        let y2 = if i % 2 == 0 { String::new() } else { format!("{:.4}", 3.0 - 2.0 * f + noise(0.2)) };
+        format!("{a:.4},{b:.4},{y1},{y2}")
+    });
+    let work = Work::with("t.csv", &text);
     let rest = "t.csv --target y1,y2 --kernel matern52 --neighbours none --objective elbo --inducing 40 --epochs 30 --quiet";
     let run = work.run(&format!("fit {rest} --auto all --metrics first.json"));
     let text = run.ok().stdout();
@@ -245,24 +224,4 @@ fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
             option.split(' ').nth(1).map(Value::from)
         );
     }
-}
-
-/// Targets that are known in a quarter of the rows learn from the others.
-#[test]
-fn sparse_targets_share_processes_with_dense_ones() {
-    let work = Work::empty();
-    let mut text = "a,b,y1,y2,y3,y4,y5\n".to_owned();
-    for i in 0..60 {
-        let (a, b) = ((i as f64 * 0.754_877_666).fract(), (i as f64 * 0.569_840_291).fract());
-        let (f, g) = ((6.0 * a).sin() + (5.0 * b).cos(), (4.0 * b + 1.0).sin());
-        let noise = |k: f64| 0.05 * ((i * i) as f64 * (0.3 + k)).sin();
-        let sparse = |y: f64| if (i * i + i) % 60 < 12 { format!("{y:.4}") } else { String::new() };
-        let dense = [f + g + noise(0.1), 2.0 * f - 1.0 - g + noise(0.2), f - 2.0 * g + noise(0.5)];
-        let [y1, y2, y3] = dense.map(|y| format!("{y:.4}"));
-        let (y4, y5) = (sparse(1.5 * f + 0.5 * g + noise(0.3)), sparse(g - f + noise(0.4)));
-        writeln!(text, "{a:.4},{b:.4},{y1},{y2},{y3},{y4},{y5}").expect("text");
-    }
-    work.write("t.csv", &text);
-    let text = work.run("fit t.csv --target y1,y2,y3,y4,y5 --auto all --quiet --seed 1").ok().stdout();
-    assert!(text.starts_with("outputs  mixed:2 "), "{text:.300}");
 }

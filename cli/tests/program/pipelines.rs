@@ -1,20 +1,17 @@
 //! Predictions for other programs: keys, row numbers, labels, standard output, inputs without rows.
 
-use sparsegp_testkit::program::{Csv, Work};
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Csv, Work, csv_text};
 use std::io::Read as _;
 use std::process::Stdio;
 
 /// Returns a table whose target depends on two inputs, with a key that would change if it were read as a number: row i has the key `00i`,
 /// every tenth row `NA`.
 fn rows(count: usize, target: &dyn Fn(f64, usize) -> String) -> String {
-    let mut text = "id,a,b,y\n".to_owned();
-    for i in 0..count {
+    csv_text("id,a,b,y", 0..count, |i| {
         let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
         let id = if i % 10 == 9 { "NA".to_owned() } else { format!("00{i}") };
-        writeln!(text, "{id},{a:.3},{b:.1}0,{}", target(6.0 * a + 2.0 * b, i)).expect("text");
-    }
-    text
+        format!("{id},{a:.3},{b:.1}0,{}", target(6.0 * a + 2.0 * b, i))
+    })
 }
 
 fn number(f: f64, i: usize) -> String {

@@ -1,17 +1,16 @@
-//! Places from the command line: averages over cells, training from disk, grids compared with files.
+//! Places from the command line: averages over cells, training from disk, grids compared with files and as NetCDF and GeoTIFF.
 
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, csv_text};
 
 /// Returns a table of longitude, latitude, elevation, kind of ground and temperature for 300 places.
 fn stations() -> String {
     let part = |i: usize, k: f64| ((i + 1) as f64 * k).fract();
-    let row = |i: usize| {
+    csv_text("lon,lat,height,ground,y", 0..300, |i| {
         let (lon, lat) = (100.0 + 30.0 * part(i, 0.618_034), 40.0 + 20.0 * part(i, 0.754_878));
         let (height, ground) = (1000.0 * part(i, 0.569_840), ["rock", "soil"][i % 2]);
         let y = 40.0 - 0.5 * lat + 2.0 * (lon / 4.0).sin() - height / 150.0 + part(i, 0.324_7);
-        format!("{lon:.4},{lat:.4},{height:.1},{ground},{y:.3}\n")
-    };
-    "lon,lat,height,ground,y\n".to_owned() + &(0..300).map(row).collect::<String>()
+        format!("{lon:.4},{lat:.4},{height:.1},{ground},{y:.3}")
+    })
 }
 
 fn work() -> Work {
@@ -98,4 +97,58 @@ fn averages_over_cells_have_the_columns_of_the_grid_and_end_at_the_poles() {
     let cases: [(&str, &[&str]); 2] =
         [("--average 0", &["--average"]), ("--average 3 --latent", &["--average", "--latent"])];
     work.refuses(2, &format!("{grid} --out g.csv"), &cases);
+}
+
+/// The last columns of a CSV file, column by column, with square roots of variances.
+fn columns(work: &Work, name: &str, count: usize) -> Vec<Vec<f64>> {
+    let csv = work.csv(name);
+    let column = |name: &String| match name.contains("variance") {
+        true => csv.numbers(name).into_iter().map(f64::sqrt).collect(),
+        false => csv.numbers(name),
+    };
+    csv.names[csv.names.len() - count..].iter().map(column).collect()
+}
+
+/// The last values of a file of bands.
+fn bands(work: &Work, name: &str, number: fn([u8; 8]) -> f64, count: usize, points: usize) -> Vec<Vec<f64>> {
+    let bytes = std::fs::read(work.path(name)).expect("a file");
+    let values = &bytes[bytes.len() - count * points * 8..];
+    let values: Vec<f64> =
+        values.chunks_exact(8).map(|value| number(value.try_into().expect("eight"))).collect();
+    values.chunks_exact(points).map(<[f64]>::to_vec).collect()
+}
+
+#[test]
+fn netcdf_and_geotiff_have_the_numbers_of_csv() {
+    let work = work();
+    work.run(&format!("{FIT} --auto none --epochs 5 --model-out m")).ok();
+    // More points than a block of predictions has.
+    let (across, up) = (121, 81);
+    let grid = "predict m --grid lon=100:130:0.25,lat=40:60:0.25,height=300,ground=soil";
+    for (options, count) in [("--latent --quantiles 0.1,0.9", 6), ("--average 2", 2)] {
+        for name in ["g.csv", "g.nc", "g.tif"] {
+            let run = work.run(&format!("{grid} {options} --out {name}")).ok();
+            assert!(
+                run.stderr().contains("grid: lon 121 × lat 81 × height 1 × ground 1"),
+                "{}",
+                run.stderr()
+            );
+        }
+        let points = across * up;
+        let netcdf = bands(&work, "g.nc", f64::from_be_bytes, count, points);
+        let tiff = bands(&work, "g.tif", f64::from_le_bytes, count, points);
+        for (band, values) in columns(&work, "g.csv", count).into_iter().enumerate() {
+            let by_row = |row: usize| (0..across).map(move |column| column * up + row);
+            let upwards: Vec<f64> = (0..up).flat_map(by_row).map(|point| values[point]).collect();
+            let downwards: Vec<f64> = (0..up).rev().flat_map(by_row).map(|point| values[point]).collect();
+            // The order of the points in a cell is that of the axes, so sums over cells are rounded differently.
+            let tolerance = if options.contains("average") { 1e-9 } else { 0.0 };
+            let agree = |found: &[f64], expected: &[f64]| {
+                found.len() == expected.len()
+                    && found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= tolerance * b.abs())
+            };
+            assert!(agree(&netcdf[band], &upwards), "{options}, band {band} of NetCDF");
+            assert!(agree(&tiff[band], &downwards), "{options}, band {band} of GeoTIFF");
+        }
+    }
 }

@@ -51,7 +51,8 @@ const FIT: &str = "
 --warp-inputs normal-scores --no-standardize | --warp-inputs
 --places a | expected two columns
 --places a,b --plane a,b | cannot be used with
---ordered colour | 'colour'
+--ordered colour | 'size=S<M<L'
+--ordered colour=red<red | --ordered colour | 'red' twice
 --ordered y=1<2 | 'y' | both ordered and target
 --start nothing=1 | no hyper-parameter 'nothing' | hint: the names are kernel.variance, kernel.lengthscales.0 to .2
 --start kernel.variance=-1 | --start | outside the range | above 0
@@ -134,6 +135,7 @@ fit . --target y --shuffle-buffer 10 | is a folder
 fit data.csv --target z | no column named 'z'
 fit data.csv --target y --weights z | no column named 'z'
 fit data.csv --target y --group country | country
+fit data.csv --target y --ordered none=S<M | 'none'
 fit data.csv --target y --places a,colour | colour
 fit data.csv --target y --resume absent | absent: cannot be read
 fit data.csv --target y --resume data.csv | data.csv: not a checkpoint

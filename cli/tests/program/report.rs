@@ -1,6 +1,6 @@
-//! Reports of every kind of fit: expected figures, well-formed XML, escaped names, and their files.
+//! Reports of every kind of fit, and the demo: expected figures, well-formed XML, escaped names, and their files.
 
-use sparsegp_testkit::program::{QUICK, Work, assert_contains};
+use sparsegp_testkit::program::{QUICK, Work, assert_contains, csv_text};
 use std::collections::HashSet;
 
 /// The options of a fit, the groups of figure titles that its page must have, and the titles that it must not have.
@@ -65,8 +65,7 @@ fn check_xml(text: &str) {
 /// Returns a table of `count` rows; `cells` writes the cells after the row number.
 fn rows(header: &str, count: usize, cells: impl Fn(usize, f64, f64) -> String) -> String {
     let number = |i: usize, step: usize| ((i * step * 7919) % 1009) as f64 / 200.0;
-    let line = |i: usize| cells(i, number(i, 3), number(i, 5)) + "\n";
-    format!("{header}\n{}", (0..count).map(line).collect::<String>())
+    csv_text(header, 0..count, |i| cells(i, number(i, 3), number(i, 5)))
 }
 
 #[test]
@@ -282,4 +281,21 @@ fn explain_writes_tables_that_agree_with_predictions() {
         ("absent.csv --out e", &["absent.csv"]),
     ];
     work.refuses(3, "explain model", &data);
+}
+
+#[test]
+fn a_named_data_set_of_the_demo_is_fitted_alone() {
+    let work = Work::empty();
+    let text = work.run("demo breast_cancer --quiet --out demo").ok().stdout();
+    assert_contains(&text, &["elbo", "dlm-log"]);
+    assert_eq!(text.lines().filter(|line| line.starts_with("tumours")).count(), 2, "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+    let html = work.read("demo/report.html");
+    // Each figure is also an SVG file.
+    let files = std::fs::read_dir(work.path("demo")).expect("a folder").count();
+    assert_eq!(files, html.matches("<svg").count() + 1);
+    assert!(html.contains("sparsegp demo: breast_cancer") && html.contains("fits: 2, data sets: 1"));
+    let text = work.run("demo co2_monthly --quiet").ok().stdout();
+    assert!(text.contains("1992-2001 forecast") && text.lines().count() == 2, "{text}");
+    assert_eq!(work.names(), ["demo"]);
 }

@@ -1,15 +1,11 @@
 //! Interrupted fits continue from their checkpoint with the same bits as an uninterrupted fit.
 
 use sparsegp::checkpoint::{Checkpoint, Identity};
-use sparsegp::data::SizeSchedule;
 use sparsegp::hyper::{Event, Session};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{
-    Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open, StepOptions,
-};
-use sparsegp::variational::{Average, Family, QUpdate, Schedule};
+use sparsegp::options::{Betas, FitOptions, ModelKind};
+use sparsegp::variational::QUpdate;
 use sparsegp::{ErrorKind, Result};
+use sparsegp_tables::options::{Given, find, unchecked};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table_in, select_beta};
@@ -20,19 +16,16 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const CO2: &str = sparsegp_data::CO2_MONTHLY;
-const TUMOURS: &str = sparsegp_data::BREAST_CANCER;
-const VISITS: &str = sparsegp_data::DOCTOR_VISITS;
+/// A data set: its text, the number of rows that are read, and the target.
+type Data = (&'static str, usize, &'static str);
 
-/// Returns the first `most` rows of a file.
-fn rows(csv: &'static str, most: usize) -> Table {
-    let text: String = csv.lines().take(most + 1).map(|line| format!("{line}\n")).collect();
-    read_csv("data.csv", std::io::Cursor::new(text)).expect("a table")
-}
+const CO2: Data = (sparsegp_data::CO2_MONTHLY, 120, "co2");
+const TUMOURS: Data = (sparsegp_data::BREAST_CANCER, 100, "diagnosis");
+const VISITS: Data = (sparsegp_data::DOCTOR_VISITS, 120, "visits");
 
-/// Creates a case, a fit that can be interrupted after every epoch.
+/// A fit that can be interrupted after every epoch.
 struct Case {
-    name: &'static str,
+    name: String,
     table: Table,
     target: &'static str,
     group: Option<&'static str>,
@@ -40,131 +33,60 @@ struct Case {
     betas: Option<Betas>,
 }
 
-fn case(name: &'static str, options: FitOptions) -> Case {
-    let options =
-        FitOptions { inducing: options.inducing.or(Some(7)), tolerance: Some(0.0), warm_start: 4, ..options };
-    Case { name, table: rows(CO2, 120), target: "co2", group: None, options, betas: None }
-}
-
-/// Creates the case of a mini-batch fit of a linear model, which has no inducing inputs.
-fn linear(name: &'static str, options: FitOptions) -> Case {
-    let steps = StepOptions { batch_size: 30, ..options.steps.clone() };
-    let glm = case(name, FitOptions { model: ModelKind::Glm, steps, ..options });
-    let options =
-        FitOptions { inducing: None, likelihood: Some(LikelihoodKind::BernoulliLogit), ..glm.options };
-    Case { table: rows(TUMOURS, 100), target: "diagnosis", options, ..glm }
-}
-
-/// Creates the case of a fit to counts.
-fn counts(name: &'static str, likelihood: LikelihoodKind, options: FitOptions) -> Case {
-    let options = FitOptions { likelihood: Some(likelihood), ..options };
-    Case { table: rows(VISITS, 120), target: "visits", ..case(name, options) }
+/// Creates a case from options by name, such as `epochs=4 hyper=dual`.
+fn case(name: &str, (csv, most, target): Data, options: &str) -> Case {
+    let value = |pair: &str| {
+        let (name, text) = pair.split_once('=').expect("a name and a value");
+        let value = find(name).expect(name).kind.parse(text).expect("a value");
+        (name.to_owned(), value)
+    };
+    let usual = "auto=none tolerance=0 warm_start=4";
+    let values = usual.split(' ').chain(options.split(' ')).map(value).collect();
+    let options = unchecked(&values, &Given::default()).expect("options");
+    let linear = options.model == ModelKind::Glm;
+    let options = FitOptions { inducing: (!linear).then_some(7), ..options };
+    let text: String = csv.lines().take(most + 1).map(|line| format!("{line}\n")).collect();
+    let table = read_csv("data.csv", std::io::Cursor::new(text)).expect("a table");
+    Case { name: name.to_owned(), table, target, group: None, options, betas: None }
 }
 
 fn cases() -> Vec<Case> {
-    use ObjectiveKind::*;
-    let epochs = |count| FitOptions {
-        epochs: Some(count),
-        steps: StepOptions { batch_size: 30, ..StepOptions::default() },
-        ..FitOptions::default()
-    };
-    let batches = |options: FitOptions| FitOptions { hyper: Some(Hyper::Joint), ..options };
-    let with_steps = |count, change: &dyn Fn(&mut StepOptions)| {
-        let mut options = epochs(count);
-        change(&mut options.steps);
-        options
-    };
-    let mut all = vec![
-        case("elbo with validation", FitOptions { validation_fraction: 0.2, ..batches(epochs(6)) }),
-        case("dual", FitOptions { hyper: Some(Hyper::Dual), ..epochs(4) }),
-        case(
-            "neighbours",
-            FitOptions { neighbours: Some(6), objective: DlmLog, validation_fraction: 0.2, ..epochs(4) },
-        ),
-        case(
-            "neighbours and sites",
-            FitOptions { neighbours: Some(6), likelihood: Some(LikelihoodKind::StudentT), ..epochs(4) },
-        ),
-        case("choices", FitOptions { open: Open::EVERYTHING, ..epochs(4) }),
-        case(
-            "alternating by adam with validation",
-            FitOptions {
-                hyper: Some(Hyper::Alternating),
-                hyper_optimizer: Some(HyperOptimizer::Adam),
-                validation_fraction: 0.2,
-                ..epochs(5)
-            },
-        ),
-        case(
-            "sampled dlm-log",
-            FitOptions {
-                objective: DlmLog,
-                estimator: Estimator::Product { samples: 5 },
-                ..batches(epochs(4))
-            },
-        ),
-        case("vfe with validation", FitOptions { objective: Vfe, validation_fraction: 0.2, ..epochs(9) }),
-        case(
-            "vfe by adam",
-            FitOptions { objective: Vfe, hyper_optimizer: Some(HyperOptimizer::Adam), ..epochs(8) },
-        ),
-        case("fitc", FitOptions { objective: Fitc, ..epochs(8) }),
-        case(
-            "q and hyper-parameters by L-BFGS",
-            FitOptions {
-                objective: DlmLog,
-                validation_fraction: 0.2,
-                epochs: Some(9),
-                ..FitOptions::default()
-            },
-        ),
-        case("dlm-square", FitOptions { objective: DlmSquare, ..epochs(8) }),
-        case(
-            "growing batches",
-            batches(with_steps(4, &|steps| {
-                steps.batch_schedule = Some(SizeSchedule::Power { exponent: 1.0 });
-                steps.q_average = Average::Tail;
-            })),
-        ),
-        Case {
-            betas: Some(Betas::List(vec![1.0, 0.3, 0.1])),
-            ..case("a grid of betas", FitOptions { validation_fraction: 0.2, ..batches(epochs(4)) })
-        },
-        counts("counts", LikelihoodKind::Poisson, epochs(4)),
-        Case { group: Some("disea"), ..counts("groups of counts", LikelihoodKind::Poisson, epochs(6)) },
-        case(
-            "varying noise",
-            FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..batches(epochs(4)) },
-        ),
-        counts(
-            "zero-inflated counts",
-            LikelihoodKind::ZeroInflatedPoisson,
-            FitOptions { hyper: Some(Hyper::Alternating), ..epochs(4) },
-        ),
-        linear(
-            "samples of w",
-            FitOptions {
-                estimator: Estimator::Price { samples: 3 },
-                ..with_steps(4, &|steps| {
-                    steps.sample_schedule = Some(SizeSchedule::Power { exponent: 1.0 });
-                    steps.q_average = Average::Expectation;
-                })
-            },
-        ),
-    ];
-    // Natural gradients are the default of the cases above.
-    let rules = QUpdate::WORDS.iter().map(|word| word.parse().expect("a rule"));
-    let families = [Family::Full, Family::Diagonal].into_iter().cycle();
-    for (q_update, family) in rules.filter(|&rule| rule != QUpdate::Ngd).zip(families) {
-        all.push(linear(
-            "a rule",
-            with_steps(3, &|steps| (steps.q_update, steps.family) = (q_update, family)),
-        ));
-    }
-    let diagonal = with_steps(3, &|steps| {
-        (steps.family, steps.q_step) = (Family::Diagonal, Some(Schedule::Constant(0.2)));
+    let linear = "model=glm likelihood=bernoulli-logit batch_size=30";
+    let mut all: Vec<Case> = [
+        ("elbo with validation", CO2, "epochs=6 batch_size=30 hyper=joint validation_fraction=0.2"),
+        ("dual", CO2, "epochs=4 batch_size=30 hyper=dual"),
+        ("neighbours", CO2, "epochs=4 neighbours=6 objective=dlm-log validation_fraction=0.2"),
+        ("neighbours and sites", CO2, "epochs=4 neighbours=6 likelihood=student-t"),
+        ("choices", CO2, "epochs=4 batch_size=30 auto=all"),
+        ("alternating", CO2, "epochs=5 hyper=alternating hyper_optimizer=adam validation_fraction=0.2"),
+        ("samples of f", CO2, "epochs=4 batch_size=30 hyper=joint objective=dlm-log estimator=ups:5"),
+        ("vfe with validation", CO2, "epochs=9 objective=vfe validation_fraction=0.2"),
+        ("vfe by adam", CO2, "epochs=8 objective=vfe hyper_optimizer=adam"),
+        ("fitc", CO2, "epochs=8 objective=fitc"),
+        ("everything by L-BFGS", CO2, "epochs=9 objective=dlm-log validation_fraction=0.2"),
+        ("dlm-square", CO2, "epochs=8 objective=dlm-square"),
+        ("growth", CO2, "epochs=4 batch_size=30 hyper=joint batch_schedule=power:1 q_average=tail"),
+        ("counts", VISITS, "epochs=4 batch_size=30 likelihood=poisson"),
+        ("varying noise", CO2, "epochs=4 batch_size=30 hyper=joint likelihood=gaussian-heteroskedastic"),
+        ("zeros", VISITS, "epochs=4 hyper=alternating likelihood=zero-inflated-poisson"),
+    ]
+    .map(|(name, data, options)| case(name, data, options))
+    .into();
+    let grid = "epochs=4 batch_size=30 hyper=joint validation_fraction=0.2";
+    all.push(Case { betas: Some(Betas::List(vec![1.0, 0.3, 0.1])), ..case("a grid of betas", CO2, grid) });
+    all.push(Case {
+        group: Some("disea"),
+        ..case("groups of counts", VISITS, "epochs=6 batch_size=30 likelihood=poisson")
     });
-    all.push(linear("ngd, diagonal", diagonal));
+    let samples = "epochs=4 estimator=price:3 sample_schedule=power:1 q_average=expectation";
+    all.push(case("samples of w", TUMOURS, &format!("{linear} {samples}")));
+    // Natural gradients of a full q are the default of the cases above.
+    let families = ["full", "diagonal"].into_iter().cycle();
+    for (rule, family) in QUpdate::WORDS.iter().filter(|rule| **rule != "ngd").zip(families) {
+        all.push(case(rule, TUMOURS, &format!("{linear} epochs=3 q_update={rule} family={family}")));
+    }
+    let diagonal = "epochs=3 family=diagonal q_step=const:0.2";
+    all.push(case("ngd, diagonal", TUMOURS, &format!("{linear} {diagonal}")));
     all
 }
 
@@ -179,14 +101,8 @@ impl Case {
             groups: self.group.iter().map(|group| group.parse().expect("a formula")).collect(),
             ..SchemaOptions::default()
         };
-        let request = FitRequest {
-            table: &self.table,
-            columns: &columns,
-            options: &self.options,
-            test_fraction: 0.1,
-            start: None,
-            keep_posterior: false,
-        };
+        let request =
+            FitRequest { test_fraction: 0.1, ..FitRequest::new(&self.table, &columns, &self.options) };
         match &self.betas {
             Some(betas) => select_beta(&request, betas, session).map(|(fit, _)| fit),
             None => fit_table_in(&request, session),
@@ -227,7 +143,7 @@ fn bits(model: &TableModel) -> Vec<u64> {
 #[test]
 fn every_kind_of_fit_resumes_bit_for_bit_from_every_saved_state() {
     for case in cases() {
-        let what = format!("{} {:?} {:?}", case.name, case.options.steps.q_update, case.options.steps.family);
+        let what = &case.name;
         let resumed = |path: &Path| case.resumed(path).unwrap_or_else(|error| panic!("{what}: {error}"));
         let folder = tempfile::tempdir().expect("a folder");
         let whole = case.fit(&mut Session::new(&mut |_: &Event| {}));
@@ -273,7 +189,7 @@ fn a_state_of_another_fit_is_refused() {
     let mut copy = |event: &Event| copies.extend(state_of_epoch(event, &path));
     all[0].fit(&mut Session::new(&mut copy).with_checkpoint(&mut checkpoint)).expect("a fit");
     std::fs::write(&path, &copies[1]).expect("written");
-    for other in all.iter().filter(|case| ["samples of w", "counts"].contains(&case.name)) {
+    for other in all.iter().filter(|case| ["samples of w", "counts"].contains(&case.name.as_str())) {
         let error = other.resumed(&path).err().unwrap_or_else(|| panic!("{}: accepted", other.name));
         assert!(
             error.to_string().ends_with("the stored state does not match its stage of the fit"),

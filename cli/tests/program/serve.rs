@@ -4,7 +4,7 @@ use crate::http::{Reply, Server, body, post, read_reply};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use sparsegp_testkit::program::{Csv, QUICK, Work, assert_contains, table};
+use sparsegp_testkit::program::{Csv, QUICK, Work, assert_contains, csv_text, table};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -77,11 +77,11 @@ fn classes_and_several_targets_have_the_columns_of_predict() {
 
 #[test]
 fn dates_and_declared_markers_are_read_as_in_files() {
-    let row = |i: usize| {
+    let text = csv_text("day,a,y", 0..120, |i| {
         let a = if i.is_multiple_of(7) { "-9".to_owned() } else { format!("{}", (i % 11) as f64 / 4.0) };
-        format!("2024-{:02}-{:02},{a},{}\n", 1 + i % 12, 1 + i % 28, (i % 12) as f64 + (i % 11) as f64)
-    };
-    let work = Work::with("data.csv", &("day,a,y\n".to_owned() + &(0..120).map(row).collect::<String>()));
+        format!("2024-{:02}-{:02},{a},{}", 1 + i % 12, 1 + i % 28, (i % 12) as f64 + (i % 11) as f64)
+    });
+    let work = Work::with("data.csv", &text);
     work.run(&format!("fit data.csv --target y --missing=-9 --quiet --model-out model {QUICK}")).ok();
     agree(&work, "data.csv", "--latent", &json!({ "latent": true }));
 }

@@ -1,15 +1,13 @@
 //! Fits from disk: as good as in memory, the same for any number of threads, with accurate notes.
 
 use sparsegp::hyper::Session;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, StepOptions};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::read_table;
 use sparsegp_tables::tabular::{
-    FileFit, FileFitRequest, FitRequest, TableFit, TableModel, TableRows, fit_file, fit_table,
+    FileFit, FileFitRequest, FitRequest, TableFit, TableModel, fit_file, fit_table,
 };
-use sparsegp_testkit::program::Work;
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Work, csv_text};
 use std::path::Path;
 
 const OPTIONS: FileOptions<'_> = FileOptions { test_fraction: 0.2, shuffle_buffer: Some(3000), start: None };
@@ -22,8 +20,7 @@ struct FileOptions<'a> {
 
 /// Returns a table of two numbers, a colour, and targets that depend smoothly on them: a number with noise, a class and a count.
 fn table(rows: usize) -> String {
-    let mut text = String::from("a,b,colour,at_risk,w,y,class,count\n");
-    for row in 0..rows {
+    csv_text("a,b,colour,at_risk,w,y,class,count", 0..rows, |row| {
         let t = row as f64;
         let uniform = |k: f64| (k * t + 0.5 * k).fract();
         let (a, b) = (4.0 * uniform(0.618_034), uniform(0.414_214));
@@ -33,10 +30,8 @@ fn table(rows: usize) -> String {
         let class = if f + 2.0 * noise > 0.0 { "yes" } else { "no" };
         let count = (at_risk * (0.5 * f).exp() * (1.0 + noise)).round().max(0.0);
         let colour = ["red", "green", "blue"][row % 3];
-        let _ =
-            writeln!(text, "{a},{b},{colour},{at_risk},{w},{},{class},{count}", 50.0 + 8.0 * f + 4.0 * noise);
-    }
-    text
+        format!("{a},{b},{colour},{at_risk},{w},{},{class},{count}", 50.0 + 8.0 * f + 4.0 * noise)
+    })
 }
 
 fn columns(target: &str) -> SchemaOptions {
@@ -64,86 +59,10 @@ fn from_disk(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &F
 }
 
 fn in_memory(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &FileOptions<'_>) -> TableFit {
-    let table = &read_table(path).expect("a table");
+    let table = read_table(path).expect("a table");
     let FileOptions { test_fraction, start, .. } = *how;
-    let request = FitRequest { table, columns, options, test_fraction, start, keep_posterior: false };
+    let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, columns, options) };
     fit_table(&request, &mut |_| {}).expect("a fit")
-}
-
-/// Asserts that fits from disk and in memory hold out the same test rows and validation rows.
-fn assert_same_rows_held_out(disk: &FileFit, memory: &TableFit) {
-    let parts = disk.test_parts().expect("rows").map(|part| part.expect("rows").rows);
-    let test = memory.test.as_ref().map(|part| part.rows.clone());
-    assert_eq!(parts.collect::<Vec<_>>().concat(), test.unwrap_or_default());
-    let validation = |part: &Option<TableRows>| part.as_ref().map(|part| part.rows.clone());
-    assert_eq!(validation(&disk.validation), validation(&memory.validation));
-}
-
-fn disk_nll(fit: &FileFit) -> f64 {
-    let mut sum = (0.0, 0.0);
-    for part in fit.test_parts().expect("rows") {
-        let part = part.expect("rows");
-        let report = fit.model.predict_part(&part).report(&part.targets);
-        let rows = part.targets.len() as f64;
-        sum = (sum.0 + rows * report.nll.expect("a density"), sum.1 + rows);
-    }
-    sum.0 / sum.1
-}
-
-#[test]
-fn fits_from_disk_are_as_good_as_in_memory() {
-    let work = Work::with("t.csv", &table(12_000));
-    let path = work.path("t.csv");
-    let quick = FitOptions {
-        inducing: Some(45),
-        epochs: Some(6),
-        steps: StepOptions { batch_size: 500, ..StepOptions::default() },
-        ..FitOptions::default()
-    };
-    let negative_binomial = Some(LikelihoodKind::NegativeBinomial);
-    let (model, hyper) = (ModelKind::Glm, Some(Hyper::Joint));
-    let linear = FitOptions { model, hyper, inducing: None, likelihood: negative_binomial, ..quick.clone() };
-    let cases = [("class", FitOptions { validation_fraction: 0.1, ..quick }), ("count", linear)];
-    for (target, options) in cases {
-        let columns = columns(target);
-        let (disk, memory) =
-            (from_disk(&path, &columns, &options, &OPTIONS), in_memory(&path, &columns, &options, &OPTIONS));
-        let held_out = memory.test.as_ref().expect("test rows");
-        let memory_nll =
-            memory.model.predict_part(held_out).report(&held_out.targets).nll.expect("a density");
-        assert_same_rows_held_out(&disk, &memory);
-        // The fits take six epochs on different batches, from different starts.
-        let gap = disk_nll(&disk) - memory_nll;
-        assert!(gap.abs() < 0.02, "{target} {}: {gap} nats a row", options.model);
-        let (a, b) = (disk.model.summary(), memory.model.summary());
-        assert!((a.objective - b.objective).abs() < 0.04, "{target}: {} and {}", a.objective, b.objective);
-        assert_eq!(disk.model.model_kind(), options.model);
-        assert_eq!(disk.validation.is_some(), options.validation_fraction > 0.0);
-    }
-}
-
-#[test]
-fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
-    let work = Work::with("t.csv", &table(3000));
-    let options = FitOptions {
-        inducing: Some(8),
-        max_steps: Some(9),
-        warm_start: 0,
-        steps: StepOptions { batch_size: 600, ..StepOptions::default() },
-        ..FitOptions::default()
-    };
-    let run = |threads: usize, seed: u64, buffer: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        let options = FitOptions { seed, ..options.clone() };
-        let how = FileOptions { shuffle_buffer: Some(buffer), ..OPTIONS };
-        pool.install(|| {
-            from_disk(&work.path("t.csv"), &columns("y"), &options, &how).model.latent().natural()
-        })
-    };
-    let first = run(1, 0, 500);
-    assert_eq!(run(2, 0, 500), first);
-    assert_ne!(run(1, 1, 500), first);
-    assert_ne!(run(1, 0, 700), first);
 }
 
 #[test]

@@ -4,17 +4,14 @@ use serde_json::Value;
 use sparsegp::model::BetaPoint;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp::training::search::{GridFit, fit_beta_grid};
-use sparsegp_testkit::program::{Work, number, quick};
-use std::fmt::Write as _;
+use sparsegp_testkit::program::{Work, csv_text, number, quick};
 
 /// Returns a table of two inputs, with a target (and further columns) that `more` computes from the row number and the first input.
 fn rows(header: &str, n: usize, more: &dyn Fn(usize, f64) -> String) -> String {
-    let mut text = format!("a,b,{header}\n");
-    for row in 0..n {
+    csv_text(&format!("a,b,{header}"), 0..n, |row| {
         let (a, b) = ((row as f64 * 0.618).fract() * 4.0, (row as f64 * 0.414).fract());
-        writeln!(text, "{a},{b},{}", more(row, a)).expect("written");
-    }
-    text
+        format!("{a},{b},{}", more(row, a))
+    })
 }
 
 /// Returns deterministic noise in (−1, 1).

@@ -36,9 +36,8 @@ pub type Told = (Vec<String>, Vec<usize>);
 /// Fits the file in memory.
 pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
     let table = read_table_with(path, &columns.read_options())?;
-    let (options, start) = (&options(), None);
-    let request =
-        FitRequest { table: &table, columns, options, test_fraction: test, start, keep_posterior: false };
+    let options = options();
+    let request = FitRequest { test_fraction: test, ..FitRequest::new(&table, columns, &options) };
     let fit = fit_table(&request, &mut |_| {})?;
     let rows = fit.test.map(|part| part.rows).unwrap_or_default();
     let said = said(path, &fit.model);
@@ -94,12 +93,6 @@ pub fn refused(text: &str, columns: &SchemaOptions) -> String {
     assert_eq!(memory.to_string(), disk.to_string());
     assert!(!memory.to_string().contains('\n'));
     memory.to_string().replace(&path.display().to_string(), "f")
-}
-
-/// Returns a CSV text with a header and rows that a function of the row number writes.
-pub fn rows(header: &str, count: usize, cells: impl Fn(usize) -> String) -> String {
-    let lines: String = (0..count).map(|row| format!("{}\n", cells(row))).collect();
-    format!("{header}\n{lines}")
 }
 
 /// Returns a pseudo-random number between 0 and 1.

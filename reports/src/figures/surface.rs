@@ -135,6 +135,15 @@ fn scale(area: &Area<'_>, surface: &Surface) {
 }
 
 impl Plane {
+    /// Returns both inputs at the centre of a cell.
+    pub fn centre(&self, cell: usize) -> [f64; 2] {
+        let (columns, rows) = self.resolution;
+        let at = |(low, high): (f64, f64), index: usize, count: usize| {
+            low + (high - low) * (index as f64 + 0.5) / count as f64
+        };
+        [at(self.x, cell % columns, columns), at(self.y, cell / columns, rows)]
+    }
+
     fn chart<'a>(&self, area: Area<'a>) -> Chart<'a> {
         let (x, y) = (self.x.0..self.x.1, self.y.0..self.y.1);
         Chart::new(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y))
@@ -305,9 +314,6 @@ mod tests {
 
     /// A map of a function of both inputs on [0, 1]².
     fn of(columns: usize, rows: usize, probability: impl Fn(f64, f64) -> f64) -> Surface {
-        let centre = |index: usize, of: usize| (index as f64 + 0.5) / of as f64;
-        let cell =
-            |index: usize| probability(centre(index % columns, columns), centre(index / columns, rows));
         let plane = Plane {
             axes: ("first".into(), "second".into()),
             x: (0.0, 1.0),
@@ -317,7 +323,8 @@ mod tests {
             classes: vec!["benign".into(), "malignant".into()],
             inducing: vec![(0.4, 0.4), (3.0, 0.0)],
         };
-        let values = (0..columns * rows).map(cell).collect();
+        let value = |[x, y]: [f64; 2]| probability(x, y);
+        let values = (0..columns * rows).map(|cell| value(plane.centre(cell))).collect();
         Surface { plane, name: "probability".into(), values, range: (0.0, 1.0), contour: true }
     }
 

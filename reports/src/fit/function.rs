@@ -158,13 +158,6 @@ fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Optio
 
 fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec<Option<Figure>> {
     let (x, y) = (span(rows, 0), span(rows, 1));
-    let centre =
-        |(low, high): (f64, f64), cell: usize| low + (high - low) * (cell as f64 + 0.5) / CELLS as f64;
-    let cells = Mat::from_fn(2, CELLS * CELLS, |input, cell| {
-        if input == 0 { centre(x, cell % CELLS) } else { centre(y, cell / CELLS) }
-    });
-    let cells = at_new_levels(model, cells);
-    let predictions = model.predict_rows(cells.transpose(), Vec::new());
     let (kind, levels) = (model.schema().encoding().kind(), model.schema().encoding().levels());
     let discrete = matches!(kind, TargetKind::Binary | TargetKind::Class | TargetKind::Ordinal);
     let class = |row: usize| if discrete { rows.targets[row].max(0.0) as usize } else { 0 };
@@ -178,6 +171,8 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
         classes: if discrete { levels.to_vec() } else { Vec::new() },
         inducing: (0..places.nrows()).map(|row| (places[(row, 0)], places[(row, 1)])).collect(),
     };
+    let cells = Mat::from_fn(2, CELLS * CELLS, |input, cell| plane.centre(cell)[input]);
+    let predictions = model.predict_rows(at_new_levels(model, cells).transpose(), Vec::new());
     let marks = "Markers are rows, crosses are inducing inputs.";
     match kind {
         TargetKind::Binary => {
@@ -186,9 +181,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
                 {marks} Pale colours far from all rows are expected.",
                 levels.last().map_or("", String::as_str)
             );
-            let drawing =
-                map(plane, "probability", &predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)));
-            vec![Figure::of("function", "Decision regions", &caption, drawing)]
+            vec![Figure::of("function", "Decision regions", &caption, probability(plane, &predictions))]
         }
         TargetKind::Class | TargetKind::Ordinal => {
             let best = |row: usize| {
@@ -220,8 +213,13 @@ pub(super) fn mean_and_sd(plane: Plane, target: &str, predictions: &Predictions<
     [mean, map(plane, "sd", predictions, &|row| predictions.row(row).variance.sqrt(), None)]
 }
 
+/// Draws the probability of the second of two classes.
+pub(super) fn probability(plane: Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
+    map(plane, "probability", predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)))
+}
+
 /// Draws a number over both inputs, from its smallest to its largest value or in a given range.
-pub(super) fn map(
+fn map(
     plane: Plane,
     name: &str,
     predictions: &Predictions<'_>,

@@ -1,7 +1,7 @@
 //! Maps of the prediction and its standard deviation, over longitude and latitude or a plane, for a model
 //! whose rows have places.
 
-use super::function::{CELLS, SPREAD, about_levels, at_new_levels, map, mean_and_sd};
+use super::function::{CELLS, SPREAD, about_levels, at_new_levels, mean_and_sd, probability};
 use crate::figures::{Plane, ends};
 use crate::html::Figure;
 use faer::Mat;
@@ -27,16 +27,6 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
         (0..rows.len()).filter_map(|row| on_map(places.surface, &of_row(row))).collect();
     let Some((x, y)) = extent(&points, places.surface) else { return Vec::new() };
     let typical = median_row(model, rows);
-    let centre =
-        |(low, high): (f64, f64), cell: usize| low + (high - low) * (cell as f64 + 0.5) / CELLS as f64;
-    let cells = Mat::from_fn(model.schema().feature_dims(), CELLS * CELLS, |input, cell| {
-        let place = [centre(x, cell % CELLS), centre(y, cell / CELLS)];
-        match input.checked_sub(inputs.start).filter(|_| inputs.contains(&input)) {
-            Some(axis) => places.surface.coordinates(place)[axis],
-            None => rows.x[(typical, input)],
-        }
-    });
-    let predictions = model.predict_rows(at_new_levels(model, cells).transpose(), Vec::new());
     let [across, up] = places.columns.clone();
     let plane = Plane {
         axes: (across, up),
@@ -46,6 +36,13 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
         points: points.iter().map(|&[a, b]| (turned(a, x.0, places.surface), b, 0)).collect(),
         ..Plane::default()
     };
+    let cells = Mat::from_fn(model.schema().feature_dims(), CELLS * CELLS, |input, cell| {
+        match input.checked_sub(inputs.start).filter(|_| inputs.contains(&input)) {
+            Some(axis) => places.surface.coordinates(plane.centre(cell))[axis],
+            None => rows.x[(typical, input)],
+        }
+    });
+    let predictions = model.predict_rows(at_new_levels(model, cells).transpose(), Vec::new());
     let others = if inputs.len() < model.schema().feature_dims() {
         " Other inputs have the values of one row, whose prediction is the median."
     } else {
@@ -56,9 +53,7 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
     let title = format!("Map of {target}");
     if kind == TargetKind::Binary {
         let caption = format!("The probability over the places. Markers are rows.{others}");
-        let drawing =
-            map(plane, "probability", &predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)));
-        return vec![Figure::of("map", &title, &caption, drawing)];
+        return vec![Figure::of("map", &title, &caption, probability(plane, &predictions))];
     }
     let [mean, sd] = mean_and_sd(plane, target, &predictions);
     let about = format!("The predictive mean over the places. Markers are rows.{others}");

@@ -113,20 +113,8 @@ fn svgp_elbo() {
                 assert_vector(&mu, &want["f_mean"], VALUE_TOLERANCE, &what);
                 assert_vector(&v, &want["f_var"], VALUE_TOLERANCE, &what);
                 assert_close(svgp.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
-                let g = &want[format!("grad_{key}")];
-                let own = own_slopes(&start, &want[format!("grad_{key}_likelihood")]);
-                let parts = (&g["kernel"], own.as_slice(), &g["Z"]);
-                assert_gradient(
-                    &theta_gradient(&mut svgp, inputs, 1.0),
-                    -1.0,
-                    &shared["kernel"],
-                    parts,
-                    &what,
-                );
-                let (mean, factor) = factor_gradient(&svgp, inputs, 1.0);
-                let mean: Vec<f64> = mean.iter().map(|g| -g).collect();
-                assert_vector(&mean, &g["q_mu"], GRADIENT_TOLERANCE, &what);
-                assert_matrix(&(-1.0 * factor), &g["q_sqrt"], GRADIENT_TOLERANCE, &what);
+                let gradient = (&want[format!("grad_{key}")], &want[format!("grad_{key}_likelihood")]);
+                assert_all_gradients(&mut svgp, case, &shared["kernel"], (-1.0, 1.0), gradient, &what);
             }
         }
         assert_losses(&*start.likelihood, false, &y, want, QUADRATURE_TOLERANCE, &name.to_string());
@@ -149,30 +137,32 @@ fn log_loss_dlm() {
                 let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
                 let what = format!("{name} β = {beta}, {:?}", svgp.form());
                 assert_close(value, number(&objective["value"]), QUADRATURE_TOLERANCE, &what);
-                assert_dlm_gradient(&mut svgp, inputs, &shared["kernel"], want, beta, &what);
+                // The gradient is that of the losses and β times that of the KL divergence.
+                let gradient = weighted(&want["grad_loss_sum"], &want["grad_kl"], beta);
+                let gradient = (&gradient, &want["grad_loss_sum_likelihood"]);
+                assert_all_gradients(&mut svgp, case, &shared["kernel"], (1.0, beta), gradient, &what);
             }
         }
         assert_losses(&*start.likelihood, true, &y, want, QUADRATURE_TOLERANCE, &name.to_string());
     }
 }
 
-/// Checks the gradient `grad_loss_sum + β grad_kl` in every parameter.
-fn assert_dlm_gradient(
+/// Compares `sign` times the gradient in every parameter with a reference gradient, of which `own` is the part of the likelihood.
+fn assert_all_gradients(
     svgp: &mut VariationalModel,
-    inputs: &Value,
+    case: &Value,
     kernel: &Value,
-    want: &Value,
-    beta: f64,
+    (sign, beta): (f64, f64),
+    (want, own): (&Value, &Value),
     what: &str,
 ) {
-    let (loss, kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
-    let own = own_slopes(&svgp.model, &want["grad_loss_sum_likelihood"]);
-    let (kernel_sum, z) =
-        (weighted(&loss["kernel"], &kl["kernel"], beta), weighted(&loss["Z"], &kl["Z"], beta));
-    assert_gradient(&theta_gradient(svgp, inputs, beta), 1.0, kernel, (&kernel_sum, &own, &z), what);
+    let (inputs, own) = (&case["inputs"], own_slopes(&svgp.model, own));
+    let parts = (&want["kernel"], own.as_slice(), &want["Z"]);
+    assert_gradient(&theta_gradient(svgp, inputs, beta), sign, kernel, parts, what);
     let (mean, factor) = factor_gradient(svgp, inputs, beta);
-    assert_vector(&mean, &weighted(&loss["q_mu"], &kl["q_mu"], beta), GRADIENT_TOLERANCE, what);
-    assert_matrix(&factor, &weighted(&loss["q_sqrt"], &kl["q_sqrt"], beta), GRADIENT_TOLERANCE, what);
+    let mean: Vec<f64> = mean.iter().map(|g| sign * g).collect();
+    assert_vector(&mean, &want["q_mu"], GRADIENT_TOLERANCE, what);
+    assert_matrix(&(sign * factor), &want["q_sqrt"], GRADIENT_TOLERANCE, what);
 }
 
 /// Returns `a + beta·b` of two JSON values with the same layout.
