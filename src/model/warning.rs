@@ -60,6 +60,13 @@ pub enum Warning {
         /// The noise variance.
         noise: f64,
     },
+    /// The log evidence of an exact GP hardly determines the noise variance.
+    OpenNoise {
+        /// The variance of the highest evidence.
+        mode: f64,
+        /// The expectation that replaces it.
+        expected: f64,
+    },
     /// `K_uu` has lost most digits.
     IllConditioned {
         /// An estimate of its condition number.
@@ -167,7 +174,10 @@ impl Warning {
             | Warning::QSteps { .. }
             | Warning::EpochLimit { .. }
             | Warning::LooseBound { .. } => Severity::Warning,
-            Warning::Data { .. } | Warning::Irrelevant { .. } | Warning::FellBack { .. } => Severity::Note,
+            Warning::Data { .. }
+            | Warning::OpenNoise { .. }
+            | Warning::Irrelevant { .. }
+            | Warning::FellBack { .. } => Severity::Note,
         }
     }
 
@@ -179,6 +189,7 @@ impl Warning {
             Warning::NoiseExplainsAll { sparse: true, .. } => &["kernel", "seed"],
             Warning::NoiseExplainsAll { sparse: false, .. } => &["features", "model gp"],
             Warning::NoiseAtFloor { .. } => &["exclude"],
+            Warning::OpenNoise { .. } => &["fix"],
             Warning::IllConditioned { .. } => &["inducing", "jitter", "bounds"],
             Warning::NearDuplicates { .. } => &["inducing", "fix_inducing"],
             Warning::Irrelevant { .. } => &["exclude"],
@@ -216,6 +227,9 @@ impl Warning {
                     "the noise variance explains {part} of the target's variance: the inputs were not found to predict it; try {advice}"
                 )
             }
+            Warning::OpenNoise { mode, expected } => format!(
+                "the rows hardly tell noise from a rough function: the noise variance is set to its expectation {expected:.1e}, not to its likeliest value {mode:.1e}; if it is known, use ⟨fix likelihood.noise_variance=VALUE⟩"
+            ),
             Warning::NoiseAtFloor { noise } => format!(
                 "the noise variance {noise:.1e} is nearly 0: the target is a nearly exact function of the inputs, or of a column that gives it away; check with ⟨exclude⟩"
             ),
@@ -324,6 +338,7 @@ mod tests {
         let warnings = [
             Warning::NoiseExplainsAll { share: 0.99, sparse: true },
             Warning::NoiseAtFloor { noise: 1e-6 },
+            Warning::OpenNoise { mode: 1e-9, expected: 1e-2 },
             Warning::IllConditioned { condition: 1e12, raised_to: None, close_pairs: 0, inducing: 9 },
             Warning::NearDuplicates { duplicates: 3, inducing: 9, closest: 1e-4 },
             Warning::Irrelevant { inputs: vec![input.clone()] },

@@ -2,6 +2,7 @@
 
 use super::exact::ExactEvidence;
 use super::failure::failed_start;
+use super::open_noise::with_expected_noise;
 use super::outcome::Trained;
 use super::place::Place;
 use super::row_sums::{pass_over, sum_over};
@@ -108,6 +109,12 @@ impl<'a> CollapsedObjective<'a> {
     /// Returns the optimal whitened q at the last evaluated point.
     pub fn q(&self) -> &Normal {
         &self.q[0]
+    }
+
+    /// Returns the log evidence of an exact GP at `theta`, with the log densities of priors; `None` for other models.
+    pub(super) fn evidence_at(&mut self, theta: &[f64]) -> Option<f64> {
+        self.at.move_to(theta)?;
+        Some(-self.evidence(Part::Value)? - self.at.prior_terms(theta))
     }
 
     /// Returns the upper bound on the log evidence at the current parameters.
@@ -277,11 +284,19 @@ pub(super) fn train(
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
     }
-    let outcome = minimize_solved(&mut objective, job, monitor)?;
+    let mut outcome = minimize_solved(&mut objective, job, monitor)?;
+    let mut noise_mode = None;
+    if let Some(data) = rows.in_memory().filter(|_| objective.exact.is_some() && plan.hyper.trains) {
+        if let Some(theta) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y) {
+            objective.at.move_to(&outcome.theta);
+            (noise_mode, outcome.theta) = (Some(objective.noise()), theta);
+        }
+        outcome.value = objective.solve_at(&outcome.theta)?;
+    }
     let value = outcome.value;
     let is_elbo = plan.loss == LossKind::Elbo;
     let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
     let elbo = (is_elbo && plan.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
-    Ok(Trained { elbo, upper, ..Trained::at(model, vec![q], value, outcome) })
+    Ok(Trained { elbo, upper, noise_mode, ..Trained::at(model, vec![q], value, outcome) })
 }

@@ -66,6 +66,8 @@ pub(super) struct FitFacts<'a> {
     pub trace: &'a [Record],
     /// The lower and the upper bound on the evidence, if both are known.
     pub evidence: Option<(f64, f64)>,
+    /// The mode of a noise variance that was replaced by its expectation.
+    pub noise_mode: Option<f64>,
 }
 
 /// Returns the absolute jitter in use.
@@ -108,7 +110,8 @@ fn about_noise(fit: &FitFacts<'_>) -> Option<Warning> {
         let sparse = fit.model.layer().inducing().is_some();
         return Some(Warning::NoiseExplainsAll { share: noise / variance, sparse });
     }
-    (noise < NEARLY_EXACT).then_some(Warning::NoiseAtFloor { noise })
+    let open = fit.noise_mode.map(|mode| Warning::OpenNoise { mode, expected: noise });
+    open.or((noise < NEARLY_EXACT).then_some(Warning::NoiseAtFloor { noise }))
 }
 
 fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {

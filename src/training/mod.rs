@@ -13,6 +13,7 @@ mod grouped;
 mod latent;
 mod lengths;
 mod neighbours;
+mod open_noise;
 mod outcome;
 mod outputs;
 mod parts;

@@ -28,6 +28,8 @@ pub(super) struct Trained {
     pub taken_back: TakenBack,
     /// The number of rows of the sample that estimated the value, unless it was summed over all rows.
     pub estimated_on: Option<usize>,
+    /// The mode of a noise variance that was replaced by its expectation.
+    pub noise_mode: Option<f64>,
     /// The rows that predictions look up, if there are neighbours.
     pub nearby: Option<Arc<Nearby>>,
     /// The grouped effects of every process, if the model has any, and the summary of their variances.
@@ -49,6 +51,7 @@ impl Trained {
             outcome,
             taken_back,
             estimated_on: None,
+            noise_mode: None,
             nearby: None,
             effects: None,
         }

@@ -126,7 +126,7 @@ fn separated(trained: Trained, sample: Dataset<'_>) -> Trained {
 pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds: f64) -> Fitted {
     let n = job.rows.all().count();
     let trained = if job.plan.sums_effects() { separated(trained, job.rows.check_sample()) } else { trained };
-    let Trained { value, elbo, upper, sampling, estimated_on, .. } = trained;
+    let Trained { value, elbo, upper, sampling, estimated_on, noise_mode, .. } = trained;
     let Trained { model, q, outcome, taken_back, nearby, effects, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
     let (effects, known) = effects.unzip();
@@ -143,6 +143,7 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
         taken_back,
         trace,
         evidence: elbo.zip(upper),
+        noise_mode,
     };
     let warnings = diagnose(&finished);
     let summary = FitSummary {

@@ -98,16 +98,39 @@ fn simulators_without_noise_are_learned_exactly() {
     }
 }
 
-/// The six-hump camel function: its errors between the rows have heavy tails, as if its noise had them.
+/// The six-hump camel function: its errors between the rows have heavy tails, as if its noise had them, and on a part of the rows rough
+/// kernels are as good as smooth ones. The target has a standard deviation of 1.2; the error of an exact GP with a squared exponential is
+/// 0.089 by scikit-learn 1.7 (the best of six starts).
 #[test]
-fn functions_without_noise_keep_gaussian_noise() {
-    let inputs = plane(1..61);
-    let value = |i: usize| {
-        let (x, y) = (4.0 * inputs[(i, 0)] - 2.0, 2.0 * inputs[(i, 1)] - 1.0);
-        (4.0 - 2.1 * x * x + x.powi(4) / 3.0) * x * x + x * y + (4.0 * y * y - 4.0) * y * y
+fn functions_without_noise_keep_gaussian_noise_and_find_their_kernel() {
+    let camel = |points: &Mat<f64>| -> Vec<f64> {
+        let value = |i: usize| {
+            let (x, y) = (4.0 * points[(i, 0)] - 2.0, 2.0 * points[(i, 1)] - 1.0);
+            (4.0 - 2.1 * x * x + x.powi(4) / 3.0) * x * x + x * y + (4.0 * y * y - 4.0) * y * y
+        };
+        (0..points.nrows()).map(value).collect()
     };
-    let model = fit(&inputs, &(0..60).map(value).collect::<Vec<_>>(), chosen());
-    assert!(model.latent().likelihood.gaussian_noise().is_some_and(|noise| noise < 1e-6));
+    let (inputs, x) = (plane(1..61), plane(1001..1501));
+    let model = fit(&inputs, &camel(&inputs), chosen());
+    assert!(model.latent().likelihood.gaussian_noise().is_some_and(|noise| noise < 1e-5));
+    let error = rmse(&model, &x, &camel(&x));
+    assert!(error < 0.02, "{error}");
+}
+
+/// Few rows of many inputs do not tell noise from a rough function: with the mode of the noise variance, 1e-8, the log loss is above a million.
+#[test]
+fn noise_that_the_evidence_leaves_open_is_not_taken_for_zero() {
+    for seed in 1..5 {
+        let mut normals = Normals::new(seed);
+        let x = normals.mat(60, 8);
+        let mut observed = || -> Vec<f64> {
+            (0..60).map(|i| x[(i, 0)].sin() + 0.5 * x[(i, 1)] + 0.3 * normals.next()).collect()
+        };
+        let (y, again) = (observed(), observed());
+        let model = fit(&x, &y, FitOptions { kernel: "matern12(ard)".into(), ..FitOptions::default() });
+        let loss = model.predict(x.as_ref(), &[]).expect("predictions").report(&again).nll;
+        assert!(loss.is_some_and(|loss| loss < 8.0), "{seed}: {loss:?}");
+    }
 }
 
 /// The standard deviation of the target is 50. With the collapsed bound in place of the evidence of an exact GP, the error is 0.01.

@@ -213,11 +213,11 @@ impl<'s, 'a> Search<'s, 'a> {
             let mut values =
                 if open.contains(part) { values(part, &best.options, self.rows) } else { Vec::new() };
             let mut lines = false;
-            if part == Part::Kernel && (self.thin || best.is_exact()) {
+            if part == Part::Kernel && (self.thin || best.is_free_of_noise()) {
                 let before = values.len();
                 values.retain(|value| value.kernel != WITH_LINES);
-                // The cheap fits of exact GPs try the linear term beside the best kernel instead.
-                lines = best.is_exact() && values.len() < before;
+                // Without noise, the linear term is tried beside the best kernel instead.
+                lines = best.is_free_of_noise() && values.len() < before;
             }
             if part == Part::Likelihood && best.is_free_of_noise() {
                 values.retain(|value| value.likelihood_kind().target_kind() == TargetKind::Count);

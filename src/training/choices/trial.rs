@@ -7,7 +7,7 @@ use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{Descriptor, Session};
 use crate::likelihood::TargetKind;
-use crate::model::{LatentPrior, Model, Posterior, Tried};
+use crate::model::{LatentPrior, Model, Posterior, Tried, Warning};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
 use crate::training::row_buffer::RowBuffer;
@@ -54,11 +54,19 @@ const EXACT_ROWS: usize = 250;
 /// The number of epochs of a short fit of an exact GP, whose epochs are cheap. Without noise the optimum is far from the start.
 const EXACT_EPOCHS: usize = 100;
 
+/// The noise variance, in units of the variance of the targets, below which an exact GP needs hardly any noise, and below which its kernel
+/// may nevertheless be too rough for the function.
+const HARDLY_ANY: f64 = 1e-4;
+const LITTLE: f64 = 1e-2;
+
+/// The difference of log evidences, in nats, that decides alone between kernels without noise.
+const DECISIVE: f64 = 10.0;
+
 /// The rows of short fits, in the user's units.
 pub(super) struct Trials {
     train: RowBuffer,
     held: RowBuffer,
-    /// Both together, if they are few enough for exact GPs whose evidence is compared.
+    /// Both together, if they are few enough for exact GPs.
     all: Option<RowBuffer>,
     levels: usize,
 }
@@ -71,7 +79,7 @@ pub(super) struct Judged {
     errors: Losses,
     /// The log evidence of the rows of an exact GP per row, on the scale of the short fit.
     evidence: Option<f64>,
-    /// The log evidence per row of an exact GP fitted to all rows, on their scale.
+    /// The log evidence per row of an exact GP with little noise fitted to all rows, on their scale.
     evidence_of_all: Option<f64>,
     /// A lower bound on it per row, if all rows are inducing inputs.
     bound: Option<f64>,
@@ -134,16 +142,16 @@ impl Trials {
         let all_rows = short.inducing == Some(rows) && self.train.data().targets.weights.is_empty();
         let bound = per_row(&model, rows).filter(|_| all_rows);
         let evidence = bound.filter(|_| short.is_exact_for(rows));
-        let evidence_of_all = match self.all.as_ref().filter(|_| evidence.is_some()) {
-            Some(all) => {
-                let n = all.y.len();
-                let short = FitOptions { inducing: Some(n), ..short };
-                per_row(&self.fitted(all, &short, Some(&model), session)?, n)
-            }
-            None => None,
-        };
-        let (options, seconds) = (options.clone(), started.elapsed().as_secs_f64());
-        Ok(Judged { options, losses, errors, evidence, evidence_of_all, bound, seconds, model })
+        let options = options.clone();
+        let mut judged =
+            Judged { options, losses, errors, evidence, evidence_of_all: None, bound, seconds: 0.0, model };
+        if let Some(all) = self.all.as_ref().filter(|_| judged.has_less_noise_than(LITTLE)) {
+            let n = all.y.len();
+            let short = FitOptions { inducing: Some(n), ..short };
+            judged.evidence_of_all = per_row(&self.fitted(all, &short, Some(&judged.model), session)?, n);
+        }
+        judged.seconds = started.elapsed().as_secs_f64();
+        Ok(judged)
     }
 
     /// Fits to some rows, from the hyper-parameters of another fit if there is one.
@@ -232,29 +240,39 @@ impl Judged {
 
     /// Returns true if the short fit is an exact GP that needs hardly any noise: its rows say nothing about the distribution of noise.
     pub fn is_free_of_noise(&self) -> bool {
-        const LITTLE: f64 = 1e-4;
-        let noise = self.model.latent().likelihood.gaussian_noise();
-        self.is_exact() && noise.is_some_and(|noise| noise < LITTLE)
+        self.has_less_noise_than(HARDLY_ANY)
+    }
+
+    fn has_less_noise_than(&self, most: f64) -> bool {
+        let mode = self.model.summary().warnings.iter().find_map(|warning| match warning {
+            Warning::OpenNoise { mode, .. } => Some(*mode),
+            _ => None,
+        });
+        let noise = mode.or_else(|| self.model.latent().likelihood.gaussian_noise());
+        self.is_exact() && noise.is_some_and(|noise| noise < most)
     }
 
     /// Returns the difference by which the loss of `other` is lower, with its standard error. If both are exact GPs of the same target, the
-    /// loss is that of all rows: the log evidence is the sum of the log densities of rows, each given the earlier ones.
-    /// A few held-out rows alone would not tell kernels apart, and without noise the last rows matter most, so the evidence is that of all
-    /// rows if there are few.
+    /// loss is that of all rows: the log evidence is the sum of the log densities of the rows of the short fit, each given the earlier ones.
+    /// A few held-out rows alone would not tell kernels apart. If a kernel needs hardly any noise, the evidence of all rows decides where it
+    /// is clear: where kernels miss a function, fewer rows may have another optimum, and held-out losses are huge.
     pub fn gain_of(&self, other: &Judged) -> (f64, f64) {
         let (gain, error) = self.losses.gain_of(&other.losses);
         let is_same_target = self.options.warp_target == other.options.warp_target;
-        let of_all = self.evidence_of_all.zip(other.evidence_of_all);
-        let Some((own, others)) = of_all.or(self.evidence.zip(other.evidence)).filter(|_| is_same_target)
-        else {
+        let Some((own, others)) = self.evidence.zip(other.evidence).filter(|_| is_same_target) else {
             return (gain, error);
         };
-        if of_all.is_some() && self.is_free_of_noise() && other.is_free_of_noise() {
-            // Where a kernel misses a function without noise, fewer rows may have another optimum, and their losses are huge.
+        let held = self.losses.0.len() as f64;
+        let all = held + self.model.training_rows() as f64;
+        let is_free = (self.is_free_of_noise() || other.is_free_of_noise())
+            && self.options.warp_inputs == other.options.warp_inputs;
+        if let Some((own, others)) = self.evidence_of_all.zip(other.evidence_of_all)
+            && is_free
+            && (others - own).abs() * all > DECISIVE
+        {
             return (others - own, 0.0);
         }
-        let held = self.losses.0.len() as f64;
-        let share = held / (held + self.model.training_rows() as f64);
+        let share = held / all;
         (share * gain + (1.0 - share) * (others - own), share * error)
     }
 
