@@ -111,10 +111,6 @@ impl Store {
     }
 
     /// Loads the saved model of a unit.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::load`].
     pub(crate) fn load_model(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         TableModel::load(&self.model_path(unit, seen))
     }

@@ -106,10 +106,6 @@ impl Schema {
 
     /// Returns the schema after an update with the rows of a table. It stores the new levels of these rows with their codes: later rows
     /// with the same level count as equal, and rows with other new levels as different.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Schema::design`].
     pub(crate) fn after(&self, table: &Table) -> Result<Schema> {
         let mut schema = self.clone();
         let coded: Vec<&Feature> = self.features.iter().filter(|feature| feature.codes().is_some()).collect();
@@ -168,7 +164,7 @@ impl Schema {
                     *missing &= marked;
                 }
                 Feature::Date { name, origin, cycles, missing } => {
-                    let calendar = facts.require(name)?.calendar().cloned().unwrap_or_default();
+                    let calendar = facts.require(name)?.calendar.clone().unwrap_or_default();
                     (*fill, *origin) = (calendar.mean(), calendar.origin());
                     if !whole {
                         *cycles = calendar.cycles();
@@ -254,9 +250,7 @@ impl Schema {
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         self.weights.as_ref().map(|name| self.positive_numbers(table, name, Positive::Weight)).transpose()
     }
-}
 
-impl Schema {
     /// Returns the values of a column, which must all be above 0.
     fn positive_numbers(&self, table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
         let table = table.read(&self.readings, &|column| column == name)?;
@@ -454,9 +448,10 @@ impl<'a> Cells<'a> {
         name: &str,
         codes: &[(&str, usize)],
         others: Option<usize>,
-        mut next: usize,
+        next: usize,
     ) -> Result<Cells<'a>> {
-        let mut new = || others.unwrap_or_else(|| counted(&mut next));
+        let mut next = next..;
+        let mut new = || others.or_else(|| next.next()).unwrap_or(MISSING_CODE);
         match table.require(name)? {
             Column::Number(values) => {
                 // A number in a file of floats is none of the whole numbers beyond 2^53 that it may have been rounded from.
@@ -481,12 +476,6 @@ impl<'a> Cells<'a> {
             Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
         }
     }
-}
-
-/// Returns the counter and increments it.
-fn counted(next: &mut usize) -> usize {
-    *next += 1;
-    *next - 1
 }
 
 /// The code of a missing cell if training had none. It is beyond the codes of all levels, and exact in single precision.

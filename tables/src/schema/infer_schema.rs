@@ -14,6 +14,7 @@ use super::places::{check_places, gaps, infer_place};
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
 use crate::tables::column::level_order;
+use crate::tables::marker::long_whole;
 use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
@@ -104,7 +105,7 @@ impl Schema {
         let mean = |feature: &Feature| match feature {
             Feature::Numeric { name, .. } => Ok(facts.require(name)?.affine().shift),
             Feature::Date { name, .. } => {
-                Ok(facts.require(name)?.calendar().map_or(0.0, |calendar| calendar.mean()))
+                Ok(facts.require(name)?.calendar.as_ref().map_or(0.0, |calendar| calendar.mean()))
             }
             Feature::Place { .. } | Feature::Categorical { .. } => Ok(0.0),
         };
@@ -170,7 +171,7 @@ impl Schema {
                 }
                 Feature::Numeric { .. } => inputs.push((column.affine(), !column.varies_in_training())),
                 Feature::Date { origin, cycles, .. } => {
-                    let calendar = column.calendar().cloned().unwrap_or_default();
+                    let calendar = column.calendar.clone().unwrap_or_default();
                     let affines = calendar.affines(*origin, cycles, column.gaps.1).into_iter();
                     // Only the trend counts as constant.
                     let constant = std::iter::once(!column.varies_in_training());
@@ -252,7 +253,8 @@ impl SchemaOptions {
             let Some(column) = facts.require(name).ok().filter(|_| !classes) else { continue };
             // Numbers would merge whole numbers beyond 2^53.
             let levels = || self.groups.iter().flat_map(GroupFormula::grouping_columns);
-            let identifiers = column.has_long_wholes() && levels().any(|level| level == name);
+            let long = |level: &Level| long_whole(&level.text).is_some();
+            let identifiers = column.distinct.levels.iter().any(long) && levels().any(|level| level == name);
             if let Some((reading, example)) = column.reading().filter(|_| !identifiers) {
                 words.push(format!("{} {example}", quoted(name)));
                 readings.insert(name.to_owned(), reading);
@@ -489,7 +491,7 @@ fn infer_feature(
     let (declared, coded) = (options.is_categorical(name), !options.drop_first);
     let column = facts.require(name)?;
     column.supported()?;
-    if let Some(calendar) = column.calendar() {
+    if let Some(calendar) = column.calendar.as_ref() {
         if declared {
             return Err(Error::data(format!(
                 "{}: column {} holds dates, expected categories",
@@ -508,7 +510,7 @@ fn infer_feature(
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
     }
     if column.is_mostly_numbers() {
-        doubts.mixed.push((quoted(name), column.bad_cells().words()));
+        doubts.mixed.push((quoted(name), column.bad.words()));
     }
     Ok(categorical(facts, name, coded, column, doubts))
 }
@@ -520,7 +522,7 @@ fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> 
         let column = facts.require(name)?;
         let free = column.supported().is_ok() && column.has_text() && !column.is_boolean();
         if free && column.holds_mistakes() {
-            bad.merge(column.bad_cells().clone());
+            bad.merge(column.bad.clone());
             wrong.push((name, column));
         }
     }
@@ -546,9 +548,9 @@ fn categorical(
 ) -> Feature {
     let mut levels = values.distinct.texts();
     let most = most_levels(coded);
-    let rest = levels.len() > most || values.distinct.is_cut();
+    let rest = levels.len() > most || values.distinct.more;
     if rest {
-        let mut frequent: Vec<&Level> = values.distinct.levels().iter().collect();
+        let mut frequent: Vec<&Level> = values.distinct.levels.iter().collect();
         frequent.sort_by_key(|level| std::cmp::Reverse(level.rows));
         levels = frequent.iter().take(most - 1).map(|level| level.text.clone()).collect();
         doubts.many.push((quoted(name), values.distinct.count()));

@@ -1,8 +1,7 @@
 //! Range and standardisation of a stream of numbers of any size.
 
 use serde::{Deserialize, Serialize};
-use sparsegp::data::Affine;
-use sparsegp::data::Moments;
+use sparsegp::data::{Affine, Moments};
 
 /// Range, mean and deviation of finite numbers of any size. The moments are those of half the distance from
 /// the first number, in a unit that is a power of two and grows with this distance. Hence no square overflows

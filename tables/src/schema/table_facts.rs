@@ -48,10 +48,6 @@ impl TableFacts {
     }
 
     /// Returns the facts about places.
-    ///
-    /// # Errors
-    ///
-    /// If no columns were declared to hold them.
     pub(super) fn require_place(&self) -> Result<&PlaceFacts> {
         let undeclared = || Error::data(format!("{}: no columns are declared as places", self.source));
         self.place.as_ref().ok_or_else(undeclared)
@@ -76,9 +72,7 @@ impl TableFacts {
 
     /// Merges the facts about later rows.
     ///
-    /// # Errors
-    ///
-    /// If `later` has other columns, or other requirements for their values; `self` is then unchanged.
+    /// Fails if `later` has other columns, or other requirements for their values; `self` is then unchanged.
     pub(crate) fn merge(&mut self, later: TableFacts) -> Result<()> {
         let demands = |facts: &TableFacts| -> Vec<(String, Option<Demand>)> {
             let demand = |facts: &Option<ColumnFacts>| facts.as_ref().map(|facts| facts.demand.clone());

@@ -10,8 +10,7 @@ use crate::tables::column::{Column, TextColumn, boolean, number_text};
 use crate::tables::marker::are_markers;
 use crate::tables::table::{Table, quoted, shown};
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::HIGHEST_WHOLE;
-use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::likelihood::{HIGHEST_WHOLE, TargetKind, Task};
 
 /// The range of absolute values and spread of a target whose squares fit a 64-bit float.
 const TARGET_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
@@ -139,17 +138,16 @@ impl TargetEncoding {
 
     /// Checks that a model can learn from a column: it has a value in every row, and the values vary.
     ///
-    /// # Errors
-    ///
-    /// As for [`TargetEncoding::encode`], and when a value is missing, all are equal, or their squares would be too large
-    /// or too small for a 64-bit float.
+    /// Fails as for [`TargetEncoding::encode`], and when a value is missing, all are equal, or their squares would be too large or too
+    /// small for a 64-bit float.
     pub(crate) fn check_training(&self, table: &Table, name: &str) -> Result<()> {
         let codes = self.encode(table, name)?;
         if let Some(row) = codes.iter().position(|code| code.is_nan()) {
             return Err(table.missing(row, name));
         }
-        let (low, high) = range(&codes);
-        self.check_range(&target(table, name), low, high)
+        let from = (f64::INFINITY, f64::NEG_INFINITY);
+        let (low, high) = codes.iter().fold(from, |(low, high), &code| (low.min(code), high.max(code)));
+        self.check_range(&format!("{}: the target {}", table.source(), quoted(name)), low, high)
     }
 
     /// Checks that the codes of a column, from `low` to `high`, vary, and that their squares can be represented.
@@ -295,17 +293,6 @@ fn truth(label: &str) -> Option<bool> {
         None if label == "0" => Some(false),
         None => None,
     }
-}
-
-/// The smallest and the largest value.
-fn range(values: &[f64]) -> (f64, f64) {
-    let from = (f64::INFINITY, f64::NEG_INFINITY);
-    values.iter().fold(from, |(low, high), &value| (low.min(value), high.max(value)))
-}
-
-/// The target column, for messages.
-fn target(table: &Table, name: &str) -> String {
-    format!("{}: the target {}", table.source(), quoted(name))
 }
 
 /// The error for a target with one value only.

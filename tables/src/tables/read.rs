@@ -74,10 +74,6 @@ pub(crate) struct How<'a> {
 }
 
 /// Returns the number of rows of each row group of a Parquet file; `None` for files that can be read in only one order.
-///
-/// # Errors
-///
-/// When the file cannot be opened, or is Parquet that is damaged.
 pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
     let OpenedFile { source, file, first, .. } = OpenedFile::open(path)?;
     is_parquet(&source, &first)?.then(|| columnar::row_groups(&source, &file)).transpose()
@@ -117,10 +113,6 @@ pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table
 
 /// Creates a table from columns of text cells (`None` is a missing cell), which are read as in a CSV file; the values `missing` count as
 /// missing cells too.
-///
-/// # Errors
-///
-/// As for [`Table::new`].
 pub(crate) fn table_of_cells<'a>(
     source: &str,
     columns: impl Iterator<Item = &'a (String, Vec<Option<String>>)>,

@@ -27,24 +27,6 @@ pub struct NamedColumn {
     pub column: Column,
 }
 
-/// Returns the index of each column, by name.
-fn places(columns: &[NamedColumn]) -> HashMap<String, usize> {
-    columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect()
-}
-
-impl RowNames {
-    /// Returns the names of some rows.
-    fn take(&self, rows: &[usize]) -> RowNames {
-        let label = |labels: &Arc<[String]>, row: usize| labels.get(row).cloned().unwrap_or_default();
-        match self {
-            RowNames::Labels(labels) => {
-                RowNames::Labels(rows.iter().map(|&row| label(labels, row)).collect())
-            }
-            numbers => numbers.clone(),
-        }
-    }
-}
-
 /// Named columns of equal length, read from one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -113,8 +95,12 @@ impl Table {
         first_row: usize,
         lines: Lines,
     ) -> Table {
-        let origin = Origin { source, first_row, lines, ..Origin::default() };
-        Table { places: places(&columns), columns, rows, copies: Vec::new(), origin }
+        Table::with_origin(columns, rows, Origin { source, first_row, lines, ..Origin::default() })
+    }
+
+    fn with_origin(columns: Vec<NamedColumn>, rows: usize, origin: Origin) -> Table {
+        let places = columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect();
+        Table { places, columns, rows, copies: Vec::new(), origin }
     }
 
     /// Records that the table was read from text with decimal commas, as this cell shows.
@@ -168,13 +154,7 @@ impl Table {
             };
             columns.push(NamedColumn { name: name.clone(), column });
         }
-        Ok(Cow::Owned(Table {
-            places: places(&columns),
-            columns,
-            rows: self.rows,
-            copies: Vec::new(),
-            origin: self.origin.clone(),
-        }))
+        Ok(Cow::Owned(Table::with_origin(columns, self.rows, self.origin.clone())))
     }
 
     /// Creates the error for a cell that does not fit the reading of its column.
@@ -262,7 +242,12 @@ impl Table {
             source: source.clone(),
             decimal_comma: decimal_comma.clone(),
             notes: notes.clone(),
-            row_names: row_names.take(rows),
+            row_names: match row_names {
+                RowNames::Labels(labels) => RowNames::Labels(
+                    rows.iter().map(|&row| labels.get(row).cloned().unwrap_or_default()).collect(),
+                ),
+                numbers => numbers.clone(),
+            },
             ..Origin::default()
         };
         self.at_rows(rows, |column| column, origin)
@@ -274,13 +259,7 @@ impl Table {
             name: name.clone(),
             column: change(column.take(rows)),
         };
-        Table {
-            columns: self.columns.iter().map(column).collect(),
-            places: self.places.clone(),
-            rows: rows.len(),
-            copies: Vec::new(),
-            origin,
-        }
+        Table::with_origin(self.columns.iter().map(column).collect(), rows.len(), origin)
     }
 
     /// Returns the rows that have a value in a column, or all rows if there is no such column. Markers of missing cells are not values.
@@ -318,10 +297,6 @@ impl Table {
     }
 
     /// Returns the column with this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such column; the hint lists similar names.
     pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
             absent(&self.origin.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))

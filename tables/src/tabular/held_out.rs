@@ -13,6 +13,7 @@ use crate::tables::table::shown;
 use crate::tables::{Column, Table, TableBlocks};
 use sparsegp::data::{Role, Roles, Split};
 use sparsegp::error::{Error, Result};
+use sparsegp::options::FitOptions;
 
 /// The shares of rows held out for testing and for validation, and the seed of the random choice.
 #[derive(Clone, Copy)]
@@ -20,6 +21,12 @@ pub(crate) struct Shares {
     pub test: f64,
     pub validation: f64,
     pub seed: u64,
+}
+
+impl Shares {
+    pub(super) fn of(test: f64, options: &FitOptions) -> Shares {
+        Shares { test, validation: options.validation_fraction, seed: options.seed }
+    }
 }
 
 /// A function that passes all blocks of a table to a callback, from the first one at every call.

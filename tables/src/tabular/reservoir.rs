@@ -15,7 +15,7 @@ use sparsegp::error::{Error, Result};
 
 /// Some rows of a file.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     /// The indices of the rows, from 0, ascending.
     pub rows: Vec<usize>,
     /// Their cells.
@@ -92,9 +92,8 @@ impl Reservoir {
     /// row comes from a part with a probability proportional to the remaining rows of that part. The random numbers depend only on the
     /// seed, the number of the sample and the later part, which is the boundary of the merge.
     ///
-    /// # Errors
-    ///
-    /// If the samples have other columns, another size, seed or number, or if the part is not a later one. The reservoir is unchanged then.
+    /// Fails if the samples have other columns, another size, seed or number, or if the part is not a later one. The reservoir is unchanged
+    /// then.
     pub(crate) fn merge(&mut self, mut later: Reservoir) -> Result<()> {
         let names = |reservoir: &Reservoir| -> Vec<String> {
             reservoir.columns.iter().map(|cells| cells.name.clone()).collect()

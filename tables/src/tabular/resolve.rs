@@ -6,8 +6,7 @@ use crate::schema::{Schema, SchemaOptions, followed};
 use crate::tables::Table;
 use crate::tabular::survey::constant_target;
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::likelihood::{LikelihoodKind, TargetKind, Task};
 use sparsegp::options::{FitOptions, ModelKind};
 
 /// Returns the options with the likelihood that the start, the user or the kind of target determines, and the prior of a start.

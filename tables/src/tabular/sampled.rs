@@ -3,9 +3,9 @@
 
 use super::model::TableModel;
 use super::resolve::{resolved, two_valued};
-use super::rows::{CodedTable, TableRows};
+use super::rows::TableRows;
+use super::survey::{Sample, Survey, Surveyed};
 use crate::schema::{Schema, SchemaOptions};
-use crate::tabular::survey::{Sample, Survey, Surveyed};
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::{BatchPlan, Roles, Scaling};
 use sparsegp::error::Result;
@@ -13,8 +13,8 @@ use sparsegp::hyper::Session;
 use sparsegp::options::{FitOptions, Part};
 use sparsegp::training::choices::{Chosen, choose};
 use sparsegp::training::{
-    AllRows, BatchSource, Origin, Prototype, TrainingData, TrainingRows, WARM_ROWS, asks_for_warps, fit_rows,
-    scaling_of, suited,
+    AllRows, BatchSource, Origin, Prototype, Start, TrainingData, TrainingRows, WARM_ROWS, asks_for_warps,
+    fit_rows, scaling_of, suited,
 };
 
 /// The number of training rows in memory that estimate the objective.
@@ -70,10 +70,6 @@ pub(super) struct Sampled {
 
 impl Sampled {
     /// Creates the samples from the results of a pass over the table. `decide` completes the options for a number of training rows.
-    ///
-    /// # Errors
-    ///
-    /// Usage errors for options that do not suit the columns, data errors for samples that do not suit them.
     pub(super) fn of(
         surveyed: Surveyed,
         options: &FitOptions,
@@ -88,9 +84,7 @@ impl Sampled {
         let options = schema.options_of(options)?;
         warnings.extend(two_values.and_then(|(low, high)| two_valued(&schema, low, high)));
         let part = |sample: Sample| -> Result<TableRows> {
-            let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());
-            part.rows = sample.rows;
-            Ok(part)
+            Ok(TableRows { rows: sample.rows, ..TableRows::of(&schema, &sample.table)? })
         };
         let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
         let chosen = match start {
@@ -145,10 +139,6 @@ impl Sampled {
     }
 
     /// Trains on all rows, from a model or from a start that the samples determine.
-    ///
-    /// # Errors
-    ///
-    /// As for [`fit_rows`].
     pub(super) fn train(
         self,
         access: &Access<'_>,
@@ -156,7 +146,7 @@ impl Sampled {
         session: &mut Session<'_>,
     ) -> Result<TableModel> {
         let options = &self.options;
-        let start = start.map(|from| from.start(options, None, false));
+        let start = start.map(|from| Start::from_model(from, options, None, false));
         let origin = match &start {
             Some(start) => Origin::Start(start),
             None => Origin::Prototype(Prototype::of(options, self.schema.feature_dims(), self.levels)?),
