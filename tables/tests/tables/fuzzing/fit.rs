@@ -22,15 +22,7 @@ pub fn run(bytes: &[u8]) -> bool {
     let table = read_csv("table", Cursor::new(text.into_bytes())).expect("a well-formed table");
     let columns = SchemaOptions { target: "y".to_owned(), ..SchemaOptions::default() };
     let options = FitOptions { open: Open::EVERYTHING, max_seconds: Some(SECONDS), ..FitOptions::default() };
-    let request = FitRequest {
-        table: &table,
-        columns: &columns,
-        options: &options,
-        test_fraction: 0.0,
-        start: None,
-        keep_posterior: false,
-    };
-    match fit_table(&request, &mut |_| {}) {
+    match fit_table(&FitRequest::new(&table, &columns, &options), &mut |_| {}) {
         Ok(fit) => {
             check(&fit.model, &table);
             true
