@@ -27,7 +27,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
     output::check_paths(&outputs, &[&args.data])?;
     args.plots.as_deref().map(page::check_folder).transpose()?;
-    for note in plan.notes() {
+    for note in &plan.notes {
         output::note(&format!("note: {}", Warning::from(note.clone()).words_with(&output::dashes)));
     }
     let total = plan.elbo_units().len() + plan.other_units().len();
@@ -94,6 +94,6 @@ fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
     for failure in results.failures_alike() {
         output::note(&format!("warning: {failed} of {} fits failed: {failure}", results.chosen().count()));
     }
-    output::print(&output::table(&table(groups, plan.task())))?;
+    output::print(&output::table(&table(groups, plan.task)))?;
     output::print(&format!("{}\n", legend(groups)))
 }

@@ -64,7 +64,6 @@ impl Contender {
         !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
     }
 
-    /// Returns true if it needs Gaussian noise.
     fn needs_gaussian(self) -> bool {
         self.objective().is_closed()
     }
@@ -249,10 +248,14 @@ pub struct Unit {
 pub struct Plan<'a> {
     /// The rows with a target.
     table: Cow<'a, Table>,
-    settings: Settings,
-    task: Task,
-    sizes: Vec<usize>,
-    notes: Vec<String>,
+    /// The settings, completed from the data.
+    pub settings: Settings,
+    /// The kind of target.
+    pub task: Task,
+    /// The numbers of training rows, ascending.
+    pub sizes: Vec<usize>,
+    /// Notes for the user, to show before the fits start.
+    pub notes: Vec<String>,
 }
 
 impl<'a> Plan<'a> {
@@ -281,26 +284,6 @@ impl<'a> Plan<'a> {
         let available = split_table(&table, columns.split.as_ref(), shares)?.train.len();
         let sizes = sizes(&settings.train_sizes, available, &mut notes);
         Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
-    }
-
-    /// Returns the settings, completed from the data.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Returns the kind of target.
-    pub fn task(&self) -> Task {
-        self.task
-    }
-
-    /// Returns the numbers of training rows, ascending.
-    pub fn sizes(&self) -> &[usize] {
-        &self.sizes
-    }
-
-    /// Returns notes for the user, to show before the fits start.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
     }
 
     /// Returns the reported units, in the order of the results.

@@ -46,7 +46,7 @@ pub fn run(
     let total = phases.iter().map(Vec::len).sum();
     let mut known: HashMap<Unit, Vec<Row>> = HashMap::new();
     for &unit in phases.iter().flatten() {
-        known.extend(store.load(unit, plan.settings().kept_starts()).map(|rows| (unit, rows)));
+        known.extend(store.load(unit, plan.settings.kept_starts()).map(|rows| (unit, rows)));
     }
     if !known.is_empty() {
         listener(Finished { done: known.len(), total, row: None });
@@ -117,7 +117,7 @@ impl Work<'_> {
             // A usage error would repeat in every unit.
             Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
             Err(error) => {
-                let gridded = self.plan.settings().grid_of(unit.contender).is_some();
+                let gridded = self.plan.settings.grid_of(unit.contender).is_some();
                 let role = if gridded { Role::Selected } else { Role::Single };
                 vec![Row { error: Some(error.to_string()), ..Row::new(self.plan, unit, role) }]
             }
@@ -128,7 +128,7 @@ impl Work<'_> {
 
     /// Returns the fits of a unit, and the model that represents it.
     fn fit(&self, unit: Unit) -> Result<(Vec<Row>, TableModel)> {
-        let settings = self.plan.settings();
+        let settings = &self.plan.settings;
         let (train, test) = self.plan.tables(unit.size, unit.repeat)?;
         let follows = unit.contender.follows_elbo();
         let start = follows.then(|| self.start(unit, Seen::All)).transpose()?;
@@ -149,7 +149,7 @@ impl Work<'_> {
 
     /// Fits the ELBO without the rows that judge β; grids start from this fit.
     fn fit_inner(&self, unit: Unit) -> Result<()> {
-        let settings = self.plan.settings();
+        let settings = &self.plan.settings;
         if settings.betas.is_none() {
             return Ok(());
         }

@@ -109,7 +109,6 @@ impl Calendar {
         self.seconds.range().0
     }
 
-    /// The mean instant.
     pub(super) fn mean(&self) -> f64 {
         self.seconds.affine().shift
     }

@@ -317,7 +317,7 @@ impl Schema {
         let facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
         let mut facts = facts.with_places(options.places.as_ref());
         facts.push(&read, None);
-        let unlabelled = check_labelled(&options.target, facts.source(), labelled.rows(), table.rows())?;
+        let unlabelled = check_labelled(&options.target, &facts.source, labelled.rows(), table.rows())?;
         if options.readings.is_none() {
             let (found, note) = options.readings_of(&facts)?;
             if !found.is_empty() {

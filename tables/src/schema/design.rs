@@ -129,8 +129,39 @@ impl Schema {
 
     /// Prepares to read a feature from a table; `fill` replaces missing numbers.
     fn input<'a>(&'a self, table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
-        let later = self.later.get(feature.name()).map_or(&[][..], Vec::as_slice);
-        Input::new(table, feature, fill, later, self.first_level())
+        match feature {
+            Feature::Numeric { name, missing } => {
+                Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
+            }
+            Feature::Date { name, origin, cycles, missing } => {
+                let values = dates(table, name)?;
+                let fill = fill.unwrap_or(*origin);
+                Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
+            }
+            Feature::Place { columns, surface, centre, missing, .. } => Ok(Input::Place {
+                cells: PlaceCells::of(table, columns, *surface)?,
+                centre,
+                missing: *missing,
+            }),
+            Feature::Categorical { name, levels, missing, coded, rest } => {
+                let later = self.later.get(name).map_or(&[][..], Vec::as_slice);
+                let later_from = levels.len() + usize::from(*missing);
+                let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));
+                let codes: Vec<(&str, usize)> =
+                    codes.chain(later.iter().map(String::as_str).zip(later_from..)).collect();
+                let others = rest.then(|| levels.len().saturating_sub(1));
+                let cells = Cells::new(table, name, &codes, others, later_from + later.len())?;
+                Ok(Input::Category(CategoryInput {
+                    name,
+                    levels,
+                    first_level: self.first_level(),
+                    later: later.len(),
+                    missing: *missing,
+                    coded: *coded,
+                    cells,
+                }))
+            }
+        }
     }
 
     /// Sets the parts of a schema that depend on the training rows alone, after a whole table was examined: the means that replace missing
@@ -284,48 +315,7 @@ enum Input<'a> {
     Category(CategoryInput<'a>),
 }
 
-impl<'a> Input<'a> {
-    fn new(
-        table: &'a Table,
-        feature: &'a Feature,
-        fill: Option<f64>,
-        later: &'a [String],
-        first_level: usize,
-    ) -> Result<Input<'a>> {
-        match feature {
-            Feature::Numeric { name, missing } => {
-                Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
-            }
-            Feature::Date { name, origin, cycles, missing } => {
-                let values = dates(table, name)?;
-                let fill = fill.unwrap_or(*origin);
-                Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
-            }
-            Feature::Place { columns, surface, centre, missing, .. } => Ok(Input::Place {
-                cells: PlaceCells::of(table, columns, *surface)?,
-                centre,
-                missing: *missing,
-            }),
-            Feature::Categorical { name, levels, missing, coded, rest } => {
-                let later_from = levels.len() + usize::from(*missing);
-                let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));
-                let codes: Vec<(&str, usize)> =
-                    codes.chain(later.iter().map(String::as_str).zip(later_from..)).collect();
-                let others = rest.then(|| levels.len().saturating_sub(1));
-                let cells = Cells::new(table, name, &codes, others, later_from + later.len())?;
-                Ok(Input::Category(CategoryInput {
-                    name,
-                    levels,
-                    first_level,
-                    later: later.len(),
-                    missing: *missing,
-                    coded: *coded,
-                    cells,
-                }))
-            }
-        }
-    }
-
+impl Input<'_> {
     /// Writes the numbers of a row to the front of `values`, which must be 0.
     fn write(
         &self,

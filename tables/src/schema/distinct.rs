@@ -85,12 +85,10 @@ impl Distinct {
         (moment(2) - moment(1) * moment(1)).max(0.0).sqrt()
     }
 
-    /// The number of rows that hold these values.
     pub(crate) fn rows(&self) -> u64 {
         self.levels.iter().map(|level| level.rows).sum()
     }
 
-    /// The spellings of the values.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.levels.iter().map(|level| level.text.clone()).collect()
     }

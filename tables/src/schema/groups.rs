@@ -96,7 +96,6 @@ impl GroupFormula {
         self.groupings.iter().flatten().map(String::as_str)
     }
 
-    /// All columns of the formula.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.grouping_columns().chain(self.slopes.iter().map(String::as_str))
     }
@@ -120,7 +119,6 @@ fn groupings(options: &SchemaOptions) -> impl Iterator<Item = Grouping> {
 }
 
 impl GroupLevels {
-    /// Adds the levels of a table.
     pub(crate) fn push(&mut self, table: &Table, options: &SchemaOptions) -> Result<()> {
         self.0.resize_with(groupings(options).count(), BTreeSet::new);
         for (levels, grouping) in self.0.iter_mut().zip(groupings(options)) {
@@ -129,7 +127,6 @@ impl GroupLevels {
         Ok(())
     }
 
-    /// Adds the levels of other tables.
     pub(crate) fn merge(&mut self, other: GroupLevels) {
         self.0.resize_with(self.0.len().max(other.0.len()), BTreeSet::new);
         self.0.iter_mut().zip(other.0).for_each(|(levels, other)| levels.extend(other));

@@ -120,7 +120,6 @@ impl Schema {
         Ok(inputs.map(|input| input.to_string()).collect::<Vec<_>>().join(","))
     }
 
-    /// The inputs that a column makes.
     fn inputs_of(&self, column: &str) -> Option<Range<usize>> {
         let mut features = self.feature_inputs();
         let made_of = |(feature, _): &(&Feature, _)| feature.columns().iter().any(|known| known == column);

@@ -36,14 +36,14 @@ impl Schema {
     /// Like [`Schema::infer`], from the facts about a table.
     pub(crate) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         check_options(facts, options)?;
-        let mut warnings = facts.notes().to_vec();
+        let mut warnings = facts.notes.clone();
         let features = infer_features(facts, options, &mut warnings)?;
         // Fixed effects may be an intercept alone.
         let intercept_will_do = options.drop_first && !options.groups.is_empty();
         if features.is_empty() && !intercept_will_do {
             return Err(Error::data(format!(
                 "{}: no feature is left besides the target {}",
-                facts.source(),
+                facts.source,
                 quoted(&options.target)
             ))
             .hint("exclude fewer columns, or name features with ⟨features⟩"));
@@ -69,7 +69,7 @@ impl Schema {
         if schema.dims() == 0 && !intercept_will_do {
             return Err(Error::data(format!(
                 "{}: every feature has the same category in all rows, expected at least one feature that varies",
-                facts.source()
+                facts.source
             )));
         }
         schema.check_exposure_kind()?;
@@ -137,7 +137,7 @@ impl Schema {
         if !categories.is_empty() {
             done.push(format!("in {} they are a separate category", list(&categories)));
         }
-        let words = format!("{}: cells are missing: {}", facts.source(), done.join("; "));
+        let words = format!("{}: cells are missing: {}", facts.source, done.join("; "));
         Ok((!done.is_empty()).then_some(words))
     }
 
@@ -239,7 +239,7 @@ impl SchemaOptions {
         check_ordered(facts, self)?;
         let (mut readings, mut words) = (Readings::new(), Vec::new());
         let (mut ordered, mut codes) = (Vec::new(), Vec::new());
-        words.extend(facts.decimal_comma().map(|cell| {
+        words.extend(facts.decimal_comma.as_deref().map(|cell| {
             let value = with_point(cell);
             format!("all with a decimal comma ({cell:?} is {value})")
         }));
@@ -273,7 +273,7 @@ impl SchemaOptions {
         let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
         let told: Vec<String> =
             parts.map(|(what, words)| format!("{what}: {}", folded(words.into_iter()))).collect();
-        let told = (!told.is_empty()).then(|| format!("{}: {}", facts.source(), told.join("; ")));
+        let told = (!told.is_empty()).then(|| format!("{}: {}", facts.source, told.join("; ")));
         Ok((readings, told))
     }
 
@@ -318,7 +318,7 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
     }
-    check_rows(facts.source(), facts.rows())
+    check_rows(&facts.source, facts.rows)
 }
 
 /// Checks that columns of ordered levels exist, have no other role and no level twice.
@@ -443,7 +443,7 @@ fn left_out<'a>(
     let (noun, them) = if kept.len() == 1 { ("column", "it") } else { ("columns", "them") };
     notes.push(format!(
         "{}: {noun} left out: {words}; ⟨keep {}⟩ keeps {them}",
-        facts.source(),
+        facts.source,
         if kept.iter().any(|name| name.contains(' ')) {
             format!("'{}'", kept.join(","))
         } else {
@@ -477,7 +477,7 @@ fn infer_features(
         }
         features.push(infer_feature(facts, name, options, &mut doubts)?);
     }
-    warnings.extend(doubts.told(facts.source()));
+    warnings.extend(doubts.told(&facts.source));
     Ok(features)
 }
 
@@ -495,7 +495,7 @@ fn infer_feature(
         if declared {
             return Err(Error::data(format!(
                 "{}: column {} holds dates, expected categories",
-                facts.source(),
+                facts.source,
                 quoted(name)
             ))
             .hint("leave it out of ⟨categorical⟩: dates make a trend and phases of day, week and year"));
@@ -528,7 +528,7 @@ fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> 
     }
     let Some((_, first)) = wrong.first() else { return Ok(()) };
     let names = wrong.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
-    let error = bad.error(facts.source()).unwrap_or_else(|| first.not_a_number());
+    let error = bad.error(&facts.source).unwrap_or_else(|| first.not_a_number());
     Err(error.hint(format!(
         "correct or remove the row; if the column holds categories, use ⟨categorical {names}⟩"
     )))
@@ -555,7 +555,7 @@ fn categorical(
         levels = frequent.iter().take(most - 1).map(|level| level.text.clone()).collect();
         doubts.many.push((quoted(name), values.distinct.count()));
     }
-    if levels.len() > 2 && levels.len() == facts.rows() {
+    if levels.len() > 2 && levels.len() == facts.rows {
         doubts.identifiers.push(quoted(name));
     }
     if let Some(level) = levels.iter().find(|level| level.contains('\n')) {

@@ -37,8 +37,8 @@ impl TargetEncoding {
         let (name, positive_label) = (&options.target, options.positive_label.as_deref());
         let target = Target {
             facts: facts.require(name)?,
-            rows: facts.rows(),
-            column: format!("{}: the target {}", facts.source(), quoted(name)),
+            rows: facts.rows,
+            column: format!("{}: the target {}", facts.source, quoted(name)),
         };
         let mut notes = Vec::new();
         let kind = match options.kind() {

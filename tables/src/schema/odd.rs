@@ -103,7 +103,7 @@ pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> R
     }
     markers.sort();
     markers.dedup();
-    let source = facts.source();
+    let source = &facts.source;
     let told = |words: Vec<String>| (!words.is_empty()).then(|| folded(words.into_iter()));
     let singles = told(singles).map(|words| {
         format!("{source}: a number far from all others in its column, by more than 10000 times the distance between its quartiles: {words}; check it")

@@ -41,7 +41,6 @@ pub enum Surface {
 }
 
 impl Surface {
-    /// The number of coordinates.
     pub(crate) fn dims(self) -> usize {
         match self {
             Surface::Sphere => 3,
@@ -76,7 +75,6 @@ impl Surface {
         }
     }
 
-    /// The names of the inputs.
     pub(crate) fn input_names(self, columns: &[String; 2]) -> Vec<String> {
         match self {
             Surface::Sphere => {
@@ -316,7 +314,7 @@ pub(super) fn infer_place(facts: &TableFacts, places: &Places) -> Result<Feature
         let column = facts.require(name)?;
         column.check_numbers()?;
         if column.calendar.is_some() {
-            let found = format!("{}: column {} holds dates", facts.source(), quoted(name));
+            let found = format!("{}: column {} holds dates", facts.source, quoted(name));
             return Err(Error::data(format!("{found}, expected a coordinate of a place")));
         }
     }

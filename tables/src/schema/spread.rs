@@ -32,17 +32,14 @@ impl Spread {
         (self.low, self.high)
     }
 
-    /// Returns true if the numbers differ.
     pub(crate) fn varies(&self) -> bool {
         self.low < self.high
     }
 
-    /// The number of numbers.
     pub(crate) fn count(&self) -> u64 {
         self.place.count()
     }
 
-    /// Adds the numbers of `other`.
     pub(crate) fn merge(&mut self, other: Spread) {
         if other.place.count() == 0 {
             return;

@@ -295,7 +295,6 @@ fn truth(label: &str) -> Option<bool> {
     }
 }
 
-/// The error for a target with one value only.
 pub(crate) fn constant(column: &str, value: &str) -> Error {
     Error::data(format!("{column} is {value} in every row, expected values that vary"))
         .hint("a constant needs no model; check that ⟨target⟩ names the right column")

@@ -69,7 +69,6 @@ impl Column {
         self.len() == 0
     }
 
-    /// Returns true if the cell at a row is missing.
     pub(crate) fn is_missing(&self, row: usize) -> bool {
         match self {
             Column::Number(values) | Column::Time(values) => values[row].is_nan(),
@@ -90,7 +89,6 @@ impl Column {
         }
     }
 
-    /// Returns the text at a row, if the cell is text.
     pub(crate) fn text(&self, row: usize) -> Option<&str> {
         match self {
             Column::Text(text) => text.get(row),
@@ -190,7 +188,6 @@ impl TextColumn {
         self.code(row).and_then(|code| self.levels.get(code)).map(String::as_str)
     }
 
-    /// Returns the number of rows with a value.
     pub(crate) fn present(&self) -> usize {
         self.codes.iter().filter(|&&code| code != MISSING).count()
     }

@@ -333,7 +333,6 @@ impl Table {
         ))
     }
 
-    /// Creates the error for a column of an unsupported type.
     pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
         Error::data(format!(
             "{}: column {} has type {data_type}, expected numbers, text or true/false",
@@ -391,7 +390,6 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Adds the line of the next row.
     pub(crate) fn push(&mut self, line: u64) {
         let row = self.rows;
         self.rows += 1;

@@ -4,7 +4,8 @@
 use super::held_out::{Shares, split_table, training_rows};
 use super::model::TableModel;
 use super::resolve::{
-    check_start_target, check_training_target, find_schema, resolved, two_valued, two_values,
+    check_start_target, check_training_target, chosen_for, find_schema, levels_of, resolved, scaling_for,
+    two_valued, two_values,
 };
 use super::rows::TableRows;
 use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings};
@@ -13,8 +14,8 @@ use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Listener, Session};
 use sparsegp::options::FitOptions;
-use sparsegp::training::choices::{Chosen, choose};
-use sparsegp::training::{Fitted, Start, TrainingData, asks_for_warps, fit_arrays_in, scaling_of, suited};
+use sparsegp::training::choices::Chosen;
+use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays_in};
 
 /// The request for a fit: the table, the meaning of its columns, and the rows for training.
 #[derive(Clone, Copy)]
@@ -89,7 +90,9 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let mut prepared = PreparedFit::of(request)?;
     let clock = session.clock(prepared.options.max_seconds);
-    let chosen = prepared.choose(request.start, &mut session.until(clock, Clock::CHOICES))?;
+    let PreparedFit { options, schema, train, .. } = &prepared;
+    let chosen =
+        chosen_for(options, request.start, schema, train, &mut session.until(clock, Clock::CHOICES))?;
     let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
     let model = match finished_model(session)? {
         Some(model) => model,
@@ -159,23 +162,6 @@ impl PreparedFit {
         Ok(PreparedFit { schema, options, data, train, validation, test, notes })
     }
 
-    /// Returns the number of levels of the target.
-    fn levels(&self) -> usize {
-        self.schema.encoding().levels().len()
-    }
-
-    /// Chooses the unset options, unless the fit continues from a start model.
-    fn choose(&self, start: Option<&TableModel>, session: &mut Session<'_>) -> Result<Chosen> {
-        match start {
-            Some(_) => Ok(Chosen::as_asked(self.options.clone())),
-            None => {
-                let levels = self.levels();
-                let data = TrainingData { levels, ..TrainingData::of(self.train.dataset()) };
-                choose(data, &self.options, session)
-            }
-        }
-    }
-
     /// Trains with the chosen options. If training fails for numerical reasons, reverts the choices one at a
     /// time and tries again.
     fn train(
@@ -186,7 +172,11 @@ impl PreparedFit {
     ) -> Result<TableModel> {
         loop {
             let options = self.schema.with_kind_of(chosen.options.decided_for(self.train.targets.len()));
-            let scaling = scaling_of_fit(&options, request.start, &mut self.schema, &self.train)?;
+            let scaling = scaling_for(&options, request.start, &self.train, || {
+                let plain = Scaling::standardise(self.train.inputs(), &self.train.targets);
+                self.schema.take_means(&plain);
+                plain
+            })?;
             self.train.scale(&scaling);
             let options = options.with_units_of(&scaling);
             match self.train_scaled(request, &scaling, &options, session) {
@@ -215,7 +205,8 @@ impl PreparedFit {
     ) -> Result<Fitted> {
         let scaled = self.validation.as_ref().map(|part| part.scaled(scaling));
         let validation = scaled.as_ref().map(TableRows::dataset);
-        let training = TrainingData { train: self.train.dataset(), validation, levels: self.levels() };
+        let training =
+            TrainingData { train: self.train.dataset(), validation, levels: levels_of(&self.schema) };
         let (inputs, keep_posterior) = (self.train.inputs(), request.keep_posterior);
         let start =
             request.start.map(|start| Start::from_model(start, options, Some(inputs), keep_posterior));
@@ -244,24 +235,6 @@ fn check_grouped_start(columns: &SchemaOptions, start: Option<&TableModel>) -> R
                 .hint("leave ⟨group⟩ out to continue with the effects of that model, or fit without ⟨from⟩"))
         }
         _ => Ok(()),
-    }
-}
-
-/// Returns the scaling of the rows: that of the start model, or one from the training rows.
-fn scaling_of_fit(
-    options: &FitOptions,
-    start: Option<&TableModel>,
-    schema: &mut Schema,
-    train: &TableRows,
-) -> Result<Scaling> {
-    if let Some(start) = start {
-        return Ok(start.scaling().clone());
-    }
-    let plain = Scaling::standardise(train.inputs(), &train.targets);
-    schema.take_means(&plain);
-    match asks_for_warps(options) {
-        true => scaling_of(options, train.inputs(), &train.targets),
-        false => Ok(suited(options, plain)),
     }
 }
 

@@ -63,7 +63,8 @@ pub(super) fn roles_of_file(
     columns: &SchemaOptions,
     shares: Shares,
 ) -> Result<Roles> {
-    let (by, how) = (columns.split.as_ref(), how_to_read(columns));
+    let by = columns.split.as_ref();
+    let how = How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() };
     let wanted = |name: &str| name == target || by.is_some_and(|by| by.column() == name);
     let blocks = || TableBlocks::new(path, BLOCK_ROWS, &wanted, how);
     let mut labelled = Labelled::default();
@@ -88,11 +89,6 @@ pub(super) fn roles_of_file(
         Some(listed) => roles.among(&listed, labelled.rows),
         None => roles,
     })
-}
-
-/// Returns how a file with these columns is read.
-fn how_to_read(columns: &SchemaOptions) -> How<'_> {
-    How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() }
 }
 
 /// Returns the roles of all rows by their groups or times.
@@ -134,7 +130,6 @@ pub(super) fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-/// Returns the times of the rows.
 pub(super) fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
     let reading = reading_of(each, name)?;
     let mut times = Vec::new();

@@ -2,7 +2,7 @@
 //! returns.
 
 use super::model::TableModel;
-use super::resolve::{resolved, two_valued};
+use super::resolve::{chosen_for, levels_of, resolved, scaling_for, two_valued};
 use super::rows::TableRows;
 use super::survey::{Sample, Survey, Surveyed};
 use crate::schema::{Schema, SchemaOptions};
@@ -11,11 +11,8 @@ use sparsegp::data::{BatchPlan, Roles, Scaling};
 use sparsegp::error::Result;
 use sparsegp::hyper::Session;
 use sparsegp::options::{FitOptions, Part};
-use sparsegp::training::choices::{Chosen, choose};
-use sparsegp::training::{
-    AllRows, BatchSource, Origin, Prototype, Start, TrainingData, TrainingRows, WARM_ROWS, asks_for_warps,
-    fit_rows, scaling_of, suited,
-};
+use sparsegp::training::choices::Chosen;
+use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, Start, TrainingRows, WARM_ROWS, fit_rows};
 
 /// The number of training rows in memory that estimate the objective.
 const CHECK_ROWS: usize = 20_480;
@@ -57,7 +54,6 @@ pub(super) struct Sampled {
     notes: Vec<String>,
     /// The number of training rows.
     pub train: usize,
-    levels: usize,
     /// The training rows that determine the start.
     start: TableRows,
     /// The training rows that estimate the objective: a sample, or all rows if there are at most 20,480.
@@ -79,7 +75,6 @@ impl Sampled {
     ) -> Result<Sampled> {
         let options = resolved(options, &surveyed.schema, start)?;
         options.validate()?;
-        let levels = surveyed.schema.encoding().levels().len();
         let Surveyed { schema, mut warnings, two_values, train, validation, .. } = surveyed;
         let options = schema.options_of(options)?;
         warnings.extend(two_values.and_then(|(low, high)| two_valued(&schema, low, high)));
@@ -87,26 +82,12 @@ impl Sampled {
             Ok(TableRows { rows: sample.rows, ..TableRows::of(&schema, &sample.table)? })
         };
         let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
-        let chosen = match start {
-            Some(_) => Chosen::as_asked(options),
-            // Options that need all rows in memory stay unchanged.
-            None => {
-                let open = options.open.without(&[Part::Neighbours, Part::Objective]);
-                choose(
-                    TrainingData { levels, ..TrainingData::of(start_rows.dataset()) },
-                    &FitOptions { open, ..options },
-                    session,
-                )?
-            }
-        };
+        // Options that need all rows in memory stay unchanged.
+        let open = options.open.without(&[Part::Neighbours, Part::Objective]);
+        let options = if start.is_none() { FitOptions { open, ..options } } else { options };
+        let chosen = chosen_for(&options, start, &schema, &start_rows, session)?;
         let options = decide(chosen.options.clone(), train);
-        let scaling = match start {
-            Some(start) => start.scaling().clone(),
-            None if asks_for_warps(&options) => {
-                scaling_of(&options, start_rows.inputs(), &start_rows.targets)?
-            }
-            None => suited(&options, surveyed.scaling),
-        };
+        let scaling = scaling_for(&options, start, &start_rows, || surveyed.scaling)?;
         let options = options.with_units_of(&scaling);
         start_rows.scale(&scaling);
         check_rows.scale(&scaling);
@@ -123,7 +104,6 @@ impl Sampled {
             chosen,
             notes: warnings,
             train,
-            levels,
             start: start_rows,
             check: check_rows,
             validation: held_out,
@@ -149,7 +129,11 @@ impl Sampled {
         let start = start.map(|from| Start::from_model(from, options, None, false));
         let origin = match &start {
             Some(start) => Origin::Start(start),
-            None => Origin::Prototype(Prototype::of(options, self.schema.feature_dims(), self.levels)?),
+            None => Origin::Prototype(Prototype::of(
+                options,
+                self.schema.feature_dims(),
+                levels_of(&self.schema),
+            )?),
         };
         let mut fitted = fit_rows(&SampledRows { access, sampled: &self }, options, origin, session)?;
         fitted.decided_by(self.chosen);
@@ -196,7 +180,7 @@ impl TrainingRows for SampledRows<'_, '_> {
     }
 
     fn levels(&self) -> usize {
-        self.sampled.levels
+        levels_of(&self.sampled.schema)
     }
 
     fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {

@@ -140,7 +140,6 @@ impl Survey<'_> {
         self.known.map_or(&self.columns.target, |schema| schema.target_name())
     }
 
-    /// Returns the columns of places.
     fn places(&self) -> Option<Places> {
         match self.known {
             Some(schema) => schema.places(),
@@ -263,12 +262,12 @@ impl PartSurvey {
     /// Evaluates the results of all rows. Fails if columns cannot be used, too few training rows are left, or the target is constant among them.
     fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
-        let unlabelled = check_labelled(survey.target(), facts.source(), facts.rows(), self.rows)?;
+        let unlabelled = check_labelled(survey.target(), &facts.source, facts.rows, self.rows)?;
         let mut odd = false;
         let (schema, mut warnings) = match survey.known {
             Some(schema) => {
-                check_rows(facts.source(), facts.rows())?;
-                let column = format!("{}: the target {}", facts.source(), quoted(schema.target_name()));
+                check_rows(&facts.source, facts.rows)?;
+                let column = format!("{}: the target {}", facts.source, quoted(schema.target_name()));
                 schema.encoding().check_range(&column, self.codes.0, self.codes.1)?;
                 (schema.clone(), Vec::new())
             }
@@ -283,12 +282,11 @@ impl PartSurvey {
         warnings.extend(unlabelled);
         let (train, validation) = (self.start.offered(), self.validation.offered());
         let (Some(start), Some(check), 2..) =
-            (self.start.finish(facts.source()), self.check.finish(facts.source()), train)
+            (self.start.finish(&facts.source), self.check.finish(&facts.source), train)
         else {
             return Err(Error::data(format!(
                 "{}: only {train} of {} rows are left for training, expected at least 2",
-                facts.source(),
-                facts.rows()
+                facts.source, facts.rows
             ))
             .hint("make the test or validation fraction smaller"));
         };
@@ -298,7 +296,7 @@ impl PartSurvey {
         }
         let target = facts.require(schema.target_name())?;
         if !target.varies_in_training() {
-            return Err(constant_target(facts.source(), &schema, train));
+            return Err(constant_target(&facts.source, &schema, train));
         }
         let (scaling, constant) = schema.scaling_of_facts(facts, train)?;
         warnings.extend(constant_inputs(constant.iter().map(|name| quoted(name))));
@@ -312,7 +310,7 @@ impl PartSurvey {
             groups: None,
             start,
             check,
-            validation_sample: self.validation.finish(facts.source()),
+            validation_sample: self.validation.finish(&facts.source),
             schema,
             warnings,
         })

@@ -138,19 +138,16 @@ fn loaded(models: &TableOutputs, folder: &Path) -> TableOutputs {
     TableOutputs::load(&path).expect("a model")
 }
 
-/// Returns the numbers of all models.
 fn numbers(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<Vec<f64>>) -> Said {
     let all: sparsegp::Result<Vec<Vec<f64>>> = models.models().map(say).collect();
     all.map(|all| (all.concat(), String::new())).map_err(|error| error.to_string())
 }
 
-/// Returns the texts of all models.
 fn texts(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<String>) -> Said {
     let all: sparsegp::Result<Vec<String>> = models.models().map(say).collect();
     all.map(|all| (Vec::new(), all.concat())).map_err(|error| error.to_string())
 }
 
-/// Returns numbers for every row of a table.
 fn of_rows(models: &TableOutputs, table: &Table, say: impl Fn(&Predictions<'_>, usize) -> Vec<f64>) -> Said {
     numbers(models, |model| {
         let predictions = model.predict(table, UnseenLevels::Error)?;
