@@ -109,7 +109,7 @@ impl Work<'_> {
         let rows = match self.fit(unit) {
             Ok((rows, model)) => {
                 if unit.contender == Contender::Elbo {
-                    self.store.save_model(unit, Seen::All, &model)?;
+                    model.save(&self.store.model_path(unit, Seen::All))?;
                     self.fit_inner(unit)?;
                 }
                 rows
@@ -158,7 +158,7 @@ impl Work<'_> {
         let options = FitOptions { validation_fraction: grid_validation(&settings.options), ..options };
         let request = FitRequest::new(&train, &settings.columns, &options);
         match fit_table(&request, &mut |_| {}) {
-            Ok(fit) => self.store.save_model(unit, Seen::AllButValidation, &fit.model),
+            Ok(fit) => fit.model.save(&self.store.model_path(unit, Seen::AllButValidation)),
             Err(error) if error.kind() == ErrorKind::Usage => Err(error),
             // Grids that start from this fit report that it is missing.
             Err(_) => Ok(()),
@@ -168,7 +168,7 @@ impl Work<'_> {
     /// Returns the ELBO fit to the same rows.
     fn start(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         let elbo = Unit { contender: Contender::Elbo, ..unit };
-        self.store.load_model(elbo, seen).map_err(|error| {
+        TableModel::load(&self.store.model_path(elbo, seen)).map_err(|error| {
             Error::fit(format!("the ELBO fit that this fit starts from is missing: {}", error.marked()))
         })
     }

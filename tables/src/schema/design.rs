@@ -94,9 +94,7 @@ impl Schema {
                 }
                 unseen.rows += 1;
                 let level = input.cell(row).map_or_else(|| MISSING.to_owned(), Cow::into_owned);
-                if unseen.levels.len() < UnseenColumn::MOST && !unseen.levels.contains(&level) {
-                    unseen.levels.push(level);
-                }
+                unseen.add(level);
             }
             found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
         }
@@ -408,10 +406,12 @@ impl UnseenColumn {
     /// Merges the unseen levels of later rows of the same column.
     pub fn merge(&mut self, later: UnseenColumn) {
         self.rows += later.rows;
-        for level in later.levels {
-            if self.levels.len() < UnseenColumn::MOST && !self.levels.contains(&level) {
-                self.levels.push(level);
-            }
+        later.levels.into_iter().for_each(|level| self.add(level));
+    }
+
+    fn add(&mut self, level: String) {
+        if self.levels.len() < UnseenColumn::MOST && !self.levels.contains(&level) {
+            self.levels.push(level);
         }
     }
 

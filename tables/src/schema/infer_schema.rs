@@ -380,6 +380,10 @@ struct Doubts {
 impl Doubts {
     /// Returns one line for each kind of doubt.
     fn told(&self, source: &str) -> Vec<String> {
+        let listed = |what: &str, columns: &[(String, String)]| {
+            let list = folded(columns.iter().map(|(name, about)| format!("{name} ({about})")));
+            (!columns.is_empty()).then(|| format!("{source}: {what}: {list}"))
+        };
         let identifiers = match self.identifiers.as_slice() {
             [] => None,
             [name] => Some(format!(
@@ -395,17 +399,10 @@ impl Doubts {
             [(name, level)] => {
                 Some(format!("{source}: column {name} has a category of several lines, {level}"))
             }
-            columns => Some(format!(
-                "{source}: columns have categories of several lines: {}",
-                folded(columns.iter().map(|(name, level)| format!("{name} ({level})")))
-            )),
+            columns => listed("columns have categories of several lines", columns),
         };
-        let mixed = self.mixed.iter().map(|(name, text)| format!("{name} ({text})"));
-        let mixed = (!self.mixed.is_empty())
-            .then(|| format!("{source}: columns of numbers and text are categories: {}", folded(mixed)));
-        let many = self.many.iter().map(|(name, count)| format!("{name} ({count} categories)"));
-        let many = (!self.many.is_empty())
-            .then(|| format!("{source}: the rarest categories are treated as one: {}", folded(many)));
+        let mixed = listed("columns of numbers and text are categories", &self.mixed);
+        let many = listed("the rarest categories are treated as one", &self.many);
         identifiers.into_iter().chain(lines).chain(mixed).chain(many).collect()
     }
 }
@@ -553,7 +550,7 @@ fn categorical(
         let mut frequent: Vec<&Level> = values.distinct.levels.iter().collect();
         frequent.sort_by_key(|level| std::cmp::Reverse(level.rows));
         levels = frequent.iter().take(most - 1).map(|level| level.text.clone()).collect();
-        doubts.many.push((quoted(name), values.distinct.count()));
+        doubts.many.push((quoted(name), format!("{} categories", values.distinct.count())));
     }
     if levels.len() > 2 && levels.len() == facts.rows {
         doubts.identifiers.push(quoted(name));

@@ -493,23 +493,6 @@ fn digest_all(hash: &mut Sha256, values: impl Iterator<Item = [u8; 8]>) {
 mod tests {
     use super::*;
 
-    fn named(name: &str, column: Column) -> NamedColumn {
-        NamedColumn { name: name.into(), column }
-    }
-
-    #[test]
-    fn columns_are_found_by_name_in_every_part_of_a_table() {
-        let columns = ["a", "b"].map(|name| named(name, Column::Number(vec![f64::NAN, name.len() as f64])));
-        let table = Table::new("t", columns.to_vec()).expect("a table");
-        let (taken, kept) = (table.take(&[1]), table.with_values("b"));
-        for part in [&table, &taken, &*kept, &table.clone().from_row(3)] {
-            assert!(part.columns().iter().all(|named| {
-                part.column(&named.name).is_some_and(|found| std::ptr::eq(found, &named.column))
-            }));
-            assert_eq!(part.column("c"), None);
-        }
-    }
-
     #[test]
     fn lines_are_kept_where_they_part_from_rows() {
         let mut lines = Lines::default();

@@ -30,9 +30,7 @@ pub(crate) const BLOCKS_AHEAD: usize = 2;
 pub(super) struct Survey<'a> {
     /// The columns to use; with `known`, only the target is read from here.
     pub columns: &'a SchemaOptions,
-    /// Known columns.
     pub known: Option<&'a Schema>,
-    /// The role of each row.
     pub roles: &'a Roles,
     /// The number of training rows to sample for the start.
     pub start_rows: usize,
@@ -40,13 +38,11 @@ pub(super) struct Survey<'a> {
     pub check_rows: usize,
     /// The number of validation rows to sample.
     pub validation_rows: usize,
-    /// The seed of the samples.
     pub seed: u64,
 }
 
 /// The results of a survey.
 pub(super) struct Surveyed {
-    /// The columns.
     pub schema: Schema,
     /// Warnings about columns that can be used but look wrong.
     pub warnings: Vec<String>,
@@ -56,9 +52,7 @@ pub(super) struct Surveyed {
     pub two_values: Option<(f64, f64)>,
     /// The number of rows of the file.
     pub rows: usize,
-    /// The number of training rows.
     pub train: usize,
-    /// The number of validation rows.
     pub validation: usize,
     /// The numbers of the parts, each with its number of training rows.
     pub parts: Vec<(usize, usize)>,
