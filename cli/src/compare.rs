@@ -21,7 +21,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings()?;
     check(args, &settings)?;
     let threads = threads(args)?;
-    let data = read_table_with(&args.data, &args.columns.read_options())?;
+    let data = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
     let plan = Plan::new(&settings, &data)?;
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));

@@ -13,12 +13,12 @@ use super::left_out::reason;
 use super::places::{check_places, gaps, infer_place};
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
+use crate::tables::DateOrder;
 use crate::tables::column::level_order;
 use crate::tables::marker::long_whole;
 use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
-use crate::tables::{DateOrder, ReadOptions};
 use sparsegp::data::{Affine, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
@@ -221,11 +221,6 @@ impl SchemaOptions {
     /// Returns true if a column is declared as categories.
     fn is_categorical(&self, name: &str) -> bool {
         self.categorical.iter().any(|known| known == name)
-    }
-
-    /// The options for reading files with these columns.
-    pub fn read_options(&self) -> ReadOptions {
-        ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
     }
 
     /// Returns true if a column of the file is used.

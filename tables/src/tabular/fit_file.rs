@@ -4,7 +4,7 @@ use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, schema_options};
 use super::rows::TableRows;
-use super::sampled::{Access, Sampled, survey_of};
+use super::sampled::{Sampled, survey_of};
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
 use super::survey::{Surveyed, survey};
 use crate::schema::SchemaOptions;
@@ -169,9 +169,8 @@ pub fn fit_file(
         Ok(Box::new(FileBatches::new(Arc::clone(&file), batch, plan.buffer_rows, seed)?))
     };
     let all = FileRows(Arc::clone(&file));
-    let access = Access { all: &all, may_replace: true, batches: &batches };
     let validation = sampled.validation.take();
-    let model = sampled.train(&access, request.start, session)?;
+    let model = sampled.train(&all, true, &batches, request.start, session)?;
     Ok(FileFit { model, validation, rows, plan, file })
 }
 

@@ -4,7 +4,7 @@
 use super::model::TableModel;
 use super::resolve::schema_options;
 use super::rows::TableRows;
-use super::sampled::{Access, Sampled, survey_of};
+use super::sampled::{Sampled, survey_of};
 use super::survey::{PartSurvey, Surveyed, in_passes};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
@@ -268,7 +268,7 @@ impl<'a> PartsFit<'a> {
         let holders = Holders { parts, counts };
         let all = Parts(&holders);
         let batches = |plan: BatchPlan, seed: u64| all.batches(plan, seed);
-        sampled.train(&Access { all: &all, may_replace: false, batches: &batches }, None, session)
+        sampled.train(&all, false, &batches, None, session)
     }
 }
 

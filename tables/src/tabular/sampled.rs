@@ -118,10 +118,13 @@ impl Sampled {
         self.start.targets.len() + self.check.targets.len() + validation
     }
 
-    /// Trains on all rows, from a model or from a start that the samples determine.
-    pub(super) fn train(
+    /// Trains on all rows, from a model or from a start that the samples determine. A sample that contains all rows replaces them if it
+    /// `may_replace` them.
+    pub(super) fn train<'a>(
         self,
-        access: &Access<'_>,
+        all: &'a dyn AllRows,
+        may_replace: bool,
+        batches: &'a Batches<'a>,
         start: Option<&TableModel>,
         session: &mut Session<'_>,
     ) -> Result<TableModel> {
@@ -135,35 +138,31 @@ impl Sampled {
                 levels_of(&self.schema),
             )?),
         };
-        let mut fitted = fit_rows(&SampledRows { access, sampled: &self }, options, origin, session)?;
+        let rows = SampledRows { sampled: &self, all, may_replace, batches };
+        let mut fitted = fit_rows(&rows, options, origin, session)?;
         fitted.decided_by(self.chosen);
         Ok(TableModel::of(fitted, self.schema, self.scaling, &self.options, self.train, self.notes))
     }
 }
 
-/// Access to all training rows of a table with samples in memory.
-pub(super) struct Access<'a> {
-    /// The rows, for passes over them.
-    pub all: &'a dyn AllRows,
-    /// True if a sample that contains all rows replaces them.
-    pub may_replace: bool,
-    /// Makes the batches of a plan with a seed.
-    pub batches: &'a dyn Fn(BatchPlan, u64) -> Result<Box<dyn BatchSource + 'a>>,
-}
+/// Makes the batches of a plan with a seed.
+type Batches<'a> = dyn Fn(BatchPlan, u64) -> Result<Box<dyn BatchSource + 'a>> + 'a;
 
 /// The rows of a fit, on the scale of the model.
 struct SampledRows<'a, 'b> {
-    access: &'b Access<'a>,
     sampled: &'b Sampled,
+    all: &'a dyn AllRows,
+    may_replace: bool,
+    batches: &'a Batches<'a>,
 }
 
 impl TrainingRows for SampledRows<'_, '_> {
     fn all(&self) -> &dyn AllRows {
-        self.access.all
+        self.all
     }
 
     fn in_memory(&self) -> Option<Dataset<'_>> {
-        let all = |check: &Dataset<'_>| self.access.may_replace && check.len() == self.access.all.count();
+        let all = |check: &Dataset<'_>| self.may_replace && check.len() == self.all.count();
         Some(self.check_sample()).filter(all)
     }
 
@@ -184,6 +183,6 @@ impl TrainingRows for SampledRows<'_, '_> {
     }
 
     fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
-        (self.access.batches)(plan, seed)
+        (self.batches)(plan, seed)
     }
 }
