@@ -362,34 +362,24 @@ mod tests {
     use super::*;
     use crate::tables::{Column, NamedColumn};
 
-    fn table(rows: usize, y: fn(f64) -> f64) -> Table {
-        let column = |name: &str, value: &dyn Fn(f64) -> f64| NamedColumn {
+    #[test]
+    fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
+        let column = |name: &str, value: fn(f64) -> f64| NamedColumn {
             name: name.into(),
-            column: Column::Number((0..rows).map(|row| value(row as f64)).collect()),
+            column: Column::Number((0..50).map(|row| value(f64::from(row))).collect()),
         };
-        Table::new("t", vec![column("x", &|t| t), column("y", &y)]).expect("a table")
-    }
-
-    fn wave(t: f64) -> f64 {
-        0.3 + t.sin()
-    }
-
-    fn settings(contenders: &[Contender]) -> Settings {
-        Settings {
-            objectives: contenders.to_vec(),
+        let columns = vec![column("x", |t| t), column("y", |t| 0.3 + t.sin())];
+        let table = Table::new("t", columns).expect("a table");
+        let settings = Settings {
+            objectives: vec![Contender::Elbo],
             betas: None,
             repeats: 2,
             train_sizes: Vec::new(),
             test_fraction: 0.2,
             columns: SchemaOptions { target: "y".into(), ..SchemaOptions::default() },
             options: FitOptions { seed: 5, ..FitOptions::default() },
-        }
-    }
-
-    #[test]
-    fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
-        let table = table(50, wave);
-        let plan = Plan::new(&settings(&[Contender::Elbo]), &table).expect("a plan");
+        };
+        let plan = Plan::new(&settings, &table).expect("a plan");
         let (small, test) = plan.rows(10, 0).expect("rows");
         let (large, same_test) = plan.rows(40, 0).expect("rows");
         assert_eq!((small.len(), large.len(), test.len()), (10, 40, 10));

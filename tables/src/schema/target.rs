@@ -92,12 +92,8 @@ impl TargetEncoding {
 
     /// The class that is coded 1, of a target of two classes.
     pub fn positive(&self) -> Option<&str> {
-        self.class_of_code(1)
-    }
-
-    /// The class that is coded 0, of a target of two classes.
-    pub fn negative(&self) -> Option<&str> {
-        self.class_of_code(0)
+        let levels = if self.kind == TargetKind::Binary { self.levels.as_slice() } else { &[] };
+        levels.get(1).map(String::as_str)
     }
 
     /// The names of the constant means of classes for users, `mean.LABEL`, each with its internal name; empty for other targets.
@@ -106,11 +102,6 @@ impl TargetEncoding {
         let name =
             |(place, label): (usize, &String)| (format!("mean.{label}"), format!("mean.constant.{place}"));
         classes.iter().enumerate().map(name).collect()
-    }
-
-    fn class_of_code(&self, code: usize) -> Option<&str> {
-        let levels = if self.kind == TargetKind::Binary { self.levels.as_slice() } else { &[] };
-        levels.get(code).map(String::as_str)
     }
 
     /// Returns the number that represents each cell of a column, NaN if it is missing. It is 0 or 1 for two classes, the index of the class

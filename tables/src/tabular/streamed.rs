@@ -63,10 +63,6 @@ impl DataFile {
         self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
         Ok(Parts { file: Arc::clone(self), role, blocks, seen: 0, done: false })
     }
-
-    fn changed(&self, found: usize) -> Error {
-        changed(&self.path, found, self.rows)
-    }
 }
 
 /// Creates the error about a file whose number of rows has changed.
@@ -91,7 +87,11 @@ impl Parts {
     fn block(&mut self) -> Result<Option<TableRows>> {
         let Some(block) = self.blocks.next().transpose()? else {
             let file = &self.file;
-            return if self.seen == file.rows { Ok(None) } else { Err(file.changed(self.seen)) };
+            return if self.seen == file.rows {
+                Ok(None)
+            } else {
+                Err(changed(&file.path, self.seen, file.rows))
+            };
         };
         self.seen += block.rows();
         let block = block.with_values(self.file.schema.target_name());
@@ -272,13 +272,14 @@ impl Maker {
         for _ in 0..size {
             self.fill()?;
             if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, exposed, weighted)) {
-                return Err(file.changed(file.rows.saturating_sub(self.rows_left)));
+                let found = file.rows.saturating_sub(self.rows_left);
+                return Err(changed(&file.path, found, file.rows));
             }
         }
         self.rows_left -= size;
         self.batches_left -= 1;
         if self.batches_left == 0 && self.next_row()? {
-            return Err(file.changed(file.rows + 1));
+            return Err(changed(&file.path, file.rows + 1, file.rows));
         }
         Ok(batch)
     }
