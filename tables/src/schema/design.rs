@@ -39,13 +39,16 @@ impl Schema {
         }
         let mut inputs = Vec::with_capacity(self.features.len());
         for (index, (feature, own)) in self.feature_inputs().enumerate() {
-            inputs.push((own.start, self.input(table, feature, self.fills.get(index).copied())?));
+            let marker = feature.tells_missing().then(|| own.end - 1);
+            inputs.push((own.start, marker, self.input(table, feature, self.fills.get(index).copied())?));
         }
         let mut design = Mat::zeros(table.rows(), self.dims());
         for row in 0..table.rows() {
-            for (offset, input) in &inputs {
+            for (offset, marker, input) in &inputs {
                 let values = design.as_mut().row_mut(row).split_at_col_mut(*offset).1;
-                input.write(table, row, unseen, values)?;
+                if let (true, Some(marker)) = (input.write(table, row, unseen, values)?, marker) {
+                    design[(row, *marker)] = 1.0;
+                }
             }
         }
         self.write_groups(table, unseen, &mut design)?;
@@ -128,19 +131,15 @@ impl Schema {
     /// Prepares to read a feature from a table; `fill` replaces missing numbers.
     fn input<'a>(&'a self, table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
         match feature {
-            Feature::Numeric { name, missing } => {
-                Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
-            }
-            Feature::Date { name, origin, cycles, missing } => {
+            Feature::Numeric { name, .. } => Ok(Input::Number { name, values: table.numbers(name)?, fill }),
+            Feature::Date { name, origin, cycles, .. } => {
                 let values = dates(table, name)?;
                 let fill = fill.unwrap_or(*origin);
-                Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
+                Ok(Input::Time { values, origin: *origin, cycles, fill })
             }
-            Feature::Place { columns, surface, centre, missing, .. } => Ok(Input::Place {
-                cells: PlaceCells::of(table, columns, *surface)?,
-                centre,
-                missing: *missing,
-            }),
+            Feature::Place { columns, surface, centre, .. } => {
+                Ok(Input::Place { cells: PlaceCells::of(table, columns, *surface)?, centre })
+            }
             Feature::Categorical { name, levels, missing, coded, rest } => {
                 let later = self.later.get(name).map_or(&[][..], Vec::as_slice);
                 let later_from = levels.len() + usize::from(*missing);
@@ -307,30 +306,28 @@ fn dates<'a>(table: &'a Table, name: &str) -> Result<&'a [f64]> {
 
 /// The reader of one feature of a table.
 enum Input<'a> {
-    Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64>, missing: bool },
-    Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64, missing: bool },
-    Place { cells: PlaceCells<'a>, centre: &'a [f64], missing: bool },
+    Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64> },
+    Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64 },
+    Place { cells: PlaceCells<'a>, centre: &'a [f64] },
     Category(CategoryInput<'a>),
 }
 
 impl Input<'_> {
-    /// Writes the numbers of a row to the front of `values`, which must be 0.
+    /// Writes the numbers of a row to the front of `values`, which must be 0. Returns true if the mean stands for a missing cell.
     fn write(
         &self,
         table: &Table,
         row: usize,
         unseen: UnseenLevels,
         mut values: RowMut<'_, f64>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match self {
-            Input::Number { values: cells, fill: Some(fill), missing, .. } if cells[row].is_nan() => {
+            Input::Number { values: cells, fill: Some(fill), .. } if cells[row].is_nan() => {
                 values[0] = *fill;
-                if *missing {
-                    values[1] = 1.0;
-                }
+                return Ok(true);
             }
             Input::Number { name, values: cells, .. } => values[0] = table.finite(row, name, cells[row])?,
-            Input::Time { values: cells, origin, cycles, fill, missing } => {
+            Input::Time { values: cells, origin, cycles, fill } => {
                 let gap = cells[row].is_nan();
                 let seconds = if gap { *fill } else { cells[row] };
                 values[0] = years(*origin, seconds);
@@ -338,20 +335,15 @@ impl Input<'_> {
                 for (phase, at) in phases.zip(1..) {
                     values[at] = if gap { 0.0 } else { phase };
                 }
-                if *missing && gap {
-                    values[1 + 2 * cycles.len()] = 1.0;
-                }
+                return Ok(gap);
             }
-            Input::Place { cells, centre, missing } => {
+            Input::Place { cells, centre } => {
                 let place = cells.at(table, row)?;
-                let dims = centre.len();
-                let coordinates = place.as_ref().map_or(*centre, |place| &place[..dims]);
+                let coordinates = place.as_ref().map_or(*centre, |place| &place[..centre.len()]);
                 for (at, &coordinate) in coordinates.iter().enumerate() {
                     values[at] = coordinate;
                 }
-                if *missing && place.is_none() {
-                    values[dims] = 1.0;
-                }
+                return Ok(place.is_none());
             }
             Input::Category(input) => {
                 let level = input.level(table, row, unseen)?;
@@ -364,7 +356,7 @@ impl Input<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
