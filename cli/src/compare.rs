@@ -21,13 +21,13 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings()?;
     check(args, &settings)?;
     let threads = threads(args)?;
-    let data = read_table_with(&args.data, &args.columns.read_options())?;
+    let data = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
     let plan = Plan::new(&settings, &data)?;
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
     output::check_paths(&outputs, &[&args.data])?;
     args.plots.as_deref().map(page::check_folder).transpose()?;
-    for note in plan.notes() {
+    for note in &plan.notes {
         output::note(&format!("note: {}", Warning::from(note.clone()).words_with(&output::dashes)));
     }
     let total = plan.elbo_units().len() + plan.other_units().len();
@@ -94,6 +94,6 @@ fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
     for failure in results.failures_alike() {
         output::note(&format!("warning: {failed} of {} fits failed: {failure}", results.chosen().count()));
     }
-    output::print(&output::table(&table(groups, plan.task())))?;
+    output::print(&output::table(&table(groups, plan.task)))?;
     output::print(&format!("{}\n", legend(groups)))
 }

@@ -61,7 +61,7 @@ fn fit_one_target(
 ) -> Result<()> {
     let (mut cross_validation, mut table) = (None, None);
     if let Some(count) = args.held_out.cv {
-        let read = read_table_with(&args.data, &args.columns.read_options())?;
+        let read = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
         let targets = [args.schema_options().target];
         cross_validation = cross::validate(args, (&read, &targets), count.into(), &options, started)?.pop();
         started = cross::restarted(&mut options, started);

@@ -131,7 +131,7 @@ pub fn fit(
         drop(table);
         return fit_from_disk(args, started, options, start);
     }
-    let read = || read_table_with(&args.data, &args.columns.read_options());
+    let read = || read_table_with(&args.data, args.columns.delimiter, &args.columns.missing);
     let table = table.map_or_else(read, Ok)?;
     let (columns, test_fraction) = (args.schema_options(), args.test_fraction());
     let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, &columns, options) };

@@ -32,7 +32,7 @@ pub fn run(
     if let Some(name) = option_of_one(args)? {
         return one_by_one(args, started, targets, options, start, name);
     }
-    let table = read_table_with(&args.data, &args.columns.read_options())?;
+    let table = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
     let (mut options, mut crossed) = (options.clone(), Vec::new());
     if let Some(count) = args.held_out.cv {
         crossed = cross::validate(args, (&table, targets), count.into(), &options, started)?;
@@ -77,7 +77,9 @@ pub fn run(
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &args.output.predictions {
         let file = args.held_out.test.as_ref();
-        let read = file.map(|file| read_table_with(file, &args.columns.read_options())).transpose()?;
+        let read = file
+            .map(|file| read_table_with(file, args.columns.delimiter, &args.columns.missing))
+            .transpose()?;
         let columns =
             OutputColumns { row_numbers: read.is_none(), ..OutputColumns::of_test(fit.models.models()) };
         let numbers = fit.test_rows.iter().map(|&row| row as u64);
@@ -139,7 +141,7 @@ fn one_by_one(
         return Err(Error::usage(format!("--predictions of several targets with {name} needs --test FILE")));
     }
     // Standard input can be read only once.
-    let read = || read_table_with(&args.data, &args.columns.read_options());
+    let read = || read_table_with(&args.data, args.columns.delimiter, &args.columns.missing);
     let table = if args.shuffle_buffer.is_none() { Some(read()?) } else { None };
     let one = |target: &String| {
         let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
@@ -156,7 +158,7 @@ fn one_by_one(
         fits.iter().map(|(own, fitting)| Outcome::of_fitting(own, fitting)).collect::<Result<Vec<_>>>()?;
     if let (Some(path), Some(file)) = (predicted, &args.held_out.test) {
         let columns = OutputColumns::of_test(models);
-        let table = read_table_with(file, &args.columns.read_options());
+        let table = read_table_with(file, args.columns.delimiter, &args.columns.missing);
         fit::write_predictions(args, &columns, 0.., [table], path)?;
     }
     fit::tell(args, &outcomes)

@@ -9,7 +9,7 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::metrics::Report;
 use sparsegp_reports::Evaluation;
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{ReadOptions, Table, read_table_with};
+use sparsegp_tables::tables::{Table, read_table_with};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
@@ -18,8 +18,7 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     output::check_paths(&[&args.model_out], &[&args.data])?;
     let models = TableOutputs::load(&args.model)?;
     let missing = models.models().next().map(|model| model.schema().missing_values().to_vec());
-    let how = ReadOptions { delimiter: args.delimiter, missing: missing.unwrap_or_default() };
-    let table = read_table_with(&args.data, &how)?;
+    let table = read_table_with(&args.data, args.delimiter, &missing.unwrap_or_default())?;
     let mut unfamiliar = Unfamiliar::default();
     models.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &table))?;
     unfamiliar.tell(&args.data);

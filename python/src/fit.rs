@@ -211,7 +211,7 @@ pub fn compare(
         let store = Store::open(&folder, &Value::Null)?;
         let results = run_plan(&plan, &store, threads, &mut |_| {})?;
         results.check()?;
-        let notes = plan.notes().iter().map(|note| Warning::from(note.clone()).words_with(&python)).collect();
+        let notes = plan.notes.iter().map(|note| Warning::from(note.clone()).words_with(&python)).collect();
         Ok((results_csv(&results)?, summary_csv(&summarise(&results))?, notes))
     };
     custom.run(py, None, None, work)

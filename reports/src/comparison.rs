@@ -146,7 +146,7 @@ pub fn page(
     end: Section,
     say: &Say<'_>,
 ) -> Page {
-    let task = plan.task();
+    let task = plan.task;
     let rows = table(groups, task);
     let mut summary = vec![Block::Table(TableBlock { caption: "Test figures".to_owned(), rows })];
     summary.extend(notes(plan, groups, say).into_iter().map(Block::Text));
@@ -162,7 +162,7 @@ pub fn page(
         Drawn::of(&format!("{}-by-rows", figure.column), &title, caption, against_size(groups, figure))
     });
     let by_beta = [NLL, point].map(|figure| {
-        let rows = plan.sizes().last().copied().unwrap_or(0);
+        let rows = plan.sizes.last().copied().unwrap_or(0);
         let caption = format!(
             "{rows} training rows, minus the validation rows that choose β; bars show one standard error \
             over repeats. If the best β is at an end of the range, try values beyond it."
@@ -213,14 +213,14 @@ fn cards(groups: &[Group], task: Task) -> Vec<Card> {
 
 /// Returns the sentence about what was run.
 fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
-    let settings = plan.settings();
+    let settings = &plan.settings;
     let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
     let seconds: f64 = fits.clone().map(|fit| fit.seconds).sum();
     format!(
         "The target '{}' of {name} ({}), {} repeats with seeds from {}, each with a share of {} of the rows \
         held out for testing: {} fits, {} of training in total.",
         settings.columns.target,
-        plan.task(),
+        plan.task,
         settings.repeats,
         settings.options.seed,
         settings.test_fraction,
@@ -231,7 +231,7 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
 
 /// Returns notes that explain the table.
 fn notes(plan: &Plan<'_>, groups: &[Group], say: &Say<'_>) -> Vec<String> {
-    let settings = plan.settings();
+    let settings = &plan.settings;
     let mut notes = vec![format!(
         "Figures are means over repeats ± one standard error{}. Seconds are for this fit alone, without the \
         ELBO fit that it started from and without fits with other values of β.",
@@ -243,7 +243,7 @@ fn notes(plan: &Plan<'_>, groups: &[Group], say: &Say<'_>) -> Vec<String> {
              rows; the table has the median of the chosen values."
         ));
     }
-    notes.extend(plan.notes().iter().map(|note| spoken(note, say)));
+    notes.extend(plan.notes.iter().map(|note| spoken(note, say)));
     notes
 }
 
@@ -297,8 +297,8 @@ fn against_beta(groups: &[Group], figure: Figure, size: usize) -> Option<Drawing
 
 /// Draws observed against predicted probabilities at the largest number of training rows; perfect calibration is the diagonal.
 fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<Drawn> {
-    let size = plan.sizes().last().copied().unwrap_or(0);
-    let (axes, title, caption, series) = if plan.task() == Task::Classification {
+    let size = plan.sizes.last().copied().unwrap_or(0);
+    let (axes, title, caption, series) = if plan.task == Task::Classification {
         (
             ("predicted probability", "observed share"),
             "Reliability of probabilities",

@@ -4,7 +4,7 @@ use super::parsers::{delimiter, ordered, places};
 use clap::Args;
 use sparsegp::Result;
 use sparsegp_tables::schema::{Places, SchemaOptions, SplitBy, Surface};
-use sparsegp_tables::tables::{ReadOptions, column_names};
+use sparsegp_tables::tables::column_names;
 use std::path::Path;
 
 /// The options about columns.
@@ -95,11 +95,6 @@ impl ColumnArgs {
         let others = targets.iter().filter(|other| *other != target).cloned();
         let exclude = self.exclude.iter().cloned().chain(others).collect();
         ColumnArgs { target: target.to_owned(), exclude, ..self.clone() }
-    }
-
-    /// Returns the options for reading the data.
-    pub fn read_options(&self) -> ReadOptions {
-        ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
     }
 
     /// Returns the options of the schema.

@@ -159,7 +159,13 @@ fn markers_of_missing_cells_are_saved_with_the_model() {
         ["f: cells are missing: in 'a' (7) the mean replaces them, and an input 'a is missing' marks them"]
     );
     let (_folder, new) = file("new.csv", "a,x,c\n-999.0,0.5,north\nrefused,0.5,south\n0.5,0.5,south\n");
-    let table = model.schema().open(&new, 10).expect("a file").next().expect("a block").expect("a table");
+    let table = model
+        .schema()
+        .open_with(&new, 10, None, &[])
+        .expect("a file")
+        .next()
+        .expect("a block")
+        .expect("a table");
     let x = model.schema().design(&table, sparsegp_tables::schema::UnseenLevels::Error).expect("inputs");
     assert_eq!((x[(0, 1)], x[(1, 1)], x[(2, 1)]), (1.0, 1.0, 0.0));
 }

@@ -35,7 +35,7 @@ pub type Told = (Vec<String>, Vec<usize>);
 
 /// Fits the file in memory.
 pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
-    let table = read_table_with(path, &columns.read_options())?;
+    let table = read_table_with(path, columns.delimiter, &columns.missing)?;
     let options = options();
     let request = FitRequest { test_fraction: test, ..FitRequest::new(&table, columns, &options) };
     let fit = fit_table(&request, &mut |_| {})?;

@@ -6,8 +6,7 @@ use crate::tabular::{Shares, find_schema, split_table, training_rows};
 use rand::seq::SliceRandom;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::likelihood::Task;
+use sparsegp::likelihood::{LikelihoodKind, Task};
 use sparsegp::objective::Estimator;
 use sparsegp::options::{Betas, FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::word_option;
@@ -65,7 +64,6 @@ impl Contender {
         !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
     }
 
-    /// Returns true if it needs Gaussian noise.
     fn needs_gaussian(self) -> bool {
         self.objective().is_closed()
     }
@@ -250,10 +248,14 @@ pub struct Unit {
 pub struct Plan<'a> {
     /// The rows with a target.
     table: Cow<'a, Table>,
-    settings: Settings,
-    task: Task,
-    sizes: Vec<usize>,
-    notes: Vec<String>,
+    /// The settings, completed from the data.
+    pub settings: Settings,
+    /// The kind of target.
+    pub task: Task,
+    /// The numbers of training rows, ascending.
+    pub sizes: Vec<usize>,
+    /// Notes for the user, to show before the fits start.
+    pub notes: Vec<String>,
 }
 
 impl<'a> Plan<'a> {
@@ -282,26 +284,6 @@ impl<'a> Plan<'a> {
         let available = split_table(&table, columns.split.as_ref(), shares)?.train.len();
         let sizes = sizes(&settings.train_sizes, available, &mut notes);
         Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
-    }
-
-    /// Returns the settings, completed from the data.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Returns the kind of target.
-    pub fn task(&self) -> Task {
-        self.task
-    }
-
-    /// Returns the numbers of training rows, ascending.
-    pub fn sizes(&self) -> &[usize] {
-        &self.sizes
-    }
-
-    /// Returns notes for the user, to show before the fits start.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
     }
 
     /// Returns the reported units, in the order of the results.
@@ -380,34 +362,24 @@ mod tests {
     use super::*;
     use crate::tables::{Column, NamedColumn};
 
-    fn table(rows: usize, y: fn(f64) -> f64) -> Table {
-        let column = |name: &str, value: &dyn Fn(f64) -> f64| NamedColumn {
+    #[test]
+    fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
+        let column = |name: &str, value: fn(f64) -> f64| NamedColumn {
             name: name.into(),
-            column: Column::Number((0..rows).map(|row| value(row as f64)).collect()),
+            column: Column::Number((0..50).map(|row| value(f64::from(row))).collect()),
         };
-        Table::new("t", vec![column("x", &|t| t), column("y", &y)]).expect("a table")
-    }
-
-    fn wave(t: f64) -> f64 {
-        0.3 + t.sin()
-    }
-
-    fn settings(contenders: &[Contender]) -> Settings {
-        Settings {
-            objectives: contenders.to_vec(),
+        let columns = vec![column("x", |t| t), column("y", |t| 0.3 + t.sin())];
+        let table = Table::new("t", columns).expect("a table");
+        let settings = Settings {
+            objectives: vec![Contender::Elbo],
             betas: None,
             repeats: 2,
             train_sizes: Vec::new(),
             test_fraction: 0.2,
             columns: SchemaOptions { target: "y".into(), ..SchemaOptions::default() },
             options: FitOptions { seed: 5, ..FitOptions::default() },
-        }
-    }
-
-    #[test]
-    fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
-        let table = table(50, wave);
-        let plan = Plan::new(&settings(&[Contender::Elbo]), &table).expect("a plan");
+        };
+        let plan = Plan::new(&settings, &table).expect("a plan");
         let (small, test) = plan.rows(10, 0).expect("rows");
         let (large, same_test) = plan.rows(40, 0).expect("rows");
         assert_eq!((small.len(), large.len(), test.len()), (10, 40, 10));

@@ -85,7 +85,7 @@ impl FitOutcome {
 impl Row {
     /// Creates the record of a fit that has not run yet.
     pub fn new(plan: &Plan<'_>, unit: Unit, role: Role) -> Row {
-        let settings = plan.settings();
+        let settings = &plan.settings;
         Row {
             objective: unit.contender,
             hyper: settings.options(unit.contender, unit.repeat).hyper_mode(),
@@ -236,7 +236,6 @@ const COLUMNS: [ResultColumn; 13] = [
     ("validation_score", |row| cell(row.validation_score)),
 ];
 
-/// Formats a number as a cell.
 pub(super) fn cell(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| number_text(value).into_owned())
 }

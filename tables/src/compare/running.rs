@@ -46,7 +46,7 @@ pub fn run(
     let total = phases.iter().map(Vec::len).sum();
     let mut known: HashMap<Unit, Vec<Row>> = HashMap::new();
     for &unit in phases.iter().flatten() {
-        known.extend(store.load(unit, plan.settings().kept_starts()).map(|rows| (unit, rows)));
+        known.extend(store.load(unit, plan.settings.kept_starts()).map(|rows| (unit, rows)));
     }
     if !known.is_empty() {
         listener(Finished { done: known.len(), total, row: None });
@@ -109,7 +109,7 @@ impl Work<'_> {
         let rows = match self.fit(unit) {
             Ok((rows, model)) => {
                 if unit.contender == Contender::Elbo {
-                    self.store.save_model(unit, Seen::All, &model)?;
+                    model.save(&self.store.model_path(unit, Seen::All))?;
                     self.fit_inner(unit)?;
                 }
                 rows
@@ -117,7 +117,7 @@ impl Work<'_> {
             // A usage error would repeat in every unit.
             Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
             Err(error) => {
-                let gridded = self.plan.settings().grid_of(unit.contender).is_some();
+                let gridded = self.plan.settings.grid_of(unit.contender).is_some();
                 let role = if gridded { Role::Selected } else { Role::Single };
                 vec![Row { error: Some(error.to_string()), ..Row::new(self.plan, unit, role) }]
             }
@@ -128,7 +128,7 @@ impl Work<'_> {
 
     /// Returns the fits of a unit, and the model that represents it.
     fn fit(&self, unit: Unit) -> Result<(Vec<Row>, TableModel)> {
-        let settings = self.plan.settings();
+        let settings = &self.plan.settings;
         let (train, test) = self.plan.tables(unit.size, unit.repeat)?;
         let follows = unit.contender.follows_elbo();
         let start = follows.then(|| self.start(unit, Seen::All)).transpose()?;
@@ -149,7 +149,7 @@ impl Work<'_> {
 
     /// Fits the ELBO without the rows that judge β; grids start from this fit.
     fn fit_inner(&self, unit: Unit) -> Result<()> {
-        let settings = self.plan.settings();
+        let settings = &self.plan.settings;
         if settings.betas.is_none() {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl Work<'_> {
         let options = FitOptions { validation_fraction: grid_validation(&settings.options), ..options };
         let request = FitRequest::new(&train, &settings.columns, &options);
         match fit_table(&request, &mut |_| {}) {
-            Ok(fit) => self.store.save_model(unit, Seen::AllButValidation, &fit.model),
+            Ok(fit) => fit.model.save(&self.store.model_path(unit, Seen::AllButValidation)),
             Err(error) if error.kind() == ErrorKind::Usage => Err(error),
             // Grids that start from this fit report that it is missing.
             Err(_) => Ok(()),
@@ -168,7 +168,7 @@ impl Work<'_> {
     /// Returns the ELBO fit to the same rows.
     fn start(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         let elbo = Unit { contender: Contender::Elbo, ..unit };
-        self.store.load_model(elbo, seen).map_err(|error| {
+        TableModel::load(&self.store.model_path(elbo, seen)).map_err(|error| {
             Error::fit(format!("the ELBO fit that this fit starts from is missing: {}", error.marked()))
         })
     }

@@ -87,8 +87,8 @@ impl Store {
     pub fn load(&self, unit: Unit, kept: &[Seen]) -> Option<Vec<Row>> {
         let rows: Vec<Row> = serde_json::from_slice(&std::fs::read(self.unit_path(unit)).ok()?).ok()?;
         let done = rows.iter().any(|row| row.role != Role::Grid && row.error.is_none());
-        let usable =
-            unit.contender != Contender::Elbo || kept.iter().all(|&seen| self.load_model(unit, seen).is_ok());
+        let usable = unit.contender != Contender::Elbo
+            || kept.iter().all(|&seen| TableModel::load(&self.model_path(unit, seen)).is_ok());
         (done && usable).then_some(rows)
     }
 
@@ -101,29 +101,12 @@ impl Store {
         write_json(&self.unit_path(unit), rows)
     }
 
-    /// Saves the model of a unit.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::save`].
-    pub fn save_model(&self, unit: Unit, seen: Seen, model: &TableModel) -> Result<()> {
-        model.save(&self.model_path(unit, seen))
-    }
-
-    /// Loads the saved model of a unit.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::load`].
-    pub(crate) fn load_model(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
-        TableModel::load(&self.model_path(unit, seen))
-    }
-
     fn unit_path(&self, unit: Unit) -> PathBuf {
         self.folder.join("units").join(format!("{}.json", name(unit)))
     }
 
-    fn model_path(&self, unit: Unit, seen: Seen) -> PathBuf {
+    /// Returns the path of the model of a unit.
+    pub(super) fn model_path(&self, unit: Unit, seen: Seen) -> PathBuf {
         let inner = if seen == Seen::AllButValidation { "-without-validation" } else { "" };
         self.folder.join("models").join(format!("{}{inner}.model", name(unit)))
     }

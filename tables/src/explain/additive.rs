@@ -1,6 +1,6 @@
 //! Latent functions that are sums of functions of one or a few columns, and their terms.
 
-use super::output::is_linear;
+use super::output::{at, is_linear, mean};
 use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale};
 use faer::{Mat, MatRef};
 use sparsegp::effects::{EffectTerm, POPULATION};
@@ -41,10 +41,8 @@ impl Explainer<'_> {
         let linear = is_linear(self.model);
         let scale = if linear { Scale::Mean } else { Scale::Latent };
         let unit = if linear { self.model.scaling().unscale_variance(1.0).sqrt() } else { 1.0 };
-        let totals = super::output::at(self.model, x, 1.0, scale);
-        let base = super::output::at(self.model, background.x, 1.0, scale);
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let base = mean(&base);
+        let totals = at(self.model, x, 1.0, scale);
+        let base = mean(&at(self.model, background.x, 1.0, scale));
         let of_row = |row: usize| {
             let part = |(term, around): (&Term, &Term)| Part {
                 name: term.name.clone(),

@@ -77,12 +77,10 @@ impl InputColumn {
     /// Returns the name of the category of a row with these inputs of the column; `None` for a
     /// level that has no category, and for other kinds.
     pub fn category(&self, inputs: &[f64]) -> Option<&str> {
-        match &self.kind {
-            InputKind::Codes { names } | InputKind::Categories { names, .. } => {
-                names.get(self.category_index(inputs)?).map(String::as_str)
-            }
-            InputKind::Number | InputKind::Date | InputKind::Place => None,
-        }
+        let (InputKind::Codes { names } | InputKind::Categories { names, .. }) = &self.kind else {
+            return None;
+        };
+        names.get(self.category_index(inputs)?).map(String::as_str)
     }
 
     fn category_index(&self, inputs: &[f64]) -> Option<usize> {

@@ -1,12 +1,12 @@
 //! The contribution of every column to a single prediction: terms of an additive function, or
 //! Shapley values by sampled orders.
 
+use super::output::at;
 use super::relevance::shuffled;
 use super::{Explainer, Rows, Scale, Settings};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
-use sparsegp::data::Moments;
-use sparsegp::data::{Purpose, generator};
+use sparsegp::data::{Moments, Purpose, generator};
 use sparsegp::likelihood::TargetKind;
 
 /// The maximum number of input values in one batch of predictions.
@@ -114,7 +114,7 @@ impl Explainer<'_> {
     ) -> Contributions {
         let scale = self.explained(&x, exposure);
         let row = Mat::from_fn(x.len(), 1, |input, _| x[input]);
-        let prediction = self.at(&row, exposure, scale)[0];
+        let prediction = at(self.model, row.transpose(), exposure, scale)[0];
         let drawn = shuffled(background.len(), settings.seed);
         let mut random = generator(settings.seed, Purpose::Explanation, 1);
         let orders = settings.orders.max(2);
@@ -144,7 +144,7 @@ impl Explainer<'_> {
                 }
                 walks.push(order);
             }
-            let values = self.at(&points, exposure, scale);
+            let values = at(self.model, points.transpose(), exposure, scale);
             for (order, values) in walks.iter().zip(values.chunks_exact(steps)) {
                 base.push(values[0]);
                 add_walks(order, values, prediction, &mut changes);

@@ -1,6 +1,6 @@
 //! Partial dependence: the mean prediction over rows as a function of one column.
 
-use super::output::{self, mean_probabilities, values};
+use super::output::{mean, mean_probabilities, values};
 use super::relevance::shuffled;
 use super::{Explainer, InputColumn, InputKind, Rows, Scale, Settings};
 use faer::Mat;
@@ -164,10 +164,6 @@ impl Explainer<'_> {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 /// Returns the distinct values if there are few, otherwise evenly spaced values between quantiles.
 fn spread(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
@@ -181,12 +177,4 @@ fn spread(mut values: Vec<f64>) -> Vec<f64> {
     }
     let step = |k: usize| k as f64 / (SETTINGS - 1) as f64;
     (0..SETTINGS).map(|k| low * (1.0 - step(k)) + high * step(k)).collect()
-}
-
-impl Explainer<'_> {
-    /// Returns the number that `scale` selects at inputs in original units, all with the same
-    /// exposure.
-    pub(super) fn at(&self, x: &Mat<f64>, exposure: f64, scale: Scale) -> Vec<f64> {
-        output::at(self.model, x.transpose(), exposure, scale)
-    }
 }

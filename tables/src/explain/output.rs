@@ -58,6 +58,10 @@ pub(super) fn is_linear(model: &Model) -> bool {
         && model.scaling().target_map().is_none()
 }
 
+pub(super) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
 /// Returns the probability of every class, averaged over rows.
 pub(super) fn mean_probabilities(rows: &Predictions<'_>) -> Vec<f64> {
     let all: Vec<Vec<f64>> = (0..rows.rows()).into_par_iter().map(|row| rows.probabilities(row)).collect();

@@ -4,8 +4,7 @@
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
-use sparsegp::data::Moments;
-use sparsegp::data::{Purpose, generator};
+use sparsegp::data::{Moments, Purpose, generator};
 use sparsegp::effects::POPULATION;
 use sparsegp::kernels::{Gradient, Inputs, Scratch};
 use sparsegp::latent::{InducingPrior, Layer};

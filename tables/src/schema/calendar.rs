@@ -61,39 +61,17 @@ pub fn after(from: f64, years: f64) -> f64 {
     (from + years * YEAR).round()
 }
 
-/// The numbers of a date that decide which periods are inputs.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct DateNumbers {
-    share_of_day: f64,
-    day_of_month: i64,
-    share_of_year: f64,
-}
-
-impl DateNumbers {
-    fn of(seconds: f64) -> DateNumbers {
-        DateNumbers {
-            share_of_day: share_of_day(seconds),
-            day_of_month: day_of_month(seconds),
-            share_of_year: share_of_year(seconds),
-        }
-    }
-
-    /// Returns which of the numbers differ from those of another date.
-    fn differ_from(&self, other: &DateNumbers) -> [bool; 3] {
-        [
-            self.share_of_day != other.share_of_day,
-            self.day_of_month != other.day_of_month,
-            (self.share_of_year - other.share_of_year).abs() > 0.01,
-        ]
-    }
-}
+/// The differences above which two dates show the day, the week and the year, in the share of the day, the day of the month and the share of
+/// the year.
+const DIFFERENT: [f64; 3] = [0.0, 0.0, 0.01];
 
 /// The statistics of the instants of training rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {
     seconds: Spread,
-    /// The numbers of the first date; `differ` is true for each number that differs in another date.
-    first: Option<DateNumbers>,
+    /// The share of the day, the day of the month and the share of the year of the first date; `differ` is true for each number that differs in
+    /// another date.
+    first: Option<[f64; 3]>,
     differ: [bool; 3],
     weekdays: u8,
     phases: [[Spread; 2]; 3],
@@ -102,16 +80,18 @@ pub(super) struct Calendar {
 impl Calendar {
     pub(super) fn push(&mut self, seconds: f64) {
         self.seconds.push(seconds);
-        self.compare(DateNumbers::of(seconds));
+        self.compare([share_of_day(seconds), day_of_month(seconds) as f64, share_of_year(seconds)]);
         self.weekdays |= 1 << (share_of_week(seconds) * 7.0).round() as u8;
         for (cycle, phases) in Cycle::ALL.iter().zip(&mut self.phases) {
             cycle.phase(seconds).into_iter().zip(phases).for_each(|(phase, spread)| spread.push(phase));
         }
     }
 
-    fn compare(&mut self, date: DateNumbers) {
-        let differ = date.differ_from(self.first.get_or_insert(date));
-        self.differ.iter_mut().zip(differ).for_each(|(known, differ)| *known |= differ);
+    fn compare(&mut self, date: [f64; 3]) {
+        let first = *self.first.get_or_insert(date);
+        for (k, known) in self.differ.iter_mut().enumerate() {
+            *known |= (date[k] - first[k]).abs() > DIFFERENT[k];
+        }
     }
 
     pub(super) fn merge(&mut self, later: Calendar) {
@@ -129,7 +109,6 @@ impl Calendar {
         self.seconds.range().0
     }
 
-    /// The mean instant.
     pub(super) fn mean(&self) -> f64 {
         self.seconds.affine().shift
     }

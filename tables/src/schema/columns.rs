@@ -12,7 +12,6 @@ use super::calendar::Cycle;
 use super::groups::{GroupFormula, GroupLevels, Grouping};
 use super::odd::odd_values;
 use super::places::{Places, Surface};
-use super::sentinels::sentinels;
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
 use crate::tables::TableBlocks;
@@ -148,13 +147,13 @@ pub struct SchemaOptions {
     /// True if categories make one input for each level except the first, instead of a code. Linear models need this: their intercept
     /// represents the first level.
     pub drop_first: bool,
-    /// The kind of target. `None` means counts if there is an exposure; otherwise the values decide (see [`TargetEncoding::infer`]).
+    /// The kind of target. `None` means counts if there is an exposure; otherwise the values decide (see [`Schema::infer`]).
     pub target_kind: Option<TargetKind>,
     /// True if a target written as numbers is a regression target, not counts or classes, unless `target_kind` is set.
     pub numbers: bool,
     /// True if the target has classes, of any number, unless `target_kind` is set.
     pub classes: bool,
-    /// With two classes, the class that is coded 1; `None` chooses one (see [`TargetEncoding::infer`]).
+    /// With two classes, the class that is coded 1; `None` chooses one (see [`Schema::infer`]).
     pub positive_label: Option<String>,
     /// The column of exposures (time or area at risk), for a target of counts.
     pub exposure: Option<String>,
@@ -249,21 +248,13 @@ pub struct Schema {
 
 impl Schema {
     /// Opens a file (or `-`) to read the features, the exposure and, if the file has it, the target; other columns are skipped. Blocks have
-    /// at most `block_rows` rows (0 counts as 1).
+    /// at most `block_rows` rows (0 counts as 1). The columns of a CSV file are separated by `delimiter` (`None` finds it in the first
+    /// lines). The blocks have [copies](Table::copies) of the columns `copied`.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure.
-    pub fn open(&self, path: &Path, block_rows: usize) -> Result<TableBlocks> {
-        self.open_with(path, block_rows, None, &[])
-    }
-
-    /// Like [`Schema::open`], for a CSV file whose columns are separated by `delimiter` (`None` finds it in the first lines), with
-    /// [copies](Table::copies) of the columns `copied`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Schema::open`], and when a column to be copied is absent or of a type that cannot be read.
+    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure, and when a column to be
+    /// copied is absent or of a type that cannot be read.
     pub fn open_with(
         &self,
         path: &Path,
@@ -298,16 +289,22 @@ impl Schema {
     /// text is categorical. In a column with at least 20 values and at least 90 % numbers, text counts as missing; any other column that
     /// mixes both is categorical. The error for shorter columns, and for numbers in different units, names the first such cells.
     ///
-    /// [`TargetEncoding::infer`] finds the kind of target, unless the options set it.
+    /// Unless the options set the kind of target, the values decide. Two distinct values are binary if they are text, or true and false, or
+    /// numbers in more than two rows. Text with more distinct values, each at least twice on average, has classes. Whole numbers that begin
+    /// at 0 or 1 and become rarer are counts (see `counts`). Other numbers are real.
+    ///
+    /// The positive class is the requested class. Without a request it is the class that means yes if the other means no (as in yes and no,
+    /// true and false, 1 and -1). Otherwise it is the larger number, or the text with fewer rows, or the later text in sorted order.
     ///
     /// Returns the schema, and warnings about columns that can be used but look wrong.
     ///
     /// # Errors
     ///
     /// If the target or another named column is absent, no feature is left, a column holds values that do not
-    /// suit its role, there is only one row, or the target cannot be learned from (see
-    /// [`TargetEncoding::infer`]). Usage errors if a column has two roles, or if an exposure is given for a
-    /// target that is not a count.
+    /// suit its role, there is only one row, or the target cannot be learned from: a value is missing or not of the kind, the values do not
+    /// vary, there are not exactly two classes, the levels have a gap or are too few or too many, or the requested positive class does not
+    /// occur. Usage errors if a column has two roles, if an exposure is given for a target that is not a count, or if a positive class is
+    /// requested for a target without classes.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
         if let Some(known) = &options.known {
@@ -320,7 +317,7 @@ impl Schema {
         let facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
         let mut facts = facts.with_places(options.places.as_ref());
         facts.push(&read, None);
-        let unlabelled = check_labelled(&options.target, facts.source(), labelled.rows(), table.rows())?;
+        let unlabelled = check_labelled(&options.target, &facts.source, labelled.rows(), table.rows())?;
         if options.readings.is_none() {
             let (found, note) = options.readings_of(&facts)?;
             if !found.is_empty() {
@@ -337,7 +334,6 @@ impl Schema {
         notes.extend(found);
         notes.extend(unlabelled);
         notes.extend(odd_values(&facts, &schema, &read)?);
-        notes.extend(sentinels(&facts, &schema, &read)?);
         Ok((schema, notes))
     }
 

@@ -39,13 +39,16 @@ impl Schema {
         }
         let mut inputs = Vec::with_capacity(self.features.len());
         for (index, (feature, own)) in self.feature_inputs().enumerate() {
-            inputs.push((own.start, self.input(table, feature, self.fills.get(index).copied())?));
+            let marker = feature.tells_missing().then(|| own.end - 1);
+            inputs.push((own.start, marker, self.input(table, feature, self.fills.get(index).copied())?));
         }
         let mut design = Mat::zeros(table.rows(), self.dims());
         for row in 0..table.rows() {
-            for (offset, input) in &inputs {
+            for (offset, marker, input) in &inputs {
                 let values = design.as_mut().row_mut(row).split_at_col_mut(*offset).1;
-                input.write(table, row, unseen, values)?;
+                if let (true, Some(marker)) = (input.write(table, row, unseen, values)?, marker) {
+                    design[(row, *marker)] = 1.0;
+                }
             }
         }
         self.write_groups(table, unseen, &mut design)?;
@@ -94,9 +97,7 @@ impl Schema {
                 }
                 unseen.rows += 1;
                 let level = input.cell(row).map_or_else(|| MISSING.to_owned(), Cow::into_owned);
-                if unseen.levels.len() < UnseenColumn::MOST && !unseen.levels.contains(&level) {
-                    unseen.levels.push(level);
-                }
+                unseen.add(level);
             }
             found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
         }
@@ -106,10 +107,6 @@ impl Schema {
 
     /// Returns the schema after an update with the rows of a table. It stores the new levels of these rows with their codes: later rows
     /// with the same level count as equal, and rows with other new levels as different.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Schema::design`].
     pub(crate) fn after(&self, table: &Table) -> Result<Schema> {
         let mut schema = self.clone();
         let coded: Vec<&Feature> = self.features.iter().filter(|feature| feature.codes().is_some()).collect();
@@ -133,8 +130,35 @@ impl Schema {
 
     /// Prepares to read a feature from a table; `fill` replaces missing numbers.
     fn input<'a>(&'a self, table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
-        let later = self.later.get(feature.name()).map_or(&[][..], Vec::as_slice);
-        Input::new(table, feature, fill, later, self.first_level())
+        match feature {
+            Feature::Numeric { name, .. } => Ok(Input::Number { name, values: table.numbers(name)?, fill }),
+            Feature::Date { name, origin, cycles, .. } => {
+                let values = dates(table, name)?;
+                let fill = fill.unwrap_or(*origin);
+                Ok(Input::Time { values, origin: *origin, cycles, fill })
+            }
+            Feature::Place { columns, surface, centre, .. } => {
+                Ok(Input::Place { cells: PlaceCells::of(table, columns, *surface)?, centre })
+            }
+            Feature::Categorical { name, levels, missing, coded, rest } => {
+                let later = self.later.get(name).map_or(&[][..], Vec::as_slice);
+                let later_from = levels.len() + usize::from(*missing);
+                let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));
+                let codes: Vec<(&str, usize)> =
+                    codes.chain(later.iter().map(String::as_str).zip(later_from..)).collect();
+                let others = rest.then(|| levels.len().saturating_sub(1));
+                let cells = Cells::new(table, name, &codes, others, later_from + later.len())?;
+                Ok(Input::Category(CategoryInput {
+                    name,
+                    levels,
+                    first_level: self.first_level(),
+                    later: later.len(),
+                    missing: *missing,
+                    coded: *coded,
+                    cells,
+                }))
+            }
+        }
     }
 
     /// Sets the parts of a schema that depend on the training rows alone, after a whole table was examined: the means that replace missing
@@ -168,7 +192,7 @@ impl Schema {
                     *missing &= marked;
                 }
                 Feature::Date { name, origin, cycles, missing } => {
-                    let calendar = facts.require(name)?.calendar().cloned().unwrap_or_default();
+                    let calendar = facts.require(name)?.calendar.clone().unwrap_or_default();
                     (*fill, *origin) = (calendar.mean(), calendar.origin());
                     if !whole {
                         *cycles = calendar.cycles();
@@ -254,9 +278,7 @@ impl Schema {
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         self.weights.as_ref().map(|name| self.positive_numbers(table, name, Positive::Weight)).transpose()
     }
-}
 
-impl Schema {
     /// Returns the values of a column, which must all be above 0.
     fn positive_numbers(&self, table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
         let table = table.read(&self.readings, &|column| column == name)?;
@@ -284,71 +306,28 @@ fn dates<'a>(table: &'a Table, name: &str) -> Result<&'a [f64]> {
 
 /// The reader of one feature of a table.
 enum Input<'a> {
-    Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64>, missing: bool },
-    Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64, missing: bool },
-    Place { cells: PlaceCells<'a>, centre: &'a [f64], missing: bool },
+    Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64> },
+    Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64 },
+    Place { cells: PlaceCells<'a>, centre: &'a [f64] },
     Category(CategoryInput<'a>),
 }
 
-impl<'a> Input<'a> {
-    fn new(
-        table: &'a Table,
-        feature: &'a Feature,
-        fill: Option<f64>,
-        later: &'a [String],
-        first_level: usize,
-    ) -> Result<Input<'a>> {
-        match feature {
-            Feature::Numeric { name, missing } => {
-                Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
-            }
-            Feature::Date { name, origin, cycles, missing } => {
-                let values = dates(table, name)?;
-                let fill = fill.unwrap_or(*origin);
-                Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
-            }
-            Feature::Place { columns, surface, centre, missing, .. } => Ok(Input::Place {
-                cells: PlaceCells::of(table, columns, *surface)?,
-                centre,
-                missing: *missing,
-            }),
-            Feature::Categorical { name, levels, missing, coded, rest } => {
-                let later_from = levels.len() + usize::from(*missing);
-                let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));
-                let codes: Vec<(&str, usize)> =
-                    codes.chain(later.iter().map(String::as_str).zip(later_from..)).collect();
-                let others = rest.then(|| levels.len().saturating_sub(1));
-                let cells = Cells::new(table, name, &codes, others, later_from + later.len())?;
-                Ok(Input::Category(CategoryInput {
-                    name,
-                    levels,
-                    first_level,
-                    later: later.len(),
-                    missing: *missing,
-                    coded: *coded,
-                    cells,
-                }))
-            }
-        }
-    }
-
-    /// Writes the numbers of a row to the front of `values`, which must be 0.
+impl Input<'_> {
+    /// Writes the numbers of a row to the front of `values`, which must be 0. Returns true if the mean stands for a missing cell.
     fn write(
         &self,
         table: &Table,
         row: usize,
         unseen: UnseenLevels,
         mut values: RowMut<'_, f64>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match self {
-            Input::Number { values: cells, fill: Some(fill), missing, .. } if cells[row].is_nan() => {
+            Input::Number { values: cells, fill: Some(fill), .. } if cells[row].is_nan() => {
                 values[0] = *fill;
-                if *missing {
-                    values[1] = 1.0;
-                }
+                return Ok(true);
             }
             Input::Number { name, values: cells, .. } => values[0] = table.finite(row, name, cells[row])?,
-            Input::Time { values: cells, origin, cycles, fill, missing } => {
+            Input::Time { values: cells, origin, cycles, fill } => {
                 let gap = cells[row].is_nan();
                 let seconds = if gap { *fill } else { cells[row] };
                 values[0] = years(*origin, seconds);
@@ -356,20 +335,15 @@ impl<'a> Input<'a> {
                 for (phase, at) in phases.zip(1..) {
                     values[at] = if gap { 0.0 } else { phase };
                 }
-                if *missing && gap {
-                    values[1 + 2 * cycles.len()] = 1.0;
-                }
+                return Ok(gap);
             }
-            Input::Place { cells, centre, missing } => {
+            Input::Place { cells, centre } => {
                 let place = cells.at(table, row)?;
-                let dims = centre.len();
-                let coordinates = place.as_ref().map_or(*centre, |place| &place[..dims]);
+                let coordinates = place.as_ref().map_or(*centre, |place| &place[..centre.len()]);
                 for (at, &coordinate) in coordinates.iter().enumerate() {
                     values[at] = coordinate;
                 }
-                if *missing && place.is_none() {
-                    values[dims] = 1.0;
-                }
+                return Ok(place.is_none());
             }
             Input::Category(input) => {
                 let level = input.level(table, row, unseen)?;
@@ -382,7 +356,7 @@ impl<'a> Input<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -424,10 +398,12 @@ impl UnseenColumn {
     /// Merges the unseen levels of later rows of the same column.
     pub fn merge(&mut self, later: UnseenColumn) {
         self.rows += later.rows;
-        for level in later.levels {
-            if self.levels.len() < UnseenColumn::MOST && !self.levels.contains(&level) {
-                self.levels.push(level);
-            }
+        later.levels.into_iter().for_each(|level| self.add(level));
+    }
+
+    fn add(&mut self, level: String) {
+        if self.levels.len() < UnseenColumn::MOST && !self.levels.contains(&level) {
+            self.levels.push(level);
         }
     }
 
@@ -454,9 +430,10 @@ impl<'a> Cells<'a> {
         name: &str,
         codes: &[(&str, usize)],
         others: Option<usize>,
-        mut next: usize,
+        next: usize,
     ) -> Result<Cells<'a>> {
-        let mut new = || others.unwrap_or_else(|| counted(&mut next));
+        let mut next = next..;
+        let mut new = || others.or_else(|| next.next()).unwrap_or(MISSING_CODE);
         match table.require(name)? {
             Column::Number(values) => {
                 // A number in a file of floats is none of the whole numbers beyond 2^53 that it may have been rounded from.
@@ -481,12 +458,6 @@ impl<'a> Cells<'a> {
             Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
         }
     }
-}
-
-/// Returns the counter and increments it.
-fn counted(next: &mut usize) -> usize {
-    *next += 1;
-    *next - 1
 }
 
 /// The code of a missing cell if training had none. It is beyond the codes of all levels, and exact in single precision.

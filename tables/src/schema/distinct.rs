@@ -31,6 +31,7 @@ pub(crate) struct Distinct {
     numbers: HashMap<u64, usize>,
     #[serde(skip)]
     texts: HashMap<String, usize>,
+    /// The values, at most 10,000.
     pub levels: Vec<Level>,
     /// True if there are more values than the maximum.
     pub more: bool,
@@ -74,11 +75,6 @@ impl Distinct {
         }
     }
 
-    /// Returns true if there are more values than the maximum.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.more
-    }
-
     /// Returns the standard deviation of the index of the value over the training rows.
     pub(crate) fn spread_of_places(&self) -> f64 {
         let rows = self.levels.iter().map(|level| level.training).sum::<u64>().max(1) as f64;
@@ -89,17 +85,10 @@ impl Distinct {
         (moment(2) - moment(1) * moment(1)).max(0.0).sqrt()
     }
 
-    /// The values, at most 10,000.
-    pub(crate) fn levels(&self) -> &[Level] {
-        &self.levels
-    }
-
-    /// The number of rows that hold these values.
     pub(crate) fn rows(&self) -> u64 {
         self.levels.iter().map(|level| level.rows).sum()
     }
 
-    /// The spellings of the values.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.levels.iter().map(|level| level.text.clone()).collect()
     }

@@ -13,7 +13,7 @@ use super::ratings::rating_order;
 use super::spread::Spread;
 use super::target::check_value;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
-use crate::tables::marker::{Marker, long_whole, marker, plain_number};
+use crate::tables::marker::{Marker, marker, plain_number};
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::Table;
 use sparsegp::data::Affine;
@@ -43,31 +43,21 @@ pub(crate) enum Positive {
 }
 
 impl Positive {
-    /// Returns the expectation and the hint for messages.
-    fn words(self) -> (&'static str, &'static str) {
-        match self {
+    /// Checks a value; `row` counts from 0 within the table.
+    pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
+        let value = table.finite(row, name, value)?;
+        let (expected, hint) = match self {
+            Positive::Exposure if EXPOSURES.contains(&value) => return Ok(()),
+            Positive::Weight if value > 0.0 => return Ok(()),
             Positive::Exposure => (
-                "an exposure above 0",
+                if value > 0.0 { "an exposure from 1e-100 to 1e100" } else { "an exposure above 0" },
                 "an exposure is the time, area or number of units that could have had events; remove rows without exposure",
             ),
             Positive::Weight => {
                 ("a weight above 0", "remove rows that should not count, instead of giving them the weight 0")
             }
-        }
-    }
-
-    /// Checks a value; `row` counts from 0 within the table.
-    pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
-        let value = table.finite(row, name, value)?;
-        let usable = match self {
-            Positive::Exposure => EXPOSURES.contains(&value),
-            Positive::Weight => value > 0.0,
         };
-        if usable {
-            return Ok(());
-        }
-        let (place, found, (expected, hint)) = (table.place(row, name), number_text(value), self.words());
-        let expected = if value > 0.0 { "an exposure from 1e-100 to 1e100" } else { expected };
+        let (place, found) = (table.place(row, name), number_text(value));
         Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
     }
 }
@@ -109,7 +99,7 @@ pub(crate) struct ColumnFacts {
     /// The error for the first text, where a number is expected.
     text: Option<Error>,
     /// Cells of text that cannot be numbers, and the name of their table.
-    bad: BadCells,
+    pub(super) bad: BadCells,
     source: Option<String>,
     /// Cells that hold a value.
     pub present: usize,
@@ -138,14 +128,14 @@ pub(crate) struct ColumnFacts {
     /// The possible readings of cells that are not plain numbers.
     forms: Forms,
     /// True if a number is not above the number in the row before; and the last number.
-    not_rising: bool,
+    pub(super) not_rising: bool,
     last: Option<f64>,
     /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
     /// The numbers at both ends.
-    extremes: Extremes,
+    pub(super) extremes: Extremes,
     /// The facts about instants.
-    calendar: Option<Calendar>,
+    pub(super) calendar: Option<Calendar>,
 }
 
 impl ColumnFacts {
@@ -342,34 +332,13 @@ impl ColumnFacts {
         rows > 2.0 && spread > 0.0 && (1.0 - 0.5 * ratio * ratio) * rows.sqrt() > 3.0
     }
 
-    /// Returns true if all numbers are whole.
     pub(crate) fn is_whole(&self) -> bool {
         self.plain.whole && self.numbers > 0
-    }
-
-    /// Returns true if every number is above the number before.
-    pub(crate) fn is_rising(&self) -> bool {
-        !self.not_rising
     }
 
     /// Returns true if the column holds instants.
     pub(crate) fn is_time(&self) -> bool {
         self.calendar.is_some()
-    }
-
-    /// The facts about its instants.
-    pub(super) fn calendar(&self) -> Option<&Calendar> {
-        self.calendar.as_ref()
-    }
-
-    /// The numbers at both ends.
-    pub(super) fn extremes(&self) -> &Extremes {
-        &self.extremes
-    }
-
-    /// Returns true if the column holds whole numbers beyond 2^53.
-    pub(crate) fn has_long_wholes(&self) -> bool {
-        self.distinct.levels.iter().any(|level| long_whole(&level.text).is_some())
     }
 
     /// Returns the reading of cells of text as numbers or dates, with an example in words.
@@ -412,19 +381,9 @@ impl ColumnFacts {
     /// The levels of the column from low to high, if it is text whose levels have an order by their meaning.
     pub(crate) fn rating(&self) -> Option<Vec<String>> {
         let text = self.has_text() && self.numbers == 0 && !self.distinct.more;
-        let levels = || {
-            self.distinct
-                .texts()
-                .into_iter()
-                .filter(|text| marker(text) != Some(Marker::Sure))
-                .collect::<Vec<_>>()
-        };
-        text.then(|| rating_order(&levels())).flatten()
-    }
-
-    /// The text cells of a column of numbers.
-    pub(super) fn bad_cells(&self) -> &BadCells {
-        &self.bad
+        let mut levels = if text { self.distinct.texts() } else { Vec::new() };
+        levels.retain(|text| marker(text) != Some(Marker::Sure));
+        rating_order(&levels)
     }
 
     /// True if a column with text holds more numbers than other text.

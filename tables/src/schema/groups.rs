@@ -96,7 +96,6 @@ impl GroupFormula {
         self.groupings.iter().flatten().map(String::as_str)
     }
 
-    /// All columns of the formula.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.grouping_columns().chain(self.slopes.iter().map(String::as_str))
     }
@@ -120,11 +119,6 @@ fn groupings(options: &SchemaOptions) -> impl Iterator<Item = Grouping> {
 }
 
 impl GroupLevels {
-    /// Adds the levels of a table.
-    ///
-    /// # Errors
-    ///
-    /// Data errors for absent columns.
     pub(crate) fn push(&mut self, table: &Table, options: &SchemaOptions) -> Result<()> {
         self.0.resize_with(groupings(options).count(), BTreeSet::new);
         for (levels, grouping) in self.0.iter_mut().zip(groupings(options)) {
@@ -133,7 +127,6 @@ impl GroupLevels {
         Ok(())
     }
 
-    /// Adds the levels of other tables.
     pub(crate) fn merge(&mut self, other: GroupLevels) {
         self.0.resize_with(self.0.len().max(other.0.len()), BTreeSet::new);
         self.0.iter_mut().zip(other.0).for_each(|(levels, other)| levels.extend(other));
@@ -222,10 +215,6 @@ impl Schema {
     }
 
     /// Adds the groupings of the formulae, with these levels.
-    ///
-    /// # Errors
-    ///
-    /// Usage errors for a grouping that is given twice.
     pub(crate) fn take_groups(&mut self, levels: &GroupLevels, options: &SchemaOptions) -> Result<()> {
         for (grouping, levels) in groupings(options).zip(&levels.0) {
             if self.groups.iter().any(|group| group.columns == grouping.columns) {
@@ -247,10 +236,6 @@ impl Schema {
     }
 
     /// Adds the levels of a table that are not known yet.
-    ///
-    /// # Errors
-    ///
-    /// Data errors for absent columns.
     pub(crate) fn add_levels(&mut self, table: &Table) -> Result<()> {
         for group in &mut self.groups {
             let known: HashSet<&String> = group.levels.iter().collect();
@@ -330,14 +315,12 @@ impl Grouping {
     fn codes(&self, cells: &LevelCells) -> Vec<usize> {
         let known: HashMap<&str, usize> =
             self.levels.iter().enumerate().map(|(code, level)| (level.as_str(), code)).collect();
-        let mut next = self.levels.len();
-        let code = |text: &String| {
-            known.get(text.as_str()).copied().unwrap_or_else(|| {
-                next += 1;
-                next - 1
-            })
-        };
-        cells.texts.iter().map(code).collect()
+        let mut next = self.levels.len()..;
+        cells
+            .texts
+            .iter()
+            .filter_map(|text| known.get(text.as_str()).copied().or_else(|| next.next()))
+            .collect()
     }
 }
 

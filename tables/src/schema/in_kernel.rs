@@ -13,17 +13,14 @@ impl Schema {
     /// Returns the options with everything that the inputs of these columns determine: column names in the
     /// kernel become numbers of inputs, and the kind of each input, the grouped effects and the names of the
     /// inputs are set.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Schema::kernel_of_inputs`].
     pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
         let places = self.features.iter().any(|feature| matches!(feature, Feature::Place { .. }));
         if places && options.model == ModelKind::Glm {
             return Err(Error::usage("⟨places⟩ and ⟨plane⟩ are for Gaussian processes, not for ⟨model glm⟩")
                 .hint("leave them out: the columns are then two coefficients"));
         }
-        let kernel = self.kernel_of_inputs(&options.kernel)?;
+        // The name of a date becomes the numbers of all its inputs, and the names of a place those of its coordinates.
+        let kernel = with_selections(&options.kernel, |inside| self.selection(inside))?;
         let mut options =
             FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
         let mut inputs = self.input_names();
@@ -45,16 +42,6 @@ impl Schema {
         let options = FitOptions { open: Open::NOTHING, ..options };
         options.validate()?;
         Ok(options)
-    }
-
-    /// Returns the text with the numbers of inputs in place of the names of columns. The name of a date becomes the numbers of all its
-    /// inputs, and the names of a place those of its coordinates.
-    ///
-    /// # Errors
-    ///
-    /// A usage error if a name is not that of an input column.
-    fn kernel_of_inputs(&self, kernel: &str) -> Result<String> {
-        with_selections(kernel, |inside| self.selection(inside))
     }
 
     /// Returns the kernel's text with the names of columns in place of the numbers of their inputs, where a selection contains all inputs
@@ -133,7 +120,6 @@ impl Schema {
         Ok(inputs.map(|input| input.to_string()).collect::<Vec<_>>().join(","))
     }
 
-    /// The inputs that a column makes.
     fn inputs_of(&self, column: &str) -> Option<Range<usize>> {
         let mut features = self.feature_inputs();
         let made_of = |(feature, _): &(&Feature, _)| feature.columns().iter().any(|known| known == column);

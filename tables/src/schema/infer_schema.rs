@@ -13,11 +13,12 @@ use super::left_out::reason;
 use super::places::{check_places, gaps, infer_place};
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
+use crate::tables::DateOrder;
 use crate::tables::column::level_order;
+use crate::tables::marker::long_whole;
 use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
-use crate::tables::{DateOrder, ReadOptions};
 use sparsegp::data::{Affine, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
@@ -35,14 +36,14 @@ impl Schema {
     /// Like [`Schema::infer`], from the facts about a table.
     pub(crate) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         check_options(facts, options)?;
-        let mut warnings = facts.notes().to_vec();
+        let mut warnings = facts.notes.clone();
         let features = infer_features(facts, options, &mut warnings)?;
         // Fixed effects may be an intercept alone.
         let intercept_will_do = options.drop_first && !options.groups.is_empty();
         if features.is_empty() && !intercept_will_do {
             return Err(Error::data(format!(
                 "{}: no feature is left besides the target {}",
-                facts.source(),
+                facts.source,
                 quoted(&options.target)
             ))
             .hint("exclude fewer columns, or name features with ⟨features⟩"));
@@ -68,7 +69,7 @@ impl Schema {
         if schema.dims() == 0 && !intercept_will_do {
             return Err(Error::data(format!(
                 "{}: every feature has the same category in all rows, expected at least one feature that varies",
-                facts.source()
+                facts.source
             )));
         }
         schema.check_exposure_kind()?;
@@ -104,7 +105,7 @@ impl Schema {
         let mean = |feature: &Feature| match feature {
             Feature::Numeric { name, .. } => Ok(facts.require(name)?.affine().shift),
             Feature::Date { name, .. } => {
-                Ok(facts.require(name)?.calendar().map_or(0.0, |calendar| calendar.mean()))
+                Ok(facts.require(name)?.calendar.as_ref().map_or(0.0, |calendar| calendar.mean()))
             }
             Feature::Place { .. } | Feature::Categorical { .. } => Ok(0.0),
         };
@@ -136,7 +137,7 @@ impl Schema {
         if !categories.is_empty() {
             done.push(format!("in {} they are a separate category", list(&categories)));
         }
-        let words = format!("{}: cells are missing: {}", facts.source(), done.join("; "));
+        let words = format!("{}: cells are missing: {}", facts.source, done.join("; "));
         Ok((!done.is_empty()).then_some(words))
     }
 
@@ -170,7 +171,7 @@ impl Schema {
                 }
                 Feature::Numeric { .. } => inputs.push((column.affine(), !column.varies_in_training())),
                 Feature::Date { origin, cycles, .. } => {
-                    let calendar = column.calendar().cloned().unwrap_or_default();
+                    let calendar = column.calendar.clone().unwrap_or_default();
                     let affines = calendar.affines(*origin, cycles, column.gaps.1).into_iter();
                     // Only the trend counts as constant.
                     let constant = std::iter::once(!column.varies_in_training());
@@ -222,11 +223,6 @@ impl SchemaOptions {
         self.categorical.iter().any(|known| known == name)
     }
 
-    /// The options for reading files with these columns.
-    pub fn read_options(&self) -> ReadOptions {
-        ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
-    }
-
     /// Returns true if a column of the file is used.
     pub fn uses(&self, name: &str) -> bool {
         self.demand(name).is_some()
@@ -238,7 +234,7 @@ impl SchemaOptions {
         check_ordered(facts, self)?;
         let (mut readings, mut words) = (Readings::new(), Vec::new());
         let (mut ordered, mut codes) = (Vec::new(), Vec::new());
-        words.extend(facts.decimal_comma().map(|cell| {
+        words.extend(facts.decimal_comma.as_deref().map(|cell| {
             let value = with_point(cell);
             format!("all with a decimal comma ({cell:?} is {value})")
         }));
@@ -252,7 +248,8 @@ impl SchemaOptions {
             let Some(column) = facts.require(name).ok().filter(|_| !classes) else { continue };
             // Numbers would merge whole numbers beyond 2^53.
             let levels = || self.groups.iter().flat_map(GroupFormula::grouping_columns);
-            let identifiers = column.has_long_wholes() && levels().any(|level| level == name);
+            let long = |level: &Level| long_whole(&level.text).is_some();
+            let identifiers = column.distinct.levels.iter().any(long) && levels().any(|level| level == name);
             if let Some((reading, example)) = column.reading().filter(|_| !identifiers) {
                 words.push(format!("{} {example}", quoted(name)));
                 readings.insert(name.to_owned(), reading);
@@ -271,7 +268,7 @@ impl SchemaOptions {
         let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
         let told: Vec<String> =
             parts.map(|(what, words)| format!("{what}: {}", folded(words.into_iter()))).collect();
-        let told = (!told.is_empty()).then(|| format!("{}: {}", facts.source(), told.join("; ")));
+        let told = (!told.is_empty()).then(|| format!("{}: {}", facts.source, told.join("; ")));
         Ok((readings, told))
     }
 
@@ -316,7 +313,7 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
     }
-    check_rows(facts.source(), facts.rows())
+    check_rows(&facts.source, facts.rows)
 }
 
 /// Checks that columns of ordered levels exist, have no other role and no level twice.
@@ -378,6 +375,10 @@ struct Doubts {
 impl Doubts {
     /// Returns one line for each kind of doubt.
     fn told(&self, source: &str) -> Vec<String> {
+        let listed = |what: &str, columns: &[(String, String)]| {
+            let list = folded(columns.iter().map(|(name, about)| format!("{name} ({about})")));
+            (!columns.is_empty()).then(|| format!("{source}: {what}: {list}"))
+        };
         let identifiers = match self.identifiers.as_slice() {
             [] => None,
             [name] => Some(format!(
@@ -393,17 +394,10 @@ impl Doubts {
             [(name, level)] => {
                 Some(format!("{source}: column {name} has a category of several lines, {level}"))
             }
-            columns => Some(format!(
-                "{source}: columns have categories of several lines: {}",
-                folded(columns.iter().map(|(name, level)| format!("{name} ({level})")))
-            )),
+            columns => listed("columns have categories of several lines", columns),
         };
-        let mixed = self.mixed.iter().map(|(name, text)| format!("{name} ({text})"));
-        let mixed = (!self.mixed.is_empty())
-            .then(|| format!("{source}: columns of numbers and text are categories: {}", folded(mixed)));
-        let many = self.many.iter().map(|(name, count)| format!("{name} ({count} categories)"));
-        let many = (!self.many.is_empty())
-            .then(|| format!("{source}: the rarest categories are treated as one: {}", folded(many)));
+        let mixed = listed("columns of numbers and text are categories", &self.mixed);
+        let many = listed("the rarest categories are treated as one", &self.many);
         identifiers.into_iter().chain(lines).chain(mixed).chain(many).collect()
     }
 }
@@ -441,7 +435,7 @@ fn left_out<'a>(
     let (noun, them) = if kept.len() == 1 { ("column", "it") } else { ("columns", "them") };
     notes.push(format!(
         "{}: {noun} left out: {words}; ⟨keep {}⟩ keeps {them}",
-        facts.source(),
+        facts.source,
         if kept.iter().any(|name| name.contains(' ')) {
             format!("'{}'", kept.join(","))
         } else {
@@ -475,7 +469,7 @@ fn infer_features(
         }
         features.push(infer_feature(facts, name, options, &mut doubts)?);
     }
-    warnings.extend(doubts.told(facts.source()));
+    warnings.extend(doubts.told(&facts.source));
     Ok(features)
 }
 
@@ -489,11 +483,11 @@ fn infer_feature(
     let (declared, coded) = (options.is_categorical(name), !options.drop_first);
     let column = facts.require(name)?;
     column.supported()?;
-    if let Some(calendar) = column.calendar() {
+    if let Some(calendar) = column.calendar.as_ref() {
         if declared {
             return Err(Error::data(format!(
                 "{}: column {} holds dates, expected categories",
-                facts.source(),
+                facts.source,
                 quoted(name)
             ))
             .hint("leave it out of ⟨categorical⟩: dates make a trend and phases of day, week and year"));
@@ -508,7 +502,7 @@ fn infer_feature(
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
     }
     if column.is_mostly_numbers() {
-        doubts.mixed.push((quoted(name), column.bad_cells().words()));
+        doubts.mixed.push((quoted(name), column.bad.words()));
     }
     Ok(categorical(facts, name, coded, column, doubts))
 }
@@ -520,13 +514,13 @@ fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> 
         let column = facts.require(name)?;
         let free = column.supported().is_ok() && column.has_text() && !column.is_boolean();
         if free && column.holds_mistakes() {
-            bad.merge(column.bad_cells().clone());
+            bad.merge(column.bad.clone());
             wrong.push((name, column));
         }
     }
     let Some((_, first)) = wrong.first() else { return Ok(()) };
     let names = wrong.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
-    let error = bad.error(facts.source()).unwrap_or_else(|| first.not_a_number());
+    let error = bad.error(&facts.source).unwrap_or_else(|| first.not_a_number());
     Err(error.hint(format!(
         "correct or remove the row; if the column holds categories, use ⟨categorical {names}⟩"
     )))
@@ -546,14 +540,14 @@ fn categorical(
 ) -> Feature {
     let mut levels = values.distinct.texts();
     let most = most_levels(coded);
-    let rest = levels.len() > most || values.distinct.is_cut();
+    let rest = levels.len() > most || values.distinct.more;
     if rest {
-        let mut frequent: Vec<&Level> = values.distinct.levels().iter().collect();
+        let mut frequent: Vec<&Level> = values.distinct.levels.iter().collect();
         frequent.sort_by_key(|level| std::cmp::Reverse(level.rows));
         levels = frequent.iter().take(most - 1).map(|level| level.text.clone()).collect();
-        doubts.many.push((quoted(name), values.distinct.count()));
+        doubts.many.push((quoted(name), format!("{} categories", values.distinct.count())));
     }
-    if levels.len() > 2 && levels.len() == facts.rows() {
+    if levels.len() > 2 && levels.len() == facts.rows {
         doubts.identifiers.push(quoted(name));
     }
     if let Some(level) = levels.iter().find(|level| level.contains('\n')) {

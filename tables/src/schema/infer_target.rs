@@ -10,7 +10,7 @@ use super::facts::ColumnFacts;
 use super::table_facts::TableFacts;
 use super::target::{TargetEncoding, advise, constant, values_listed};
 use crate::tables::column::{level_order, number_text};
-use crate::tables::table::{Table, alike, quoted, shown};
+use crate::tables::table::{alike, quoted, shown};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
 
@@ -28,43 +28,8 @@ const POSITIVE_WORDS: [&str; 7] = ["yes", "y", "true", "t", "positive", "pos", "
 const NEGATIVE_WORDS: [&str; 8] = ["no", "n", "false", "f", "negative", "neg", "0", "-1"];
 
 impl TargetEncoding {
-    /// Finds the encoding of the target of a training table.
-    ///
-    /// If no kind is set, the values decide. Two distinct values are binary if they are text, or true and false, or numbers in more than
-    /// two rows. Text with more distinct values, each at least twice on average, has classes. Whole numbers that begin at 0 or 1 and become
-    /// rarer are counts (see `counts`). Other numbers are real.
-    ///
-    /// The positive class is the requested class. Without a request it is the class that means yes if the other means no (as in yes and no,
-    /// true and false, 1 and -1). Otherwise it is the larger number, or the text with fewer rows, or the later text in sorted order.
-    ///
-    /// Returns the encoding, and a note if the choice of the positive class, or between counts and numbers, was a guess.
-    ///
-    /// # Errors
-    ///
-    /// If a value is missing or not of the kind, the values do not vary, there are not exactly two classes, the levels have a gap or are
-    /// too few or too many, or the requested positive class does not occur. A usage error if a positive class is requested for a target
-    /// without classes.
-    pub fn infer(
-        table: &Table,
-        name: &str,
-        kind: Option<TargetKind>,
-        positive_label: Option<&str>,
-    ) -> Result<(TargetEncoding, Vec<String>)> {
-        let options = SchemaOptions {
-            target: name.to_owned(),
-            target_kind: kind,
-            positive_label: positive_label.map(str::to_owned),
-            ..SchemaOptions::default()
-        };
-        let names = table.columns().iter().map(|named| named.name.as_str());
-        let demand = |column: &str| options.demand(column).filter(|_| column == name);
-        let mut facts = TableFacts::new(table.source(), names, &demand);
-        facts.push(table, None);
-        TargetEncoding::of_facts(&facts, &options)
-    }
-
-    /// Like [`TargetEncoding::infer`], from the facts about a table, which were gathered with the same
-    /// options.
+    /// Finds the encoding of the target by the rule of [`Schema::infer`](super::Schema::infer), from facts that were gathered with the same
+    /// options. Returns notes too, if the choice of the positive class, or between counts and numbers, was a guess.
     pub(crate) fn of_facts(
         facts: &TableFacts,
         options: &SchemaOptions,
@@ -72,8 +37,8 @@ impl TargetEncoding {
         let (name, positive_label) = (&options.target, options.positive_label.as_deref());
         let target = Target {
             facts: facts.require(name)?,
-            rows: facts.rows(),
-            column: format!("{}: the target {}", facts.source(), quoted(name)),
+            rows: facts.rows,
+            column: format!("{}: the target {}", facts.source, quoted(name)),
         };
         let mut notes = Vec::new();
         let kind = match options.kind() {
@@ -114,7 +79,7 @@ impl Target<'_> {
     }
 
     fn guess_numbers(&self, notes: &mut Vec<String>) -> TargetKind {
-        let distinct = self.facts.distinct.levels().len();
+        let distinct = self.facts.distinct.levels.len();
         if distinct == 2 && self.rows > 2 {
             return TargetKind::Binary;
         }
@@ -130,7 +95,7 @@ impl Target<'_> {
 
     fn guess_text(&self) -> Result<TargetKind> {
         let facts = self.facts;
-        let two = facts.distinct.levels().len() <= 2 && (facts.numbers == 0 || self.rows > 2);
+        let two = facts.distinct.levels.len() <= 2 && (facts.numbers == 0 || self.rows > 2);
         if two || facts.is_boolean() {
             return Ok(TargetKind::Binary);
         }
@@ -138,9 +103,9 @@ impl Target<'_> {
         if facts.is_mostly_numbers() {
             return Err(facts.not_a_number().hint("correct or remove the row"));
         }
-        let levels = facts.distinct.levels();
+        let levels = &facts.distinct.levels;
         let twice = 2 * levels.len() <= facts.present;
-        if levels.len() <= MOST_CLASSES && !facts.distinct.is_cut() && twice {
+        if levels.len() <= MOST_CLASSES && !facts.distinct.more && twice {
             // A text that comes once among classes is more likely a mistake than a class.
             let once: Vec<&Level> = levels.iter().filter(|level| level.training <= 1).collect();
             return if once.is_empty() { Ok(TargetKind::Class) } else { Err(self.lone_classes(&once)) };
@@ -156,7 +121,7 @@ impl Target<'_> {
 
     /// Returns the error for classes with one row each, and suggests a similar class for each.
     fn lone_classes(&self, lone: &[&Level]) -> Error {
-        let others = self.facts.distinct.levels().iter().filter(|level| level.training > 1);
+        let others = self.facts.distinct.levels.iter().filter(|level| level.training > 1);
         let others: Vec<&str> = others.map(|level| level.text.as_str()).collect();
         let named = |level: &&Level| match alike(&level.text, &others) {
             Some(class) => format!("{} (did you mean {}?)", shown(&level.text), shown(class)),
@@ -172,7 +137,7 @@ impl Target<'_> {
 
     /// Returns the kind for two classes, or for more.
     fn kind_of_classes(&self) -> TargetKind {
-        let two = self.facts.is_boolean() || self.facts.distinct.levels().len() <= 2;
+        let two = self.facts.is_boolean() || self.facts.distinct.levels.len() <= 2;
         if two { TargetKind::Binary } else { TargetKind::Class }
     }
 
@@ -185,7 +150,7 @@ impl Target<'_> {
         if classes.len() < 2 {
             return Err(self.one_class(classes.first().map(String::as_str)));
         }
-        if facts.distinct.is_cut() || classes.len() > MOST_CLASSES {
+        if facts.distinct.more || classes.len() > MOST_CLASSES {
             return Err(Error::data(format!(
                 "{} has {} distinct values, expected at most {MOST_CLASSES} classes",
                 self.column,
@@ -260,13 +225,13 @@ impl Target<'_> {
     fn first_classes(&self) -> Result<Vec<Level>> {
         let facts = self.facts;
         self.check_classes()?;
-        let levels = facts.distinct.levels().iter().take(3).cloned();
+        let levels = facts.distinct.levels.iter().take(3).cloned();
         if !facts.is_boolean() {
             return Ok(levels.collect());
         }
         // Every spelling of true is one class, and so is every one of false.
         let mut classes: Vec<Level> = Vec::with_capacity(2);
-        for level in facts.distinct.levels() {
+        for level in &facts.distinct.levels {
             let text = level.text.to_lowercase();
             if classes.iter().all(|class| class.text != text) {
                 classes.push(Level { text, ..level.clone() });
@@ -303,7 +268,7 @@ impl Target<'_> {
         let mut numbers: Vec<f64> = if facts.is_boolean() {
             vec![facts.plain.range.0, facts.plain.range.1]
         } else {
-            facts.distinct.levels().iter().filter_map(|level| level.text.parse().ok()).collect()
+            facts.distinct.levels.iter().filter_map(|level| level.text.parse().ok()).collect()
         };
         numbers.sort_by(f64::total_cmp);
         numbers.dedup();

@@ -25,15 +25,15 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
     if column.present == 0 {
         return column.supported().is_ok().then_some("no value in any row");
     }
-    let (distinct, present) = (column.distinct.levels().len(), column.present);
+    let (distinct, present) = (column.distinct.levels.len(), column.present);
     if distinct == 1 && column.gaps.0 == 0 {
         return Some("the same value in every row");
     }
-    let all = !column.distinct.is_cut() && distinct == present && present > 2;
+    let all = !column.distinct.more && distinct == present && present > 2;
     if column.has_text() {
         let mostly_numbers = column.is_boolean() || column.holds_mistakes();
         // Beyond the maximum number of distinct values, the rows of the values that are known stand for all.
-        let rows = if column.distinct.is_cut() { column.distinct.rows() } else { present as u64 };
+        let rows = if column.distinct.more { column.distinct.rows() } else { present as u64 };
         let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * rows as f64);
         return match () {
             () if mostly_numbers => None,
@@ -45,11 +45,11 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
     if column.is_time() || !column.is_whole() {
         return None;
     }
-    let rising = column.is_rising() && present > 2;
+    let rising = !column.not_rising && present > 2;
     if name.starts_with("Unnamed: ") && column.is_whole() {
         return Some("whole numbers without a name");
     }
-    if is_named_so(name) && (all || rising || column.distinct.is_cut()) {
+    if is_named_so(name) && (all || rising || column.distinct.more) {
         return Some("distinct whole numbers, named as identifiers are");
     }
     if !(all || rising) || present < FEWEST_ROWS || (rising && follows) {

@@ -41,7 +41,6 @@ pub enum Surface {
 }
 
 impl Surface {
-    /// The number of coordinates.
     pub(crate) fn dims(self) -> usize {
         match self {
             Surface::Sphere => 3,
@@ -76,7 +75,6 @@ impl Surface {
         }
     }
 
-    /// The names of the inputs.
     pub(crate) fn input_names(self, columns: &[String; 2]) -> Vec<String> {
         match self {
             Surface::Sphere => {
@@ -114,10 +112,6 @@ pub(super) struct PlaceCells<'a> {
 
 impl<'a> PlaceCells<'a> {
     /// The cells of a table.
-    ///
-    /// # Errors
-    ///
-    /// If a column is absent or holds no numbers.
     pub(super) fn of(table: &'a Table, columns: &'a [String; 2], surface: Surface) -> Result<PlaceCells<'a>> {
         let [a, b] = columns;
         Ok(PlaceCells { columns, surface, values: [table.numbers(a)?, table.numbers(b)?] })
@@ -130,9 +124,7 @@ impl<'a> PlaceCells<'a> {
 
     /// The coordinates of a row; `None` if a cell is missing.
     ///
-    /// # Errors
-    ///
-    /// If a number is infinite, or a longitude or latitude is out of range.
+    /// Fails if a number is infinite, or a longitude or latitude is out of range.
     pub(super) fn at(&self, table: &Table, row: usize) -> Result<Option<[f64; 3]>> {
         if self.is_missing(row) {
             return Ok(None);
@@ -321,8 +313,8 @@ pub(super) fn infer_place(facts: &TableFacts, places: &Places) -> Result<Feature
     for name in &places.columns {
         let column = facts.require(name)?;
         column.check_numbers()?;
-        if column.calendar().is_some() {
-            let found = format!("{}: column {} holds dates", facts.source(), quoted(name));
+        if column.calendar.is_some() {
+            let found = format!("{}: column {} holds dates", facts.source, quoted(name));
             return Err(Error::data(format!("{found}, expected a coordinate of a place")));
         }
     }

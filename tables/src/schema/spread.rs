@@ -1,8 +1,7 @@
 //! Range and standardisation of a stream of numbers of any size.
 
 use serde::{Deserialize, Serialize};
-use sparsegp::data::Affine;
-use sparsegp::data::Moments;
+use sparsegp::data::{Affine, Moments};
 
 /// Range, mean and deviation of finite numbers of any size. The moments are those of half the distance from
 /// the first number, in a unit that is a power of two and grows with this distance. Hence no square overflows
@@ -33,17 +32,14 @@ impl Spread {
         (self.low, self.high)
     }
 
-    /// Returns true if the numbers differ.
     pub(crate) fn varies(&self) -> bool {
         self.low < self.high
     }
 
-    /// The number of numbers.
     pub(crate) fn count(&self) -> u64 {
         self.place.count()
     }
 
-    /// Adds the numbers of `other`.
     pub(crate) fn merge(&mut self, other: Spread) {
         if other.place.count() == 0 {
             return;

@@ -17,18 +17,19 @@ use sparsegp::error::{Error, Result};
 /// beginning of the file, since each block has its position in it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TableFacts {
-    source: String,
-    rows: usize,
+    /// The name of the table in messages.
+    pub(crate) source: String,
+    pub(crate) rows: usize,
     columns: Vec<(String, Option<ColumnFacts>)>,
     /// The index of each column by name, computed at the first lookup.
     #[serde(skip)]
     places: OnceLock<HashMap<String, usize>>,
     /// An example of a cell with a decimal comma, if the text has decimal commas.
-    decimal_comma: Option<String>,
+    pub(crate) decimal_comma: Option<String>,
     /// Facts about the places, if two columns hold them.
     place: Option<PlaceFacts>,
     /// Notes for the user about how the table was read.
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl TableFacts {
@@ -48,10 +49,6 @@ impl TableFacts {
     }
 
     /// Returns the facts about places.
-    ///
-    /// # Errors
-    ///
-    /// If no columns were declared to hold them.
     pub(super) fn require_place(&self) -> Result<&PlaceFacts> {
         let undeclared = || Error::data(format!("{}: no columns are declared as places", self.source));
         self.place.as_ref().ok_or_else(undeclared)
@@ -76,9 +73,7 @@ impl TableFacts {
 
     /// Merges the facts about later rows.
     ///
-    /// # Errors
-    ///
-    /// If `later` has other columns, or other requirements for their values; `self` is then unchanged.
+    /// Fails if `later` has other columns, or other requirements for their values; `self` is then unchanged.
     pub(crate) fn merge(&mut self, later: TableFacts) -> Result<()> {
         let demands = |facts: &TableFacts| -> Vec<(String, Option<Demand>)> {
             let demand = |facts: &Option<ColumnFacts>| facts.as_ref().map(|facts| facts.demand.clone());
@@ -107,26 +102,6 @@ impl TableFacts {
     fn take_notes(&mut self, notes: &[String]) {
         let new: Vec<String> = notes.iter().filter(|note| !self.notes.contains(note)).cloned().collect();
         self.notes.extend(new);
-    }
-
-    /// Notes for the user about how the table was read.
-    pub(crate) fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// An example of a cell with a decimal comma, if the text has decimal commas.
-    pub(crate) fn decimal_comma(&self) -> Option<&str> {
-        self.decimal_comma.as_deref()
-    }
-
-    /// The name of the table in messages.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// The number of rows.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
     }
 
     /// The names of all columns, in order.

@@ -10,8 +10,7 @@ use crate::tables::column::{Column, TextColumn, boolean, number_text};
 use crate::tables::marker::are_markers;
 use crate::tables::table::{Table, quoted, shown};
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::HIGHEST_WHOLE;
-use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::likelihood::{HIGHEST_WHOLE, TargetKind, Task};
 
 /// The range of absolute values and spread of a target whose squares fit a 64-bit float.
 const TARGET_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
@@ -93,12 +92,8 @@ impl TargetEncoding {
 
     /// The class that is coded 1, of a target of two classes.
     pub fn positive(&self) -> Option<&str> {
-        self.class_of_code(1)
-    }
-
-    /// The class that is coded 0, of a target of two classes.
-    pub fn negative(&self) -> Option<&str> {
-        self.class_of_code(0)
+        let levels = if self.kind == TargetKind::Binary { self.levels.as_slice() } else { &[] };
+        levels.get(1).map(String::as_str)
     }
 
     /// The names of the constant means of classes for users, `mean.LABEL`, each with its internal name; empty for other targets.
@@ -107,11 +102,6 @@ impl TargetEncoding {
         let name =
             |(place, label): (usize, &String)| (format!("mean.{label}"), format!("mean.constant.{place}"));
         classes.iter().enumerate().map(name).collect()
-    }
-
-    fn class_of_code(&self, code: usize) -> Option<&str> {
-        let levels = if self.kind == TargetKind::Binary { self.levels.as_slice() } else { &[] };
-        levels.get(code).map(String::as_str)
     }
 
     /// Returns the number that represents each cell of a column, NaN if it is missing. It is 0 or 1 for two classes, the index of the class
@@ -139,17 +129,16 @@ impl TargetEncoding {
 
     /// Checks that a model can learn from a column: it has a value in every row, and the values vary.
     ///
-    /// # Errors
-    ///
-    /// As for [`TargetEncoding::encode`], and when a value is missing, all are equal, or their squares would be too large
-    /// or too small for a 64-bit float.
+    /// Fails as for [`TargetEncoding::encode`], and when a value is missing, all are equal, or their squares would be too large or too
+    /// small for a 64-bit float.
     pub(crate) fn check_training(&self, table: &Table, name: &str) -> Result<()> {
         let codes = self.encode(table, name)?;
         if let Some(row) = codes.iter().position(|code| code.is_nan()) {
             return Err(table.missing(row, name));
         }
-        let (low, high) = range(&codes);
-        self.check_range(&target(table, name), low, high)
+        let from = (f64::INFINITY, f64::NEG_INFINITY);
+        let (low, high) = codes.iter().fold(from, |(low, high), &code| (low.min(code), high.max(code)));
+        self.check_range(&format!("{}: the target {}", table.source(), quoted(name)), low, high)
     }
 
     /// Checks that the codes of a column, from `low` to `high`, vary, and that their squares can be represented.
@@ -297,18 +286,6 @@ fn truth(label: &str) -> Option<bool> {
     }
 }
 
-/// The smallest and the largest value.
-fn range(values: &[f64]) -> (f64, f64) {
-    let from = (f64::INFINITY, f64::NEG_INFINITY);
-    values.iter().fold(from, |(low, high), &value| (low.min(value), high.max(value)))
-}
-
-/// The target column, for messages.
-fn target(table: &Table, name: &str) -> String {
-    format!("{}: the target {}", table.source(), quoted(name))
-}
-
-/// The error for a target with one value only.
 pub(crate) fn constant(column: &str, value: &str) -> Error {
     Error::data(format!("{column} is {value} in every row, expected values that vary"))
         .hint("a constant needs no model; check that ⟨target⟩ names the right column")

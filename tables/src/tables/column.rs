@@ -69,7 +69,6 @@ impl Column {
         self.len() == 0
     }
 
-    /// Returns true if the cell at a row is missing.
     pub(crate) fn is_missing(&self, row: usize) -> bool {
         match self {
             Column::Number(values) | Column::Time(values) => values[row].is_nan(),
@@ -90,7 +89,6 @@ impl Column {
         }
     }
 
-    /// Returns the text at a row, if the cell is text.
     pub(crate) fn text(&self, row: usize) -> Option<&str> {
         match self {
             Column::Text(text) => text.get(row),
@@ -190,19 +188,9 @@ impl TextColumn {
         self.code(row).and_then(|code| self.levels.get(code)).map(String::as_str)
     }
 
-    /// Returns the number of rows with a value.
-    pub(crate) fn present(&self) -> usize {
-        self.codes.iter().filter(|&&code| code != MISSING).count()
-    }
-
-    /// Returns the number of rows whose value reads as a number.
-    pub fn numbers(&self) -> usize {
-        self.numbers
-    }
-
     /// Returns true if every value reads as a number.
     pub(crate) fn are_numbers(&self) -> bool {
-        self.numbers == self.present()
+        self.numbers == self.codes().flatten().count()
     }
 
     /// Returns the first row (from 0) whose value does not read as a number.
@@ -491,7 +479,7 @@ mod tests {
         assert_eq!(text.get(3), Some("1"));
         assert_eq!(text.get(2), None);
         assert_eq!(text.get(99), None);
-        assert_eq!((text.numbers(), text.present(), text.first_text()), (5, 7, 5));
+        assert_eq!((text.numbers, text.first_text), (5, 5));
     }
 
     #[test]
@@ -500,7 +488,7 @@ mod tests {
         let Column::Text(text) = whole.take(&[4, 2, 3, 3]) else { panic!("not text") };
         assert_eq!([0, 1, 2, 3].map(|row| text.get(row)), [Some("2"), None, Some("blue"), Some("blue")]);
         assert_eq!(text.levels(), ["1", "red", "blue", "2"]);
-        assert_eq!((text.numbers(), text.present(), text.first_text()), (1, 3, 2));
+        assert_eq!((text.numbers, text.first_text), (1, 2));
         assert_eq!(column(&["1", "2", "3"]).take(&[2, 0]), Column::Number(vec![3.0, 1.0]));
     }
 

@@ -20,9 +20,7 @@ pub(super) const FIRST_BYTES: u64 = 8;
 
 /// Returns true for a Parquet file with these first bytes (eight, if it has as many).
 ///
-/// # Errors
-///
-/// A data error for Arrow files, which are not supported.
+/// Fails with a data error for Arrow files, which are not supported.
 pub(super) fn is_parquet(source: &str, first: &[u8]) -> Result<bool> {
     if ARROW.iter().any(|start| first.starts_with(start)) {
         return Err(Error::data(format!("{source}: found an Arrow file, expected CSV or Parquet"))

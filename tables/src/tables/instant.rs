@@ -95,9 +95,7 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
         }
         _ => return None,
     };
-    let valid = (1..=days_of_month(year, month)).contains(&day);
-    let rest = rest.trim_start_matches([' ', ',']);
-    valid.then(|| Worded { days: days(year, month) + day - 1, rest })
+    Some(Worded { days: existing(year, month, day)?, rest: rest.trim_start_matches([' ', ',']) })
 }
 
 /// Returns the month with this English name, from 0: in full, in three letters, or `Sept`.
@@ -157,8 +155,7 @@ fn date(text: &str, order: DateOrder) -> Option<i64> {
         ([m, d, y], DateOrder::MonthDayYear) if mark != '.' => (last(y)?, number(m, 2)?, number(d, 2)?),
         _ => return None,
     };
-    let valid = (1..=12).contains(&month) && (1..=days_of_month(year, month)).contains(&day);
-    valid.then(|| days(year, month) + day - 1)
+    existing(year, month, day)
 }
 
 /// Returns the seconds since midnight in UTC of HH:MM, HH:MM:SS or HH:MM:SS.F, with AM or PM, and with Z or an offset from UTC.
@@ -207,56 +204,46 @@ fn zone(text: &str) -> Option<f64> {
     )
 }
 
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+/// Returns the days from the beginning of 1970 to a day of the Gregorian calendar, counted from 1 like the month. Years begin in March here,
+/// so that the leap day comes last (Hinnant 2021, "chrono-compatible low-level date algorithms").
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month > 2 { year } else { year - 1 };
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-fn days_of_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 => 28 + i64::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+/// Returns the year, the month and the day of the month, both from 1, of a day since the beginning of 1970.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let of_era = (days + 719_468).rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let year = year + (days + 719_468).div_euclid(146_097) * 400 + i64::from(month > 9);
+    (year, (month + 2) % 12 + 1, of_year - (153 * month + 2) / 5 + 1)
 }
 
-/// Returns the days from the beginning of 1970 to the beginning of a month of the Gregorian calendar, with 365.2425 days per year on
-/// average.
-fn days(year: i64, month: i64) -> i64 {
-    let before = year - 1;
-    let leap_days = |year: i64| year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    let years = 365 * (year - 1970) + leap_days(before) - leap_days(1969);
-    years + (1..month).map(|month| days_of_month(year, month)).sum::<i64>()
+/// Returns the days since 1970 of a date that exists.
+fn existing(year: i64, month: i64, day: i64) -> Option<i64> {
+    let days = days(year, month, day);
+    (date_of(days) == (year, month, day)).then_some(days)
 }
 
 /// Returns the share of the year that has passed at an instant.
 pub(crate) fn share_of_year(seconds: f64) -> f64 {
-    let year = year_of(seconds);
-    let (start, end) = (days(year, 1) as f64 * DAY, days(year + 1, 1) as f64 * DAY);
+    let (year, _, _) = calendar_day(seconds);
+    let (start, end) = (days(year, 1, 1) as f64 * DAY, days(year + 1, 1, 1) as f64 * DAY);
     (seconds - start) / (end - start)
-}
-
-fn year_of(seconds: f64) -> i64 {
-    let mut year = 1970 + (seconds / (365.2425 * DAY)).floor() as i64;
-    while (days(year, 1) as f64) * DAY > seconds {
-        year -= 1;
-    }
-    while (days(year + 1, 1) as f64) * DAY <= seconds {
-        year += 1;
-    }
-    year
 }
 
 /// Returns the day of the month, from 0.
 pub(crate) fn day_of_month(seconds: f64) -> i64 {
-    let (_, _, day) = calendar_day(seconds);
-    day
+    calendar_day(seconds).2 - 1
 }
 
-/// Returns the year, the month from 1, and the day from 0 of an instant.
+/// Returns the year, the month and the day of the month of an instant.
 fn calendar_day(seconds: f64) -> (i64, i64, i64) {
-    let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
-    let month = (1..=12).rev().find(|&month| days(year, month) <= day).unwrap_or(1);
-    (year, month, day - days(year, month))
+    date_of((seconds / DAY).floor() as i64)
 }
 
 /// Returns the share of the week (from Monday) that had passed when the day began.
@@ -273,7 +260,7 @@ pub(crate) fn share_of_day(seconds: f64) -> f64 {
 /// Returns the date for messages, with the time of day unless it is midnight.
 pub fn spelled(seconds: f64) -> String {
     let (year, month, day) = calendar_day(seconds);
-    let date = format!("{year:04}-{month:02}-{:02}", day + 1);
+    let date = format!("{year:04}-{month:02}-{day:02}");
     let minutes = (seconds.rem_euclid(DAY) / 60.0) as i64;
     if seconds.rem_euclid(DAY) == 0.0 {
         date
@@ -384,6 +371,16 @@ mod tests {
     #[test]
     fn the_calendar_is_known() {
         let at = |text| seconds(text, YearMonthDay).expect("an instant");
+        let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let mut next = days(-2000, 1, 1);
+        for year in -2000..4000 {
+            for (month, length) in (1..).zip([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]) {
+                for day in 1..=length + i64::from(month == 2 && leap(year)) {
+                    assert_eq!((days(year, month, day), date_of(next)), (next, (year, month, day)));
+                    next += 1;
+                }
+            }
+        }
         assert_eq!(share_of_year(at("2023-01-01")), 0.0);
         assert_eq!(share_of_year(at("2024-07-02")), 0.5);
         assert_eq!(share_of_week(at("2024-01-01")), 0.0);

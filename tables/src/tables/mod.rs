@@ -28,7 +28,7 @@ pub use grid::Grid;
 pub use instant::{DateOrder, spelled};
 pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBehind};
 pub(crate) use read::table_of_cells;
-pub use read::{ReadOptions, TableBlocks, column_names, read_csv, read_table, read_table_with};
+pub use read::{TableBlocks, column_names, read_csv, read_table, read_table_with};
 pub use reading::{Reading, Readings};
 pub use size::large_size;
 pub use table::{NamedColumn, RowNames, Table};

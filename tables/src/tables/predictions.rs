@@ -84,7 +84,6 @@ fn cell(value: f64) -> Cow<'static, str> {
     if value.is_nan() { Cow::Borrowed("") } else { number_text(value) }
 }
 
-/// Returns the text of a column at a row.
 pub(super) fn text_of(column: &Column, row: usize) -> Cow<'_, str> {
     match column {
         Column::Number(values) => cell(values[row]),

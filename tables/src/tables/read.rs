@@ -25,25 +25,17 @@ use sparsegp::files::open_input;
 /// When the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
 /// UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
-    read_table_with(path, &ReadOptions::default())
+    read_table_with(path, None, &[])
 }
 
-/// Options for reading a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// The character between the columns of a CSV file; `None` finds it in the first lines.
-    pub delimiter: Option<u8>,
-    /// Values that count as missing cells in every column, in addition to the usual ones.
-    pub missing: Vec<String>,
-}
-
-/// [`read_table`] with options.
+/// Like [`read_table`], for a CSV file whose columns are separated by `delimiter` (`None` finds it in the first lines). The values `missing`
+/// count as missing cells in every column, in addition to the usual ones.
 ///
 /// # Errors
 ///
 /// As for [`read_table`].
-pub fn read_table_with(path: &Path, options: &ReadOptions) -> Result<Table> {
-    let how = How { delimiter: options.delimiter, missing: &options.missing, ..How::default() };
+pub fn read_table_with(path: &Path, delimiter: Option<u8>, missing: &[String]) -> Result<Table> {
+    let how = How { delimiter, missing, ..How::default() };
     whole(TableBlocks::new(path, usize::MAX, &|_| true, how)?)
 }
 
@@ -74,10 +66,6 @@ pub(crate) struct How<'a> {
 }
 
 /// Returns the number of rows of each row group of a Parquet file; `None` for files that can be read in only one order.
-///
-/// # Errors
-///
-/// When the file cannot be opened, or is Parquet that is damaged.
 pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
     let OpenedFile { source, file, first, .. } = OpenedFile::open(path)?;
     is_parquet(&source, &first)?.then(|| columnar::row_groups(&source, &file)).transpose()
@@ -117,10 +105,6 @@ pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table
 
 /// Creates a table from columns of text cells (`None` is a missing cell), which are read as in a CSV file; the values `missing` count as
 /// missing cells too.
-///
-/// # Errors
-///
-/// As for [`Table::new`].
 pub(crate) fn table_of_cells<'a>(
     source: &str,
     columns: impl Iterator<Item = &'a (String, Vec<Option<String>>)>,

@@ -106,12 +106,10 @@ impl Default for PlainNumbers {
 }
 
 impl PlainNumbers {
-    /// Adds a number.
     pub(crate) fn push(&mut self, value: f64) {
         self.merge(PlainNumbers { whole: value.fract() == 0.0, range: (value, value) });
     }
 
-    /// Adds the numbers of other rows.
     pub(crate) fn merge(&mut self, other: PlainNumbers) {
         self.whole &= other.whole;
         self.range = (self.range.0.min(other.range.0), self.range.1.max(other.range.1));

@@ -27,24 +27,6 @@ pub struct NamedColumn {
     pub column: Column,
 }
 
-/// Returns the index of each column, by name.
-fn places(columns: &[NamedColumn]) -> HashMap<String, usize> {
-    columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect()
-}
-
-impl RowNames {
-    /// Returns the names of some rows.
-    fn take(&self, rows: &[usize]) -> RowNames {
-        let label = |labels: &Arc<[String]>, row: usize| labels.get(row).cloned().unwrap_or_default();
-        match self {
-            RowNames::Labels(labels) => {
-                RowNames::Labels(rows.iter().map(|&row| label(labels, row)).collect())
-            }
-            numbers => numbers.clone(),
-        }
-    }
-}
-
 /// Named columns of equal length, read from one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -113,8 +95,12 @@ impl Table {
         first_row: usize,
         lines: Lines,
     ) -> Table {
-        let origin = Origin { source, first_row, lines, ..Origin::default() };
-        Table { places: places(&columns), columns, rows, copies: Vec::new(), origin }
+        Table::with_origin(columns, rows, Origin { source, first_row, lines, ..Origin::default() })
+    }
+
+    fn with_origin(columns: Vec<NamedColumn>, rows: usize, origin: Origin) -> Table {
+        let places = columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect();
+        Table { places, columns, rows, copies: Vec::new(), origin }
     }
 
     /// Records that the table was read from text with decimal commas, as this cell shows.
@@ -168,13 +154,7 @@ impl Table {
             };
             columns.push(NamedColumn { name: name.clone(), column });
         }
-        Ok(Cow::Owned(Table {
-            places: places(&columns),
-            columns,
-            rows: self.rows,
-            copies: Vec::new(),
-            origin: self.origin.clone(),
-        }))
+        Ok(Cow::Owned(Table::with_origin(columns, self.rows, self.origin.clone())))
     }
 
     /// Creates the error for a cell that does not fit the reading of its column.
@@ -262,7 +242,12 @@ impl Table {
             source: source.clone(),
             decimal_comma: decimal_comma.clone(),
             notes: notes.clone(),
-            row_names: row_names.take(rows),
+            row_names: match row_names {
+                RowNames::Labels(labels) => RowNames::Labels(
+                    rows.iter().map(|&row| labels.get(row).cloned().unwrap_or_default()).collect(),
+                ),
+                numbers => numbers.clone(),
+            },
             ..Origin::default()
         };
         self.at_rows(rows, |column| column, origin)
@@ -274,13 +259,7 @@ impl Table {
             name: name.clone(),
             column: change(column.take(rows)),
         };
-        Table {
-            columns: self.columns.iter().map(column).collect(),
-            places: self.places.clone(),
-            rows: rows.len(),
-            copies: Vec::new(),
-            origin,
-        }
+        Table::with_origin(self.columns.iter().map(column).collect(), rows.len(), origin)
     }
 
     /// Returns the rows that have a value in a column, or all rows if there is no such column. Markers of missing cells are not values.
@@ -318,10 +297,6 @@ impl Table {
     }
 
     /// Returns the column with this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such column; the hint lists similar names.
     pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
             absent(&self.origin.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
@@ -358,7 +333,6 @@ impl Table {
         ))
     }
 
-    /// Creates the error for a column of an unsupported type.
     pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
         Error::data(format!(
             "{}: column {} has type {data_type}, expected numbers, text or true/false",
@@ -416,7 +390,6 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Adds the line of the next row.
     pub(crate) fn push(&mut self, line: u64) {
         let row = self.rows;
         self.rows += 1;
@@ -519,23 +492,6 @@ fn digest_all(hash: &mut Sha256, values: impl Iterator<Item = [u8; 8]>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn named(name: &str, column: Column) -> NamedColumn {
-        NamedColumn { name: name.into(), column }
-    }
-
-    #[test]
-    fn columns_are_found_by_name_in_every_part_of_a_table() {
-        let columns = ["a", "b"].map(|name| named(name, Column::Number(vec![f64::NAN, name.len() as f64])));
-        let table = Table::new("t", columns.to_vec()).expect("a table");
-        let (taken, kept) = (table.take(&[1]), table.with_values("b"));
-        for part in [&table, &taken, &*kept, &table.clone().from_row(3)] {
-            assert!(part.columns().iter().all(|named| {
-                part.column(&named.name).is_some_and(|found| std::ptr::eq(found, &named.column))
-            }));
-            assert_eq!(part.column("c"), None);
-        }
-    }
 
     #[test]
     fn lines_are_kept_where_they_part_from_rows() {

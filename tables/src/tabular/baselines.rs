@@ -4,7 +4,7 @@
 use super::fit::FitRequest;
 use super::held_out::{Shares, split_table};
 use super::model::TableModel;
-use super::rows::{CodedTable, Observations, TableRows, target_of};
+use super::rows::{TableRows, target_of};
 use crate::schema::{Schema, TargetEncoding};
 use crate::tables::Table;
 use rand::seq::SliceRandom;
@@ -74,7 +74,7 @@ impl Baselines {
     ) -> Result<Baselines> {
         Ok(Baselines {
             training: sample.figures(model),
-            constant: Constant::of(model.schema().encoding(), sample.targets.targets()),
+            constant: Constant::of(model.schema().encoding(), sample.all.observations()),
             linear: sample.linear(model, session)?,
         })
     }
@@ -86,8 +86,8 @@ pub struct TrainingSample {
     rows: TableRows,
     /// The indices of the rows among all training rows.
     places: Vec<u32>,
-    /// The targets of all training rows, without their inputs.
-    targets: Observations,
+    /// All training rows, without their inputs.
+    all: TableRows,
 }
 
 impl TrainingSample {
@@ -105,33 +105,33 @@ impl TrainingSample {
         let (schema, options) = (model.schema(), model.options());
         let table = request.table.with_values(schema.target_name());
         let table = &*table.read(&schema.readings, &|_| true)?;
-        let shares = Shares {
-            test: request.test_fraction,
-            validation: options.validation_fraction,
-            seed: options.seed,
-        };
+        let shares = Shares::of(request.test_fraction, options);
         let train = split_table(table, request.columns.split.as_ref(), shares)?.train;
-        let targets = Observations::of(schema, table)?.part(&train);
-        let mut places: Vec<u32> = (0..train.len() as u32).collect();
+        let all = TableRows::without_inputs(schema, table)?.part(train);
+        let mut places: Vec<u32> = (0..all.rows.len() as u32).collect();
         places.shuffle(&mut generator(options.seed, Purpose::Baselines, 0));
         places.truncate(linear_rows(model).unwrap_or(0).max(TRAINING_FIGURES));
-        let drawn: Vec<usize> = places.iter().map(|&place| train[place as usize]).collect();
-        let rows = CodedTable::of(schema, &table.take(&drawn))?.part((0..drawn.len()).collect());
-        Ok(TrainingSample { rows, places, targets })
+        let drawn: Vec<usize> = places.iter().map(|&place| all.rows[place as usize]).collect();
+        let rows = TableRows::of(schema, &table.take(&drawn))?;
+        Ok(TrainingSample { rows, places, all })
     }
 
     /// Returns the number of values in memory: the inputs of the sample and the targets of all rows.
     pub fn numbers(&self) -> usize {
-        self.rows.inputs().nrows() * self.rows.inputs().ncols() + self.targets.y.len()
+        self.rows.inputs().nrows() * self.rows.inputs().ncols() + self.all.targets.len()
+    }
+
+    fn first(&self, most: usize) -> TableRows {
+        self.rows.part((0..most.min(self.rows.targets.len())).collect())
     }
 
     /// Returns the scores of the smaller sample.
     fn figures(&self, model: &TableModel) -> Option<Metrics> {
-        let few = self.rows.first(TRAINING_FIGURES);
+        let few = self.first(TRAINING_FIGURES);
         let predictions = match model.neighbours() {
             Some(_) => {
                 // The indices do not apply to a model that was fitted to another number of rows.
-                let same = self.targets.y.len() == model.training_rows();
+                let same = self.all.targets.len() == model.training_rows();
                 let places = self.places.get(..few.targets.len()).filter(|_| same)?;
                 model.predict_left_out(places, few.exposure.clone())?
             }
@@ -145,7 +145,7 @@ impl TrainingSample {
     /// Fits the linear model, with the likelihood of the fit's target, or Gaussian noise for all targets of numbers except counts.
     fn linear(&self, model: &TableModel, session: &mut Session<'_>) -> Result<Option<TableModel>> {
         let Some(most) = linear_rows(model).filter(|_| !session.is_late()) else { return Ok(None) };
-        let train = self.rows.first(most).without_codes(model.schema());
+        let train = self.first(most).without_codes(model.schema());
         let (options, schema) = (linear_options(model), model.schema().without_codes());
         let scaling = scaling_of(&options, train.inputs(), &train.targets)?;
         let options = options.with_units_of(&scaling);

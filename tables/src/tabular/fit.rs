@@ -4,17 +4,18 @@
 use super::held_out::{Shares, split_table, training_rows};
 use super::model::TableModel;
 use super::resolve::{
-    check_start_target, check_training_target, find_schema, resolved, two_valued, two_values,
+    check_start_target, check_training_target, chosen_for, find_schema, levels_of, resolved, scaling_for,
+    two_valued, two_values,
 };
-use super::rows::{CodedTable, TableRows};
+use super::rows::TableRows;
 use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings};
 use crate::tables::Table;
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Listener, Session};
 use sparsegp::options::FitOptions;
-use sparsegp::training::choices::{Chosen, choose};
-use sparsegp::training::{Fitted, TrainingData, asks_for_warps, fit_arrays_in, scaling_of, suited};
+use sparsegp::training::choices::Chosen;
+use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays_in};
 
 /// The request for a fit: the table, the meaning of its columns, and the rows for training.
 #[derive(Clone, Copy)]
@@ -89,7 +90,9 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let mut prepared = PreparedFit::of(request)?;
     let clock = session.clock(prepared.options.max_seconds);
-    let chosen = prepared.choose(request.start, &mut session.until(clock, Clock::CHOICES))?;
+    let PreparedFit { options, schema, train, .. } = &prepared;
+    let chosen =
+        chosen_for(options, request.start, schema, train, &mut session.until(clock, Clock::CHOICES))?;
     let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
     let model = match finished_model(session)? {
         Some(model) => model,
@@ -117,7 +120,7 @@ struct PreparedFit {
     /// The options, as far as the columns determine them.
     options: FitOptions,
     /// All rows with a target, in original units.
-    data: CodedTable,
+    data: TableRows,
     train: TableRows,
     /// The validation rows, with their numbers in the table of the request.
     validation: Option<TableRows>,
@@ -131,11 +134,7 @@ impl PreparedFit {
     /// Finds the columns, splits the rows and checks both.
     fn of(request: &FitRequest<'_>) -> Result<PreparedFit> {
         let options = request.options;
-        let shares = Shares {
-            test: request.test_fraction,
-            validation: options.validation_fraction,
-            seed: options.seed,
-        };
+        let shares = Shares::of(request.test_fraction, options);
         let (mut schema, mut notes) = schema_of(request, shares)?;
         let table = request.table.with_values(schema.target_name());
         let table = &*table.read(&schema.readings, &|_| true)?;
@@ -148,7 +147,7 @@ impl PreparedFit {
             Some(_) => schema.add_levels(&table.take(&rows.train))?,
         }
         let options = schema.options_of(may_choose_kind(options, request))?;
-        let data = CodedTable::of(&schema, table)?;
+        let data = TableRows::of(&schema, table)?;
         let train = data.part(rows.train);
         check_training_target(&schema, table, &train.targets)?;
         let inputs = schema.feature_dims();
@@ -163,23 +162,6 @@ impl PreparedFit {
         Ok(PreparedFit { schema, options, data, train, validation, test, notes })
     }
 
-    /// Returns the number of levels of the target.
-    fn levels(&self) -> usize {
-        self.schema.encoding().levels().len()
-    }
-
-    /// Chooses the unset options, unless the fit continues from a start model.
-    fn choose(&self, start: Option<&TableModel>, session: &mut Session<'_>) -> Result<Chosen> {
-        match start {
-            Some(_) => Ok(Chosen::as_asked(self.options.clone())),
-            None => {
-                let levels = self.levels();
-                let data = TrainingData { levels, ..TrainingData::of(self.train.dataset()) };
-                choose(data, &self.options, session)
-            }
-        }
-    }
-
     /// Trains with the chosen options. If training fails for numerical reasons, reverts the choices one at a
     /// time and tries again.
     fn train(
@@ -190,7 +172,11 @@ impl PreparedFit {
     ) -> Result<TableModel> {
         loop {
             let options = self.schema.with_kind_of(chosen.options.decided_for(self.train.targets.len()));
-            let scaling = scaling_of_fit(&options, request.start, &mut self.schema, &self.train)?;
+            let scaling = scaling_for(&options, request.start, &self.train, || {
+                let plain = Scaling::standardise(self.train.inputs(), &self.train.targets);
+                self.schema.take_means(&plain);
+                plain
+            })?;
             self.train.scale(&scaling);
             let options = options.with_units_of(&scaling);
             match self.train_scaled(request, &scaling, &options, session) {
@@ -219,9 +205,11 @@ impl PreparedFit {
     ) -> Result<Fitted> {
         let scaled = self.validation.as_ref().map(|part| part.scaled(scaling));
         let validation = scaled.as_ref().map(TableRows::dataset);
-        let training = TrainingData { train: self.train.dataset(), validation, levels: self.levels() };
+        let training =
+            TrainingData { train: self.train.dataset(), validation, levels: levels_of(&self.schema) };
         let (inputs, keep_posterior) = (self.train.inputs(), request.keep_posterior);
-        let start = request.start.map(|start| start.start(options, Some(inputs), keep_posterior));
+        let start =
+            request.start.map(|start| Start::from_model(start, options, Some(inputs), keep_posterior));
         let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
         // A fit that continues with the posterior of another fit keeps the record of that fit's search for a
         // start.
@@ -250,24 +238,6 @@ fn check_grouped_start(columns: &SchemaOptions, start: Option<&TableModel>) -> R
     }
 }
 
-/// Returns the scaling of the rows: that of the start model, or one from the training rows.
-fn scaling_of_fit(
-    options: &FitOptions,
-    start: Option<&TableModel>,
-    schema: &mut Schema,
-    train: &TableRows,
-) -> Result<Scaling> {
-    if let Some(start) = start {
-        return Ok(start.scaling().clone());
-    }
-    let plain = Scaling::standardise(train.inputs(), &train.targets);
-    schema.take_means(&plain);
-    match asks_for_warps(options) {
-        true => scaling_of(options, train.inputs(), &train.targets),
-        false => Ok(suited(options, plain)),
-    }
-}
-
 /// Returns the columns of the fit: those of the start model, or those found in the table.
 fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<String>)> {
     let Some(start) = request.start else {
@@ -281,4 +251,37 @@ fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<St
     let notes = check_labelled(target, table.source(), labelled.rows(), table.rows())?;
     start.schema().check_training(&labelled)?;
     Ok((start.schema().clone(), notes.into_iter().collect()))
+}
+
+/// Returns a table model that wraps a latent model and its posterior. A program must have trained them on the
+/// unscaled rows of the table.
+///
+/// # Errors
+///
+/// As for [`fit_table`]; a usage error if the model and the table differ in the number of
+/// inputs; a data error if the classes or levels of the target are not the codes 0, 1, … of the model.
+pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableModel> {
+    let rows: Vec<usize> = (0..request.table.rows()).collect();
+    let (mut schema, notes) = find_schema(request.table, request.columns, request.options, &rows)?;
+    let table = &*request.table.read(&schema.readings, &|_| true)?;
+    schema.settle(table, &rows, false)?;
+    let options = schema.options_of(resolved(request.options, &schema, None)?)?;
+    let train = TableRows::of(&schema, table)?;
+    check_training_target(&schema, table, &train.targets)?;
+    let (inputs, expected) = (train.inputs().ncols(), fitted.model.input_dims());
+    if inputs != expected {
+        return Err(Error::usage(format!("the table has {inputs} inputs, the model has {expected}")));
+    }
+    let (levels, known) = (schema.encoding().levels(), fitted.model.likelihood.levels());
+    let is_coded = |(code, level): (usize, &String)| level.parse() == Ok(code as f64);
+    let suits = levels.is_empty() || (levels.len() == known && levels.iter().enumerate().all(is_coded));
+    if !suits {
+        return Err(Error::data(format!(
+            "the target has the values {}, expected rows with each value from 0 to {}",
+            levels.join(", "),
+            known.saturating_sub(1)
+        )));
+    }
+    let count = train.targets.len();
+    Ok(TableModel::of(fitted, schema, Scaling::none(inputs), &options, count, notes))
 }

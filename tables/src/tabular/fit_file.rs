@@ -4,11 +4,11 @@ use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, schema_options};
 use super::rows::TableRows;
-use super::sampled::{Access, Sampled, survey_of};
+use super::sampled::{Sampled, survey_of};
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
+use super::survey::{Surveyed, survey};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
-use crate::tabular::survey::{Surveyed, survey};
 use sparsegp::data::{BatchPlan, Role, Roles, check_fractions};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Session};
@@ -169,9 +169,8 @@ pub fn fit_file(
         Ok(Box::new(FileBatches::new(Arc::clone(&file), batch, plan.buffer_rows, seed)?))
     };
     let all = FileRows(Arc::clone(&file));
-    let access = Access { all: &all, may_replace: true, batches: &batches };
     let validation = sampled.validation.take();
-    let model = sampled.train(&access, request.start, session)?;
+    let model = sampled.train(&all, true, &batches, request.start, session)?;
     Ok(FileFit { model, validation, rows, plan, file })
 }
 
@@ -195,13 +194,12 @@ fn check_readable_twice(path: &Path) -> Result<()> {
 
 /// Returns the role of every row; counts the rows first if some are held out.
 fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
-    let (test, validation) = (request.test_fraction, request.options.validation_fraction);
-    check_fractions(test, validation)?;
-    if test + validation == 0.0 {
+    let shares = Shares::of(request.test_fraction, request.options);
+    check_fractions(shares.test, shares.validation)?;
+    if shares.test + shares.validation == 0.0 {
         return Ok(Roles::default());
     }
     let target = request.start.map_or(request.columns.target.as_str(), |start| start.schema().target_name());
-    let shares = Shares { test, validation, seed: request.options.seed };
     roles_of_file(request.path, target, request.columns, shares)
 }
 

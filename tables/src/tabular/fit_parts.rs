@@ -3,9 +3,9 @@
 
 use super::model::TableModel;
 use super::resolve::schema_options;
-use super::rows::{CodedTable, TableRows};
-use super::sampled::{Access, Sampled, survey_of};
-use super::survey::{Surveyed, TableSums, in_passes};
+use super::rows::TableRows;
+use super::sampled::{Sampled, survey_of};
+use super::survey::{PartSurvey, Surveyed, in_passes};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
 use serde::{Deserialize, Serialize};
@@ -102,14 +102,6 @@ pub trait TableParts: Sync {
     fn ask(&self, round: Vec<u8>) -> Result<Sums>;
 }
 
-/// The results of a pass over some parts of a table.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct PartSurvey {
-    sums: TableSums,
-    /// The numbers of the parts, each with its number of training rows.
-    train: Vec<(usize, usize)>,
-}
-
 impl PartSurvey {
     /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`].
     /// `readings`, if there are any, determine how text columns are converted.
@@ -126,20 +118,9 @@ impl PartSurvey {
         let (columns, roles) = (request.schema_options(readings)?, request.roles()?);
         let survey = survey_of(&columns, None, &roles, request.options);
         let names = table.columns().iter().map(|named| named.name.as_str());
-        let mut sums = TableSums::new(table.source(), names, &survey, part as u64)?;
+        let mut sums = PartSurvey::new(table.source(), names, &survey, part)?;
         sums.take(&survey, table)?;
-        Ok(PartSurvey { train: vec![(part, sums.training_rows())], sums })
-    }
-
-    /// Merges the results of later parts.
-    ///
-    /// # Errors
-    ///
-    /// If `later` contains an earlier part, or other columns.
-    pub fn merge(&mut self, later: PartSurvey) -> Result<()> {
-        self.sums.merge(later.sums)?;
-        self.train.extend(later.train);
-        Ok(())
+        Ok(sums)
     }
 
     /// Serialises the survey.
@@ -201,7 +182,7 @@ impl Preparation {
         let table = table.with_values(self.schema.target_name());
         let table = &*table.read(&self.schema.readings, &|_| true)?;
         let train = (0..table.rows()).filter(|&row| roles.of(table.row(row)) == Role::Train);
-        let mut rows = CodedTable::of(&self.schema, table)?.part(train.collect());
+        let mut rows = TableRows::of(&self.schema, table)?.part(train.collect());
         rows.scale(&self.scaling);
         Ok(rows)
     }
@@ -227,12 +208,9 @@ impl<'a> PartsFit<'a> {
         let roles = request.roles()?;
         let columns = request.schema_options(None)?;
         let survey = survey_of(&columns, None, &roles, request.options);
-        let (surveyed, train) = in_passes(&survey, &mut |survey| {
-            let PartSurvey { sums, train } = parts.survey(survey.columns.readings.as_ref())?;
-            Ok((sums, train))
-        })?;
+        let surveyed = in_passes(&survey, &mut |survey| parts.survey(survey.columns.readings.as_ref()))?;
         let mut counts = vec![0; parts.count()];
-        for (part, rows) in train {
+        for &(part, rows) in &surveyed.parts {
             let count = counts.get_mut(part).ok_or_else(|| {
                 Error::data(format!("found part {part}, expected a number below {}", parts.count()))
             })?;
@@ -290,7 +268,7 @@ impl<'a> PartsFit<'a> {
         let holders = Holders { parts, counts };
         let all = Parts(&holders);
         let batches = |plan: BatchPlan, seed: u64| all.batches(plan, seed);
-        sampled.train(&Access { all: &all, may_replace: false, batches: &batches }, None, session)
+        sampled.train(&all, false, &batches, None, session)
     }
 }
 

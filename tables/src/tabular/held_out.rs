@@ -13,6 +13,7 @@ use crate::tables::table::shown;
 use crate::tables::{Column, Table, TableBlocks};
 use sparsegp::data::{Role, Roles, Split};
 use sparsegp::error::{Error, Result};
+use sparsegp::options::FitOptions;
 
 /// The shares of rows held out for testing and for validation, and the seed of the random choice.
 #[derive(Clone, Copy)]
@@ -20,6 +21,12 @@ pub(crate) struct Shares {
     pub test: f64,
     pub validation: f64,
     pub seed: u64,
+}
+
+impl Shares {
+    pub(super) fn of(test: f64, options: &FitOptions) -> Shares {
+        Shares { test, validation: options.validation_fraction, seed: options.seed }
+    }
 }
 
 /// A function that passes all blocks of a table to a callback, from the first one at every call.
@@ -56,7 +63,8 @@ pub(super) fn roles_of_file(
     columns: &SchemaOptions,
     shares: Shares,
 ) -> Result<Roles> {
-    let (by, how) = (columns.split.as_ref(), how_to_read(columns));
+    let by = columns.split.as_ref();
+    let how = How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() };
     let wanted = |name: &str| name == target || by.is_some_and(|by| by.column() == name);
     let blocks = || TableBlocks::new(path, BLOCK_ROWS, &wanted, how);
     let mut labelled = Labelled::default();
@@ -81,11 +89,6 @@ pub(super) fn roles_of_file(
         Some(listed) => roles.among(&listed, labelled.rows),
         None => roles,
     })
-}
-
-/// Returns how a file with these columns is read.
-fn how_to_read(columns: &SchemaOptions) -> How<'_> {
-    How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() }
 }
 
 /// Returns the roles of all rows by their groups or times.
@@ -127,7 +130,6 @@ pub(super) fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-/// Returns the times of the rows.
 pub(super) fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
     let reading = reading_of(each, name)?;
     let mut times = Vec::new();

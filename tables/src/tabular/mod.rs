@@ -2,7 +2,6 @@
 
 mod averages;
 mod baselines;
-mod by_hand;
 mod cross;
 mod effects;
 mod fit;
@@ -18,19 +17,17 @@ mod rows;
 mod sampled;
 mod select;
 mod sharing;
-mod shuffle;
 mod streamed;
 mod survey;
 mod test_file;
 
 pub use averages::CellAverage;
 pub use baselines::{Baselines, Constant, TrainingSample};
-pub use by_hand::table_model;
 pub use cross::{Fold, folds};
 pub use effects::NamedEffect;
-pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
+pub use fit::{FitRequest, TableFit, fit_table, fit_table_in, table_model};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
-pub use fit_parts::{PartSurvey, PartsFit, PartsRequest, Preparation, TableParts};
+pub use fit_parts::{PartsFit, PartsRequest, Preparation, TableParts};
 pub(crate) use held_out::{Shares, split_table, training_rows};
 pub use model::TableModel;
 pub use output_draws::{DrawRequest, OutputDraws};
@@ -40,5 +37,5 @@ pub use rows::TableRows;
 pub use select::select_beta;
 pub(crate) use select::{fit_grid, refit_best};
 pub use sharing::Sharing;
-pub use survey::{Sample, Survey, Surveyed, TableSums};
+pub use survey::PartSurvey;
 pub use test_file::check_test_file;

@@ -1,10 +1,10 @@
 //! A fitted model of a table: a model with the meaning of its columns, which predicts tables like
 //! its training table.
 
-use super::rows::{CodedTable, TableRows, target_of};
+use super::rows::{TableRows, target_of};
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
-use faer::{Mat, MatRef};
+use faer::Mat;
 use sha2::{Digest, Sha256};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
@@ -15,7 +15,7 @@ use sparsegp::metrics::Compared;
 use sparsegp::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
 use sparsegp::options::FitOptions;
 use sparsegp::registry::Registry;
-use sparsegp::training::{Fitted, Start, update};
+use sparsegp::training::{Fitted, update};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -72,11 +72,6 @@ impl TableModel {
         warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
         warnings.splice(..0, notes.into_iter().map(Warning::from));
         TableModel { schema, model: fitted.into_model(scaling, options, rows) }
-    }
-
-    /// Adds notes about the columns before the warnings of the fit.
-    pub(super) fn note(&mut self, notes: &[String]) {
-        self.model.warn_first(notes.iter().cloned().map(Warning::from));
     }
 
     /// Returns the model on arrays.
@@ -175,7 +170,7 @@ impl TableModel {
             return Err(Error::data(format!("{source}: no row has a value of the target '{target}'")));
         }
         let schema = self.schema.after(&labelled)?;
-        let rows = CodedTable::of(&schema, &labelled)?;
+        let rows = TableRows::of(&schema, &labelled)?;
         let model = update(&self.model, rows.dataset(), forget, session)?;
         Ok(TableModel { schema, model })
     }
@@ -242,17 +237,6 @@ impl TableModel {
     /// Returns the coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].
     pub fn coefficients(&self) -> Option<Vec<Coefficient>> {
         self.model.coefficients(&self.schema.input_names())
-    }
-
-    /// Returns the start for another fit to the scaled inputs `x`; `x` is `None` if the inputs are not in
-    /// memory.
-    pub(super) fn start(
-        &self,
-        options: &FitOptions,
-        x: Option<MatRef<'_, f64>>,
-        keep_posterior: bool,
-    ) -> Start {
-        Start::from_model(&self.model, options, x, keep_posterior)
     }
 
     /// Saves the model; the file appears completely or not at all.

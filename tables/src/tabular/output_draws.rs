@@ -39,7 +39,7 @@ impl TableOutputs {
         let mixed = self.are_mixed();
         let of_output = |(output, model): (usize, &TableModel)| {
             let predictions = model.predict(table, request.unseen)?;
-            let of_row = |row: usize| row_draws(&predictions, row, OutputPlace { output, mixed }, request);
+            let of_row = |row: usize| row_draws(&predictions, row, output, mixed, request);
             let rows: Vec<Vec<f64>> = (0..predictions.rows()).into_par_iter().map(of_row).collect();
             Ok((0..request.count).map(|draw| rows.iter().map(|row| row[draw]).collect()).collect())
         };
@@ -61,18 +61,12 @@ impl TableOutputs {
     }
 }
 
-/// An output among others.
-#[derive(Clone, Copy)]
-struct OutputPlace {
-    output: usize,
-    mixed: bool,
-}
-
-/// Draws a target at a row.
+/// Draws the target of an output at a row; the output may mix processes with the other outputs.
 fn row_draws(
     predictions: &Predictions<'_>,
     row: usize,
-    OutputPlace { output, mixed }: OutputPlace,
+    output: usize,
+    mixed: bool,
     request: &DrawRequest,
 ) -> Vec<f64> {
     let place = request.first_row + row as u64;

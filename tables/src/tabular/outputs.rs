@@ -5,7 +5,7 @@ use super::fit::{FitRequest, fit_table_in};
 use super::held_out::{Shares, split_table};
 use super::model::TableModel;
 use super::resolve::{find_schema, resolved};
-use super::rows::target_of;
+use super::rows::known_targets;
 use super::sharing::{Sharing, decide};
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
 use crate::tables::{Grid, Table, TableBlocks, table_of_cells};
@@ -15,7 +15,7 @@ use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, open_input};
 use sparsegp::hyper::{Clock, Session};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{SEVERAL, Tried, damaged_model, read_model_file};
+use sparsegp::model::{SEVERAL, Tried, Warning, damaged_model, read_model_file};
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::registry::Registry;
 use sparsegp::training::{OutputRows, fit_outputs, fit_shared_outputs};
@@ -65,7 +65,10 @@ pub struct OutputsFit {
 /// As for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
 pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
     let OutputsRequest { table, columns, targets, options, .. } = *request;
-    check_groups(columns, request.sharing)?;
+    if request.sharing == Some(Sharing::Kernel) {
+        // Every output has separate effects.
+        columns.check_no_groups("⟨outputs shared⟩")?;
+    }
     check_targets(table, targets)?;
     let any =
         |row: &usize| targets.iter().any(|name| table.column(name).is_some_and(|c| !c.is_missing(*row)));
@@ -88,9 +91,11 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
         None => decide(&request, &schemas, &mut session.until(clock, Clock::CHOICES))?,
     };
     let mut models = fit_known(&request, schemas, sharing, &mut session.until(clock, 1.0))?;
-    models.models.iter_mut().zip(notes).for_each(|(model, notes)| {
-        Arc::get_mut(model).into_iter().for_each(|model| model.note(&notes));
-    });
+    for (model, notes) in models.models.iter_mut().zip(notes) {
+        if let Some(model) = Arc::get_mut(model) {
+            model.model.warn_first(notes.into_iter().map(Warning::from));
+        }
+    }
     Ok(OutputsFit { models, train, test, test_rows, sharing, tried })
 }
 
@@ -123,14 +128,6 @@ fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
         return Err(Error::usage(format!("⟨target⟩ names '{twice}' twice")));
     }
     targets.iter().try_for_each(|name| table.require(name).map(|_| ()))
-}
-
-/// Refuses a shared kernel of outputs with grouped effects, because every output has separate effects.
-fn check_groups(columns: &SchemaOptions, sharing: Option<Sharing>) -> Result<()> {
-    match sharing {
-        Some(Sharing::Kernel) => columns.check_no_groups("⟨outputs shared⟩"),
-        _ => Ok(()),
-    }
 }
 
 /// Returns the columns of one target; the other targets are not inputs.
@@ -173,7 +170,7 @@ struct OutputColumn {
 impl OutputColumn {
     /// Reads the target of `schema` from a table with the inputs `x`.
     fn of(schema: Schema, table: &Table, x: MatRef<'_, f64>, options: &FitOptions) -> Result<OutputColumn> {
-        let mut targets = schema.target_where_known(table)?.map_or_else(|| target_of(&schema, table), Ok)?;
+        let mut targets = known_targets(&schema, table)?;
         let known: Vec<f64> = targets.iter().copied().filter(|y| !y.is_nan()).collect();
         let scaling = match options.standardize {
             true => {

@@ -15,7 +15,7 @@ use sparsegp::error::{Error, Result};
 
 /// Some rows of a file.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     /// The indices of the rows, from 0, ascending.
     pub rows: Vec<usize>,
     /// Their cells.
@@ -27,44 +27,15 @@ pub struct Sample {
 pub(crate) struct Reservoir {
     most: usize,
     offered: usize,
-    draws: Draws,
-    rows: Vec<usize>,
-    columns: Vec<Cells>,
-}
-
-/// A random generator that is stored as its key and its position.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(from = "Drawn", into = "Drawn")]
-struct Draws {
-    seed: u64,
-    number: u64,
-    part: u64,
-    random: ChaCha8Rng,
-}
-
-/// The key of a generator and the number of words that were drawn.
-#[derive(Serialize, Deserialize)]
-struct Drawn {
+    /// The key of the random generator, and the number of words that were drawn.
     seed: u64,
     number: u64,
     part: u64,
     words: u64,
-}
-
-impl From<Drawn> for Draws {
-    fn from(Drawn { seed, number, part, words }: Drawn) -> Self {
-        let mut random = part_generator(seed, Purpose::Sample, number, part);
-        random.set_word_pos(words.into());
-        Draws { seed, number, part, random }
-    }
-}
-
-impl From<Draws> for Drawn {
-    fn from(draws: Draws) -> Self {
-        // A row takes two words or a few more.
-        let words = u64::try_from(draws.random.get_word_pos()).unwrap_or(u64::MAX);
-        Drawn { seed: draws.seed, number: draws.number, part: draws.part, words }
-    }
+    #[serde(skip)]
+    random: Option<ChaCha8Rng>,
+    rows: Vec<usize>,
+    columns: Vec<Cells>,
 }
 
 /// The cells of one column, in the order of the sample.
@@ -81,8 +52,22 @@ impl Reservoir {
     /// Creates an empty sample of at most `most` rows of part `part` of a file. Samples of the same seed with other numbers, or of other
     /// parts, are independent.
     pub(crate) fn new(most: usize, seed: u64, number: u64, part: u64) -> Reservoir {
-        let draws = Drawn { seed, number, part, words: 0 }.into();
-        Reservoir { most, offered: 0, draws, rows: Vec::new(), columns: Vec::new() }
+        let (rows, columns) = (Vec::new(), Vec::new());
+        Reservoir { most, offered: 0, seed, number, part, words: 0, random: None, rows, columns }
+    }
+
+    /// Draws the place of the next row among all rows offered so far.
+    fn place(&mut self) -> usize {
+        let Reservoir { seed, number, part, words, random, .. } = self;
+        let random = random.get_or_insert_with(|| {
+            let mut random = part_generator(*seed, Purpose::Sample, *number, *part);
+            random.set_word_pos((*words).into());
+            random
+        });
+        let place = random.random_range(0..=self.offered);
+        // A row takes two words or a few more.
+        *words = u64::try_from(random.get_word_pos()).unwrap_or(u64::MAX);
+        place
     }
 
     /// Merges the reservoir of a later part: the result is a uniform sample of the rows offered to both.
@@ -92,27 +77,26 @@ impl Reservoir {
     /// row comes from a part with a probability proportional to the remaining rows of that part. The random numbers depend only on the
     /// seed, the number of the sample and the later part, which is the boundary of the merge.
     ///
-    /// # Errors
-    ///
-    /// If the samples have other columns, another size, seed or number, or if the part is not a later one. The reservoir is unchanged then.
+    /// Fails if the samples have other columns, another size, seed or number, or if the part is not a later one. The reservoir is unchanged
+    /// then.
     pub(crate) fn merge(&mut self, mut later: Reservoir) -> Result<()> {
         let names = |reservoir: &Reservoir| -> Vec<String> {
             reservoir.columns.iter().map(|cells| cells.name.clone()).collect()
         };
-        let key = |reservoir: &Reservoir| (reservoir.most, reservoir.draws.seed, reservoir.draws.number);
+        let key = |reservoir: &Reservoir| (reservoir.most, reservoir.seed, reservoir.number);
         let columns = later.rows.is_empty() || self.rows.is_empty() || names(self) == names(&later);
         if !columns || key(self) != key(&later) {
             return Err(Error::data("two samples of rows differ in their columns, size or seed")
                 .hint("take the samples of all parts with the same options"));
         }
-        let Draws { seed, number, part, .. } = self.draws;
-        if part >= later.draws.part {
-            let message = format!("part {} of a table cannot follow part {part}", later.draws.part);
+        let Reservoir { seed, number, part, .. } = *self;
+        if part >= later.part {
+            let message = format!("part {} of a table cannot follow part {part}", later.part);
             return Err(Error::data(message).hint(
                 "number the parts in the order of their rows, and merge each part into the parts before it",
             ));
         }
-        let mut random = part_generator(seed, Purpose::Merge, number, later.draws.part);
+        let mut random = part_generator(seed, Purpose::Merge, number, later.part);
         let (mut left, mut of_later) = ([self.offered, later.offered], 0);
         for _ in 0..self.most.min(self.offered + later.offered) {
             let from_later = random.random_range(0..left[0] + left[1]) >= left[0];
@@ -153,7 +137,6 @@ impl Reservoir {
         }
     }
 
-    /// Returns the number of rows offered.
     pub(crate) fn offered(&self) -> usize {
         self.offered
     }
@@ -164,7 +147,7 @@ impl Reservoir {
             self.rows.push(0);
             self.offered
         } else {
-            self.draws.random.random_range(0..=self.offered)
+            self.place()
         };
         self.offered += 1;
         if place >= self.most {

@@ -2,13 +2,17 @@
 //! columns.
 
 use super::model::TableModel;
+use super::rows::TableRows;
 use crate::schema::{Schema, SchemaOptions, followed};
 use crate::tables::Table;
 use crate::tabular::survey::constant_target;
+use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::hyper::Session;
+use sparsegp::likelihood::{LikelihoodKind, TargetKind, Task};
 use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::training::choices::{Chosen, choose};
+use sparsegp::training::{TrainingData, asks_for_warps, scaling_of, suited};
 
 /// Returns the options with the likelihood that the start, the user or the kind of target determines, and the prior of a start.
 pub(super) fn resolved(
@@ -46,6 +50,44 @@ pub(super) fn resolved(
         constraints: options.constraints.clone().called(&schema.encoding().mean_names()),
         ..options.clone()
     })
+}
+
+pub(super) fn levels_of(schema: &Schema) -> usize {
+    schema.encoding().levels().len()
+}
+
+/// Chooses the unset options by short fits to `rows`, unless the fit continues from a start model.
+pub(super) fn chosen_for(
+    options: &FitOptions,
+    start: Option<&TableModel>,
+    schema: &Schema,
+    rows: &TableRows,
+    session: &mut Session<'_>,
+) -> Result<Chosen> {
+    match start {
+        Some(_) => Ok(Chosen::as_asked(options.clone())),
+        None => {
+            let data = TrainingData { levels: levels_of(schema), ..TrainingData::of(rows.dataset()) };
+            choose(data, options, session)
+        }
+    }
+}
+
+/// Returns the scaling of a fit: that of the start model, warps that `rows` determine, or else the scaling `plain`.
+pub(super) fn scaling_for(
+    options: &FitOptions,
+    start: Option<&TableModel>,
+    rows: &TableRows,
+    plain: impl FnOnce() -> Scaling,
+) -> Result<Scaling> {
+    if let Some(start) = start {
+        return Ok(start.scaling().clone());
+    }
+    let plain = plain();
+    match asks_for_warps(options) {
+        true => scaling_of(options, rows.inputs(), &rows.targets),
+        false => Ok(suited(options, plain)),
+    }
 }
 
 /// Returns the kind of target that task and likelihood require together, if they do. The target determines the number of classes.

@@ -14,7 +14,7 @@ pub struct TableRows {
     /// The indices of the rows, from 0.
     pub rows: Vec<usize>,
     /// The inputs, one column per row.
-    columns: Mat<f64>,
+    pub(super) columns: Mat<f64>,
     /// The targets in original units, coded as the schema says.
     pub targets: Vec<f64>,
     /// The exposures, empty if all are 1.
@@ -23,87 +23,43 @@ pub struct TableRows {
     pub weights: Vec<f64>,
 }
 
-/// A whole table as a model sees it.
-pub(super) struct CodedTable {
-    design: Mat<f64>,
-    observations: Observations,
-}
+impl TableRows {
+    /// Reads all rows of a table, in original units.
+    pub(super) fn of(schema: &Schema, table: &Table) -> Result<TableRows> {
+        let columns = schema.design(table, UnseenLevels::New)?.transpose().to_owned();
+        Ok(TableRows { columns, ..TableRows::without_inputs(schema, table)? })
+    }
 
-/// Targets with exposures and weights, which are empty if all are 1.
-pub(super) struct Observations {
-    pub y: Vec<f64>,
-    exposure: Vec<f64>,
-    weights: Vec<f64>,
-}
-
-impl Observations {
-    pub(super) fn of(schema: &Schema, table: &Table) -> Result<Observations> {
-        Ok(Observations {
-            y: target_of(schema, table)?,
+    pub(super) fn without_inputs(schema: &Schema, table: &Table) -> Result<TableRows> {
+        Ok(TableRows {
+            rows: (0..table.rows()).collect(),
+            columns: Mat::zeros(0, table.rows()),
+            targets: target_of(schema, table)?,
             exposure: schema.exposure(table)?.unwrap_or_default(),
             weights: schema.weights(table)?.unwrap_or_default(),
         })
     }
 
-    /// Returns the observations of some rows.
-    pub(super) fn part(&self, rows: &[usize]) -> Observations {
+    /// Returns the rows at these places among the rows, numbered by their places.
+    pub(super) fn part(&self, places: Vec<usize>) -> TableRows {
         let gather = |values: &[f64]| match values {
             [] => Vec::new(),
-            values => rows.iter().map(|&row| values[row]).collect(),
+            values => places.iter().map(|&place| values[place]).collect(),
         };
-        Observations { y: gather(&self.y), exposure: gather(&self.exposure), weights: gather(&self.weights) }
-    }
-
-    pub(super) fn targets(&self) -> Targets<'_> {
-        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
-    }
-}
-
-impl CodedTable {
-    pub(super) fn of(schema: &Schema, table: &Table) -> Result<CodedTable> {
-        Ok(CodedTable {
-            design: schema.design(table, UnseenLevels::New)?,
-            observations: Observations::of(schema, table)?,
-        })
-    }
-
-    /// Returns all rows, in original units.
-    pub(super) fn dataset(&self) -> Dataset<'_> {
-        Dataset { x: self.design.as_ref(), targets: self.observations.targets() }
-    }
-
-    /// Returns some of the rows.
-    pub(super) fn part(&self, rows: Vec<usize>) -> TableRows {
-        let Observations { y: targets, exposure, weights } = self.observations.part(&rows);
         TableRows {
-            columns: Mat::from_fn(self.design.ncols(), rows.len(), |input, row| {
-                self.design[(rows[row], input)]
+            columns: Mat::from_fn(self.columns.nrows(), places.len(), |input, row| {
+                self.columns[(input, places[row])]
             }),
-            targets,
-            exposure,
-            weights,
-            rows,
+            targets: gather(&self.targets),
+            exposure: gather(&self.exposure),
+            weights: gather(&self.weights),
+            rows: places,
         }
     }
-}
 
-impl TableRows {
     /// Returns the inputs in original units, `n × D`.
     pub fn inputs(&self) -> MatRef<'_, f64> {
         self.columns.transpose()
-    }
-
-    /// Returns the first rows, at most `most`.
-    pub(super) fn first(&self, most: usize) -> TableRows {
-        let count = most.min(self.rows.len());
-        let cut = |values: &[f64]| values[..count.min(values.len())].to_vec();
-        TableRows {
-            rows: self.rows[..count].to_vec(),
-            columns: self.columns.as_ref().subcols(0, count).to_owned(),
-            targets: cut(&self.targets),
-            exposure: cut(&self.exposure),
-            weights: cut(&self.weights),
-        }
     }
 
     /// Returns the same rows with one input for each level of the categories of a schema, instead of codes.
@@ -122,25 +78,24 @@ impl TableRows {
         scaled
     }
 
+    pub(super) fn observations(&self) -> Targets<'_> {
+        Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+    }
+
     pub(super) fn dataset(&self) -> Dataset<'_> {
-        let targets =
-            Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
-        Dataset { x: self.inputs(), targets }
+        Dataset { x: self.inputs(), targets: self.observations() }
     }
 }
 
-/// Returns the target of every row.
+/// Returns the targets of all rows, NaN where one is not known.
+pub(super) fn known_targets(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
+    schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)
+}
+
 pub(super) fn target_of(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
-    match schema.target(table)? {
-        Some(target) => Ok(target),
-        None => Err(absent_target(schema, table.source())),
-    }
-}
-
-fn absent_target(schema: &Schema, source: &str) -> Error {
-    Error::data(format!(
-        "{source}: there is no column '{}', expected the target to compare with",
-        schema.target_name()
-    ))
-    .hint("use predict for data whose target is not known")
+    schema.target(table)?.ok_or_else(|| {
+        let (source, name) = (table.source(), schema.target_name());
+        Error::data(format!("{source}: there is no column '{name}', expected the target to compare with"))
+            .hint("use predict for data whose target is not known")
+    })
 }

@@ -2,20 +2,17 @@
 //! returns.
 
 use super::model::TableModel;
-use super::resolve::{resolved, two_valued};
-use super::rows::{CodedTable, TableRows};
+use super::resolve::{chosen_for, levels_of, resolved, scaling_for, two_valued};
+use super::rows::TableRows;
+use super::survey::{Sample, Survey, Surveyed};
 use crate::schema::{Schema, SchemaOptions};
-use crate::tabular::survey::{Sample, Survey, Surveyed};
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::{BatchPlan, Roles, Scaling};
 use sparsegp::error::Result;
 use sparsegp::hyper::Session;
 use sparsegp::options::{FitOptions, Part};
-use sparsegp::training::choices::{Chosen, choose};
-use sparsegp::training::{
-    AllRows, BatchSource, Origin, Prototype, TrainingData, TrainingRows, WARM_ROWS, asks_for_warps, fit_rows,
-    scaling_of, suited,
-};
+use sparsegp::training::choices::Chosen;
+use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, Start, TrainingRows, WARM_ROWS, fit_rows};
 
 /// The number of training rows in memory that estimate the objective.
 const CHECK_ROWS: usize = 20_480;
@@ -57,7 +54,6 @@ pub(super) struct Sampled {
     notes: Vec<String>,
     /// The number of training rows.
     pub train: usize,
-    levels: usize,
     /// The training rows that determine the start.
     start: TableRows,
     /// The training rows that estimate the objective: a sample, or all rows if there are at most 20,480.
@@ -70,10 +66,6 @@ pub(super) struct Sampled {
 
 impl Sampled {
     /// Creates the samples from the results of a pass over the table. `decide` completes the options for a number of training rows.
-    ///
-    /// # Errors
-    ///
-    /// Usage errors for options that do not suit the columns, data errors for samples that do not suit them.
     pub(super) fn of(
         surveyed: Surveyed,
         options: &FitOptions,
@@ -83,36 +75,19 @@ impl Sampled {
     ) -> Result<Sampled> {
         let options = resolved(options, &surveyed.schema, start)?;
         options.validate()?;
-        let levels = surveyed.schema.encoding().levels().len();
         let Surveyed { schema, mut warnings, two_values, train, validation, .. } = surveyed;
         let options = schema.options_of(options)?;
         warnings.extend(two_values.and_then(|(low, high)| two_valued(&schema, low, high)));
         let part = |sample: Sample| -> Result<TableRows> {
-            let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());
-            part.rows = sample.rows;
-            Ok(part)
+            Ok(TableRows { rows: sample.rows, ..TableRows::of(&schema, &sample.table)? })
         };
         let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
-        let chosen = match start {
-            Some(_) => Chosen::as_asked(options),
-            // Options that need all rows in memory stay unchanged.
-            None => {
-                let open = options.open.without(&[Part::Neighbours, Part::Objective]);
-                choose(
-                    TrainingData { levels, ..TrainingData::of(start_rows.dataset()) },
-                    &FitOptions { open, ..options },
-                    session,
-                )?
-            }
-        };
+        // Options that need all rows in memory stay unchanged.
+        let open = options.open.without(&[Part::Neighbours, Part::Objective]);
+        let options = if start.is_none() { FitOptions { open, ..options } } else { options };
+        let chosen = chosen_for(&options, start, &schema, &start_rows, session)?;
         let options = decide(chosen.options.clone(), train);
-        let scaling = match start {
-            Some(start) => start.scaling().clone(),
-            None if asks_for_warps(&options) => {
-                scaling_of(&options, start_rows.inputs(), &start_rows.targets)?
-            }
-            None => suited(&options, surveyed.scaling),
-        };
+        let scaling = scaling_for(&options, start, &start_rows, || surveyed.scaling)?;
         let options = options.with_units_of(&scaling);
         start_rows.scale(&scaling);
         check_rows.scale(&scaling);
@@ -129,7 +104,6 @@ impl Sampled {
             chosen,
             notes: warnings,
             train,
-            levels,
             start: start_rows,
             check: check_rows,
             validation: held_out,
@@ -144,52 +118,51 @@ impl Sampled {
         self.start.targets.len() + self.check.targets.len() + validation
     }
 
-    /// Trains on all rows, from a model or from a start that the samples determine.
-    ///
-    /// # Errors
-    ///
-    /// As for [`fit_rows`].
-    pub(super) fn train(
+    /// Trains on all rows, from a model or from a start that the samples determine. A sample that contains all rows replaces them if it
+    /// `may_replace` them.
+    pub(super) fn train<'a>(
         self,
-        access: &Access<'_>,
+        all: &'a dyn AllRows,
+        may_replace: bool,
+        batches: &'a Batches<'a>,
         start: Option<&TableModel>,
         session: &mut Session<'_>,
     ) -> Result<TableModel> {
         let options = &self.options;
-        let start = start.map(|from| from.start(options, None, false));
+        let start = start.map(|from| Start::from_model(from, options, None, false));
         let origin = match &start {
             Some(start) => Origin::Start(start),
-            None => Origin::Prototype(Prototype::of(options, self.schema.feature_dims(), self.levels)?),
+            None => Origin::Prototype(Prototype::of(
+                options,
+                self.schema.feature_dims(),
+                levels_of(&self.schema),
+            )?),
         };
-        let mut fitted = fit_rows(&SampledRows { access, sampled: &self }, options, origin, session)?;
+        let rows = SampledRows { sampled: &self, all, may_replace, batches };
+        let mut fitted = fit_rows(&rows, options, origin, session)?;
         fitted.decided_by(self.chosen);
         Ok(TableModel::of(fitted, self.schema, self.scaling, &self.options, self.train, self.notes))
     }
 }
 
-/// Access to all training rows of a table with samples in memory.
-pub(super) struct Access<'a> {
-    /// The rows, for passes over them.
-    pub all: &'a dyn AllRows,
-    /// True if a sample that contains all rows replaces them.
-    pub may_replace: bool,
-    /// Makes the batches of a plan with a seed.
-    pub batches: &'a dyn Fn(BatchPlan, u64) -> Result<Box<dyn BatchSource + 'a>>,
-}
+/// Makes the batches of a plan with a seed.
+type Batches<'a> = dyn Fn(BatchPlan, u64) -> Result<Box<dyn BatchSource + 'a>> + 'a;
 
 /// The rows of a fit, on the scale of the model.
 struct SampledRows<'a, 'b> {
-    access: &'b Access<'a>,
     sampled: &'b Sampled,
+    all: &'a dyn AllRows,
+    may_replace: bool,
+    batches: &'a Batches<'a>,
 }
 
 impl TrainingRows for SampledRows<'_, '_> {
     fn all(&self) -> &dyn AllRows {
-        self.access.all
+        self.all
     }
 
     fn in_memory(&self) -> Option<Dataset<'_>> {
-        let all = |check: &Dataset<'_>| self.access.may_replace && check.len() == self.access.all.count();
+        let all = |check: &Dataset<'_>| self.may_replace && check.len() == self.all.count();
         Some(self.check_sample()).filter(all)
     }
 
@@ -206,10 +179,10 @@ impl TrainingRows for SampledRows<'_, '_> {
     }
 
     fn levels(&self) -> usize {
-        self.sampled.levels
+        levels_of(&self.sampled.schema)
     }
 
     fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
-        (self.access.batches)(plan, seed)
+        (self.batches)(plan, seed)
     }
 }

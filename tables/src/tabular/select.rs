@@ -10,10 +10,6 @@ use sparsegp::training::search::{GridFit, beta_curve, fit_beta_grid, longer_opti
 use std::time::Instant;
 
 /// Fits with every β of a grid; see [`fit_beta_grid`].
-///
-/// # Errors
-///
-/// As for [`fit_table_in`], if the first fit fails.
 pub(crate) fn fit_grid(
     request: &FitRequest<'_>,
     betas: &Betas,
@@ -66,10 +62,6 @@ pub fn select_beta(
 
 /// Fits q to all training rows with the best β of a grid for the same request, after the hyper-parameters of the best fit were trained
 /// further on the rows of the grid if the limit of epochs ended it. Fixed hyper-parameters are those of the start of the request.
-///
-/// # Errors
-///
-/// As for [`select_beta`].
 pub(crate) fn refit_best(
     request: &FitRequest<'_>,
     fits: &[GridFit<TableFit>],

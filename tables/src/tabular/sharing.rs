@@ -2,7 +2,7 @@
 //! rows.
 
 use super::outputs::{OutputsRequest, TableOutputs, fit_known};
-use super::rows::target_of;
+use super::rows::known_targets;
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
 use rand::seq::SliceRandom;
@@ -134,10 +134,6 @@ impl Judge<'_> {
 /// Decides what numeric targets share, by the log loss of held-out rows after short fits, and returns the
 /// candidates; `None` if nothing can be shared. All short fits have the same kernel. If sharing is better,
 /// separate models are judged again with all of their automatic choices.
-///
-/// # Errors
-///
-/// Errors about the options or the data, and interruptions.
 pub(super) fn decide(
     request: &OutputsRequest<'_>,
     schemas: &[Schema],
@@ -207,11 +203,6 @@ fn splits(table: &Table, schemas: &[Schema], seed: u64) -> Result<Vec<(Vec<usize
         taken
     };
     Ok((0..PARTS).map(part).map(|(train, held)| (rows_at(train), rows_at(held))).collect())
-}
-
-/// Returns the targets of all rows, NaN where one is not known.
-fn known_targets(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
-    schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)
 }
 
 /// Returns true if the targets of `rows` rows can share a kernel or processes: all have Gaussian noise and a closed form of q.

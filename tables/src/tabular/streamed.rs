@@ -1,17 +1,16 @@
 //! Training rows that stay in a file: a separate thread reads them again in every pass, and
 //! shuffles them through a buffer into batches.
 
-use super::rows::{CodedTable, TableRows};
-use super::shuffle::ShuffleBuffer;
+use super::rows::TableRows;
+use super::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
 use crate::schema::Schema;
 use crate::tables::read::How;
 use crate::tables::{Ahead, TableBlocks};
-use crate::tabular::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
 use faer::RowRef;
+use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use sparsegp::data::{Purpose, generator};
-use sparsegp::data::{Role, Roles, Scaling};
+use sparsegp::data::{Purpose, Role, Roles, Scaling, generator};
 use sparsegp::error::{Error, Result};
 use sparsegp::training::{AllRows, BatchSource, Portion, RowBuffer};
 use std::path::{Path, PathBuf};
@@ -64,10 +63,6 @@ impl DataFile {
         self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
         Ok(Parts { file: Arc::clone(self), role, blocks, seen: 0, done: false })
     }
-
-    fn changed(&self, found: usize) -> Error {
-        changed(&self.path, found, self.rows)
-    }
 }
 
 /// Creates the error about a file whose number of rows has changed.
@@ -92,12 +87,16 @@ impl Parts {
     fn block(&mut self) -> Result<Option<TableRows>> {
         let Some(block) = self.blocks.next().transpose()? else {
             let file = &self.file;
-            return if self.seen == file.rows { Ok(None) } else { Err(file.changed(self.seen)) };
+            return if self.seen == file.rows {
+                Ok(None)
+            } else {
+                Err(changed(&file.path, self.seen, file.rows))
+            };
         };
         self.seen += block.rows();
         let block = block.with_values(self.file.schema.target_name());
         let chosen = (0..block.rows()).filter(|&row| self.file.roles.of(block.row(row)) == self.role);
-        let mut part = CodedTable::of(&self.file.schema, &block)?.part(chosen.collect());
+        let mut part = TableRows::of(&self.file.schema, &block)?.part(chosen.collect());
         part.rows.iter_mut().for_each(|row| *row = block.row(*row));
         Ok(Some(part))
     }
@@ -273,13 +272,14 @@ impl Maker {
         for _ in 0..size {
             self.fill()?;
             if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, exposed, weighted)) {
-                return Err(file.changed(file.rows.saturating_sub(self.rows_left)));
+                let found = file.rows.saturating_sub(self.rows_left);
+                return Err(changed(&file.path, found, file.rows));
             }
         }
         self.rows_left -= size;
         self.batches_left -= 1;
         if self.batches_left == 0 && self.next_row()? {
-            return Err(file.changed(file.rows + 1));
+            return Err(changed(&file.path, file.rows + 1, file.rows));
         }
         Ok(batch)
     }
@@ -295,7 +295,7 @@ impl Maker {
         });
         self.parts = Some(file.parts(Role::Train, order.as_deref())?);
         (self.part, self.at) = (None, 0);
-        self.buffer.clear();
+        self.buffer.cells.clear();
         self.rows_left = file.train;
         self.batches_left = file.train.div_ceil(self.batching.batch);
         Ok(())
@@ -330,6 +330,48 @@ impl Maker {
             self.part = Some(part);
         }
         Ok(true)
+    }
+}
+
+/// A buffer of rows of one width, from which random rows are taken.
+struct ShuffleBuffer {
+    width: usize,
+    most: usize,
+    cells: Vec<f64>,
+}
+
+impl ShuffleBuffer {
+    /// Creates a buffer for `most` rows (at least one) of `width` numbers (at least one).
+    fn new(width: usize, most: usize) -> ShuffleBuffer {
+        ShuffleBuffer { width, most: most.max(1), cells: Vec::with_capacity(width * most.max(1)) }
+    }
+
+    fn rows(&self) -> usize {
+        self.cells.len() / self.width
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows() == self.most
+    }
+
+    fn push(&mut self, row: impl Iterator<Item = f64>) {
+        let before = self.cells.len();
+        self.cells.extend(row);
+        debug_assert_eq!(self.cells.len(), before + self.width);
+    }
+
+    /// Removes a random row and passes it to `take`; returns `false` if the buffer is empty.
+    fn pop(&mut self, random: &mut ChaCha8Rng, take: impl FnOnce(&[f64])) -> bool {
+        let rows = self.rows();
+        if rows == 0 {
+            return false;
+        }
+        let at = random.random_range(0..rows) * self.width;
+        take(&self.cells[at..at + self.width]);
+        let last = self.cells.len() - self.width;
+        self.cells.copy_within(last.., at);
+        self.cells.truncate(last);
+        true
     }
 }
 

@@ -7,19 +7,17 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::reservoir::Reservoir;
-pub use super::reservoir::Sample;
+pub(super) use super::reservoir::Sample;
 use crate::schema::constant_inputs;
 use crate::schema::facts::Demand;
 use crate::schema::table_facts::TableFacts;
 use crate::schema::{
     GroupLevels, Places, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values,
-    sentinels,
 };
 use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
 use crate::tables::{Ahead, Readings};
-use sparsegp::data::Scaling;
-use sparsegp::data::{Role, Roles};
+use sparsegp::data::{Role, Roles, Scaling};
 use sparsegp::error::{Error, Result};
 
 /// The number of rows of a file to read at once.
@@ -29,12 +27,10 @@ pub(crate) const BLOCK_ROWS: usize = 8192;
 pub(crate) const BLOCKS_AHEAD: usize = 2;
 
 /// A request for a survey of a table.
-pub struct Survey<'a> {
+pub(super) struct Survey<'a> {
     /// The columns to use; with `known`, only the target is read from here.
     pub columns: &'a SchemaOptions,
-    /// Known columns.
     pub known: Option<&'a Schema>,
-    /// The role of each row.
     pub roles: &'a Roles,
     /// The number of training rows to sample for the start.
     pub start_rows: usize,
@@ -42,13 +38,11 @@ pub struct Survey<'a> {
     pub check_rows: usize,
     /// The number of validation rows to sample.
     pub validation_rows: usize,
-    /// The seed of the samples.
     pub seed: u64,
 }
 
 /// The results of a survey.
-pub struct Surveyed {
-    /// The columns.
+pub(super) struct Surveyed {
     pub schema: Schema,
     /// Warnings about columns that can be used but look wrong.
     pub warnings: Vec<String>,
@@ -58,10 +52,10 @@ pub struct Surveyed {
     pub two_values: Option<(f64, f64)>,
     /// The number of rows of the file.
     pub rows: usize,
-    /// The number of training rows.
     pub train: usize,
-    /// The number of validation rows.
     pub validation: usize,
+    /// The numbers of the parts, each with its number of training rows.
+    pub parts: Vec<(usize, usize)>,
     /// The number of rows of each row group, if the table is a file with row groups.
     pub groups: Option<Vec<usize>>,
     /// A uniform sample of the training rows.
@@ -72,12 +66,12 @@ pub struct Surveyed {
     pub validation_sample: Option<Sample>,
 }
 
-/// The results of a pass over some rows of a table: the facts of columns, and uniform samples of rows.
+/// The results of a pass over some parts of a table: the facts of columns, and uniform samples of rows.
 ///
-/// Results of parts of a table are merged in the order of their rows. They are serialised in formats that preserve every `f64`, such as
+/// Results are merged in the order of their rows. They are serialised in formats that preserve every `f64`, such as
 /// postcard. A block knows its position in the table ([`Table::from_row`]), and the role of a row depends only on that position.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TableSums {
+pub struct PartSurvey {
     facts: TableFacts,
     start: Reservoir,
     check: Reservoir,
@@ -88,53 +82,50 @@ pub struct TableSums {
     codes: (f64, f64),
     /// The levels of groupings in training rows.
     levels: GroupLevels,
+    /// The numbers of the parts, each with its number of training rows.
+    parts: Vec<(usize, usize)>,
     #[serde(skip)]
     training: Vec<bool>,
 }
 
 /// Reads the file (not standard input) once, or twice if text columns turn out to hold numbers or dates.
 ///
-/// # Errors
-///
-/// As for [`Schema::infer`] and [`Schema::design`] on the whole table (or [`Schema::check_training`] for known columns), and if too few
-/// training rows are left or the target is constant among them.
-pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
+/// Fails as for [`Schema::infer`] and [`Schema::design`] on the whole table (or [`Schema::check_training`] for known columns), and if too
+/// few training rows are left or the target is constant among them.
+pub(super) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     let groups = groups_of(path)?;
-    let (surveyed, ()) = in_passes(survey, &mut |survey| one_pass(path, survey))?;
-    Ok(Surveyed { groups, ..surveyed })
+    Ok(Surveyed { groups, ..in_passes(survey, &mut |survey| one_pass(path, survey))? })
 }
 
 /// Reads the file once.
-fn one_pass(path: &Path, survey: &Survey<'_>) -> Result<(TableSums, ())> {
+fn one_pass(path: &Path, survey: &Survey<'_>) -> Result<PartSurvey> {
     let missing = survey.known.map_or(&survey.columns.missing, |schema| &schema.missing);
     let how = How { delimiter: survey.columns.delimiter, missing, ..How::default() };
     let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), how)?;
     let names = blocks.names().iter().map(String::as_str);
-    let mut sums = TableSums::new(blocks.source(), names, survey, 0)?;
+    let mut sums = PartSurvey::new(blocks.source(), names, survey, 0)?;
     for block in blocks.ahead()? {
         sums.take(survey, &block?)?;
     }
-    Ok((sums, ()))
+    Ok(sums)
 }
 
-/// Surveys a table by `pass`, and by another pass if text columns turn out to hold numbers or dates. Returns the result, and what the last
-/// pass returned besides.
-pub(super) fn in_passes<T>(
+/// Surveys a table by `pass`, and by another pass if text columns turn out to hold numbers or dates.
+pub(super) fn in_passes(
     survey: &Survey<'_>,
-    pass: &mut dyn FnMut(&Survey<'_>) -> Result<(TableSums, T)>,
-) -> Result<(Surveyed, T)> {
-    let (sums, other) = pass(survey)?;
+    pass: &mut dyn FnMut(&Survey<'_>) -> Result<PartSurvey>,
+) -> Result<Surveyed> {
+    let sums = pass(survey)?;
     let (readings, note) = sums.readings(survey)?;
-    let (mut surveyed, other) = if readings.is_empty() {
-        (sums.finish(survey)?, other)
+    let mut surveyed = if readings.is_empty() {
+        sums.finish(survey)?
     } else {
         let columns = SchemaOptions { readings: Some(readings), ..survey.columns.clone() };
         let survey = Survey { columns: &columns, ..*survey };
-        let (sums, other) = pass(&survey)?;
-        (sums.finish(&survey)?, other)
+        pass(&survey)?.finish(&survey)?
     };
     surveyed.warnings.splice(..0, note);
-    Ok((surveyed, other))
+    Ok(surveyed)
 }
 
 impl Survey<'_> {
@@ -143,7 +134,6 @@ impl Survey<'_> {
         self.known.map_or(&self.columns.target, |schema| schema.target_name())
     }
 
-    /// Returns the columns of places.
     fn places(&self) -> Option<Places> {
         match self.known {
             Some(schema) => schema.places(),
@@ -162,41 +152,35 @@ impl Survey<'_> {
     }
 }
 
-impl TableSums {
+impl PartSurvey {
     /// Creates empty results for part `part` of a table with the columns `names`. Messages call the table `source`. Parts are numbered in the
-    /// order of their rows; a whole table is part 0. The samples of parts are independent.
-    ///
-    /// # Errors
-    ///
-    /// If columns are known and one of them is absent.
-    pub fn new<'a>(
+    /// order of their rows; a whole table is part 0. The samples of parts are independent. Fails if columns are known and one of them is absent.
+    pub(super) fn new<'a>(
         source: &str,
         names: impl Iterator<Item = &'a str> + Clone,
         survey: &Survey<'_>,
-        part: u64,
-    ) -> Result<TableSums> {
+        part: usize,
+    ) -> Result<PartSurvey> {
         if let Some(schema) = survey.known {
             schema.check_columns(source, names.clone())?;
         }
-        Ok(TableSums {
+        let sample = |most: usize, number: u64| Reservoir::new(most, survey.seed, number, part as u64);
+        Ok(PartSurvey {
             facts: TableFacts::new(source, names, &|name| survey.demand(name))
                 .with_places(survey.places().as_ref()),
-            start: Reservoir::new(survey.start_rows, survey.seed, 0, part),
-            check: Reservoir::new(survey.check_rows, survey.seed, 1, part),
-            validation: Reservoir::new(survey.validation_rows, survey.seed, 2, part),
+            start: sample(survey.start_rows, 0),
+            check: sample(survey.check_rows, 1),
+            validation: sample(survey.validation_rows, 2),
             rows: 0,
             codes: (f64::INFINITY, f64::NEG_INFINITY),
             levels: GroupLevels::default(),
+            parts: vec![(part, 0)],
             training: Vec::new(),
         })
     }
 
-    /// Adds the next rows.
-    ///
-    /// # Errors
-    ///
-    /// If columns are known and a cell does not suit them.
-    pub fn take(&mut self, survey: &Survey<'_>, block: &Table) -> Result<()> {
+    /// Adds the next rows. Fails if columns are known and a cell does not suit them.
+    pub(super) fn take(&mut self, survey: &Survey<'_>, block: &Table) -> Result<()> {
         self.rows += block.rows();
         let block = block.with_values(survey.target());
         let readings = match survey.known {
@@ -218,6 +202,7 @@ impl TableSums {
                 Role::Train => {
                     self.start.offer(block, row);
                     self.check.offer(block, row);
+                    self.parts[0].1 += 1;
                 }
                 Role::Validation => self.validation.offer(block, row),
                 Role::Test => {}
@@ -242,22 +227,18 @@ impl TableSums {
         schema.design(block, UnseenLevels::New).map(|_| ())
     }
 
-    /// Returns the number of training rows so far.
-    pub(super) fn training_rows(&self) -> usize {
-        self.start.offered()
-    }
-
     /// Merges the results of later rows.
     ///
     /// # Errors
     ///
     /// If they come from another survey or are not of a later part. The results are unusable then.
-    pub fn merge(&mut self, later: TableSums) -> Result<()> {
+    pub fn merge(&mut self, later: PartSurvey) -> Result<()> {
         self.facts.merge(later.facts)?;
         self.start.merge(later.start)?;
         self.check.merge(later.check)?;
         self.validation.merge(later.validation)?;
         self.levels.merge(later.levels);
+        self.parts.extend(later.parts);
         self.rows += later.rows;
         self.codes = (self.codes.0.min(later.codes.0), self.codes.1.max(later.codes.1));
         Ok(())
@@ -272,19 +253,15 @@ impl TableSums {
         survey.columns.readings_of(&self.facts)
     }
 
-    /// Evaluates the results of all rows.
-    ///
-    /// # Errors
-    ///
-    /// If columns cannot be used, too few training rows are left, or the target is constant among them.
-    pub fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
+    /// Evaluates the results of all rows. Fails if columns cannot be used, too few training rows are left, or the target is constant among them.
+    fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
-        let unlabelled = check_labelled(survey.target(), facts.source(), facts.rows(), self.rows)?;
+        let unlabelled = check_labelled(survey.target(), &facts.source, facts.rows, self.rows)?;
         let mut odd = false;
         let (schema, mut warnings) = match survey.known {
             Some(schema) => {
-                check_rows(facts.source(), facts.rows())?;
-                let column = format!("{}: the target {}", facts.source(), quoted(schema.target_name()));
+                check_rows(&facts.source, facts.rows)?;
+                let column = format!("{}: the target {}", facts.source, quoted(schema.target_name()));
                 schema.encoding().check_range(&column, self.codes.0, self.codes.1)?;
                 (schema.clone(), Vec::new())
             }
@@ -299,36 +276,35 @@ impl TableSums {
         warnings.extend(unlabelled);
         let (train, validation) = (self.start.offered(), self.validation.offered());
         let (Some(start), Some(check), 2..) =
-            (self.start.finish(facts.source()), self.check.finish(facts.source()), train)
+            (self.start.finish(&facts.source), self.check.finish(&facts.source), train)
         else {
             return Err(Error::data(format!(
                 "{}: only {train} of {} rows are left for training, expected at least 2",
-                facts.source(),
-                facts.rows()
+                facts.source, facts.rows
             ))
             .hint("make the test or validation fraction smaller"));
         };
         if odd {
             let rows = check.table.read(&schema.readings, &|_| true)?;
             warnings.extend(odd_values(facts, &schema, &rows)?);
-            warnings.extend(sentinels(facts, &schema, &rows)?);
         }
         let target = facts.require(schema.target_name())?;
         if !target.varies_in_training() {
-            return Err(constant_target(facts.source(), &schema, train));
+            return Err(constant_target(&facts.source, &schema, train));
         }
         let (scaling, constant) = schema.scaling_of_facts(facts, train)?;
         warnings.extend(constant_inputs(constant.iter().map(|name| quoted(name))));
         Ok(Surveyed {
             scaling,
-            two_values: (target.distinct.levels().len() == 2 && train > 2).then_some(target.plain.range),
+            two_values: (target.distinct.levels.len() == 2 && train > 2).then_some(target.plain.range),
             rows: self.rows,
             train,
             validation,
+            parts: self.parts,
             groups: None,
             start,
             check,
-            validation_sample: self.validation.finish(facts.source()),
+            validation_sample: self.validation.finish(&facts.source),
             schema,
             warnings,
         })

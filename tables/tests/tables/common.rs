@@ -33,7 +33,7 @@ pub fn fit_from(
     options: &FitOptions,
     start: Option<&TableModel>,
 ) -> sparsegp::Result<TableModel> {
-    let request = FitRequest { table, columns, options, test_fraction: 0.0, start, keep_posterior: false };
+    let request = FitRequest { start, ..FitRequest::new(table, columns, options) };
     fit_table(&request, &mut |_| {}).map(|fit| fit.model)
 }
 

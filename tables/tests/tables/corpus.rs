@@ -28,22 +28,10 @@ fn replay(target: &str, run: fn(&[u8]) -> bool) {
 }
 
 #[test]
-fn tables() {
+fn inputs_are_accepted_or_refused() {
     replay("table", fuzzing::table::run);
-}
-
-#[test]
-fn kernels() {
     replay("kernel", fuzzing::kernel::run);
-}
-
-#[test]
-fn models() {
     replay("model", fuzzing::model::run);
-}
-
-#[test]
-fn checkpoints() {
     replay("checkpoint", fuzzing::checkpoint::run);
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
+use super::common::target;
 use faer::Mat;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -28,10 +29,6 @@ fn csv(text: &str) -> Result<Table, Error> {
     read_csv("f.csv", Cursor::new(text.to_owned().into_bytes()))
 }
 
-fn options(target: &str) -> SchemaOptions {
-    SchemaOptions { target: target.into(), ..SchemaOptions::default() }
-}
-
 /// The schema, inputs and target of a training text.
 fn train(text: &str, options: &SchemaOptions) -> Result<(Schema, Mat<f64>, Vec<f64>), Error> {
     let table = csv(text)?;
@@ -43,7 +40,7 @@ fn train(text: &str, options: &SchemaOptions) -> Result<(Schema, Mat<f64>, Vec<f
 
 /// Returns the message of training on a text, which must fail with a data error.
 fn refused(text: &str) -> String {
-    let error = train(text, &options("y")).err().unwrap_or_else(|| panic!("accepted: {text:?}"));
+    let error = train(text, &target("y")).err().unwrap_or_else(|| panic!("accepted: {text:?}"));
     assert_eq!(error.exit_code(), 3, "{error}");
     assert!(!error.to_string().contains('\n'), "{error}");
     error.to_string()
@@ -109,7 +106,7 @@ fn unusual_but_valid_csv_is_read() {
 #[test]
 fn categories_become_ordered_codes_or_one_input_each() {
     let text = "colour,size,flag,y\nred,10,true,1\nblue,9,FALSE,2\nred,10,True,3\n";
-    let declared = SchemaOptions { categorical: vec!["size".into()], ..options("y") };
+    let declared = SchemaOptions { categorical: vec!["size".into()], ..target("y") };
     let (schema, x, _) = train(text, &declared).unwrap();
     assert_eq!(schema.input_names(), ["colour", "size", "flag"]);
     let levels = Dimension::Category { levels: 2 };
@@ -133,8 +130,7 @@ fn the_rarest_of_too_many_categories_are_one() {
     let common = (0..10_000).map(|i| format!("rare{},{}\n", i % 500, i % 7));
     let text = "c,y\n".to_owned() + &rare.chain(common).collect::<String>();
     for (drop_first, known) in [(false, 10_000), (true, 1000)] {
-        let asked =
-            SchemaOptions { numbers: true, drop_first, categorical: vec!["c".into()], ..options("y") };
+        let asked = SchemaOptions { numbers: true, drop_first, categorical: vec!["c".into()], ..target("y") };
         let (schema, warnings) = Schema::infer(&csv(&text).unwrap(), &asked).unwrap();
         assert_eq!(
             warnings,
@@ -166,7 +162,7 @@ fn quotation_marks_alone_are_a_row_of_a_single_column() {
 fn whole_numbers_beyond_floats_are_distinct_levels_and_still_numbers() {
     let ids = (0..6).map(|k| 1_234_567_890_123_456_780u64 + k);
     let text = "id,y\n".to_owned() + &ids.clone().map(|id| format!("{id},{}\n", id % 3)).collect::<String>();
-    let asked = SchemaOptions { categorical: vec!["id".into()], numbers: true, ..options("y") };
+    let asked = SchemaOptions { categorical: vec!["id".into()], numbers: true, ..target("y") };
     let (schema, x, _) = train(&text, &asked).unwrap();
     assert_eq!((0..6).map(|row| x[(row, 0)]).collect::<Vec<_>>(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     let Feature::Categorical { levels, .. } = &schema.features()[0] else { panic!("no categories") };
@@ -177,7 +173,7 @@ fn whole_numbers_beyond_floats_are_distinct_levels_and_still_numbers() {
     // Nanoseconds are numbers, also with a missing cell and with a time to split by.
     let times = (0..6).map(|k| format!("{},{}\n", 1_700_000_000_000_000_000u64 + k * 1_000_000_000, k));
     let text = "id,y\n".to_owned() + &times.collect::<String>() + ",7\n";
-    let (schema, x, _) = train(&text, &SchemaOptions { numbers: true, ..options("y") }).unwrap();
+    let (schema, x, _) = train(&text, &SchemaOptions { numbers: true, ..target("y") }).unwrap();
     assert_eq!(schema.input_names(), ["id", "id is missing"]);
     assert_eq!(x[(1, 0)] - x[(0, 0)], 1e9);
     // 2^53 is exact, and 2^53 + 1 is not.
@@ -270,7 +266,7 @@ proptest! {
     fn any_near_csv_trains_to_finite_inputs_or_is_refused_in_one_line(
         text in "a,y(,[bc\"]{1,2})?\n([0-9a?\", .einfNA-]{0,9}[,\n]){0,30}"
     ) {
-        match train(&text, &options("y")) {
+        match train(&text, &target("y")) {
             Ok((schema, x, y)) => {
                 prop_assert_eq!((x.nrows(), x.ncols()), (y.len(), schema.dims()));
                 prop_assert!((0..x.nrows()).all(|row| input_row(&x, row).iter().all(|v| v.is_finite())));

@@ -1,5 +1,6 @@
 //! Small fits of every family to real data, whose results must all be numbers.
 
+use super::common::target;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
@@ -73,9 +74,8 @@ pub struct Fits {
 impl Fits {
     /// Creates fits to data that suit the family.
     pub fn of(kind: LikelihoodKind) -> Self {
-        let (table, target) = data_for(kind);
-        let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
-        Fits { kind, table, columns }
+        let (table, name) = data_for(kind);
+        Fits { kind, table, columns: target(name) }
     }
 
     /// The common options of the fits.
@@ -92,14 +92,8 @@ impl Fits {
 
     /// A fit with a fifth of the rows held out.
     pub fn fit(&self, options: &FitOptions) -> sparsegp::Result<TableFit> {
-        let request = FitRequest {
-            table: &self.table,
-            columns: &self.columns,
-            options,
-            test_fraction: 0.2,
-            start: None,
-            keep_posterior: false,
-        };
+        let request = FitRequest::new(&self.table, &self.columns, options);
+        let request = FitRequest { test_fraction: 0.2, ..request };
         fit_table(&request, &mut |_| {})
     }
 

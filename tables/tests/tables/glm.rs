@@ -30,7 +30,7 @@ fn fit(table: &Table, name: &str, options: &FitOptions) -> TableModel {
 /// A fit that takes the posterior of the start if it can.
 fn fit_from(table: &Table, options: &FitOptions, start: &TableModel) -> TableModel {
     let (columns, start) = (&target("y"), Some(start));
-    let request = FitRequest { table, columns, options, test_fraction: 0.0, start, keep_posterior: true };
+    let request = FitRequest { start, keep_posterior: true, ..FitRequest::new(table, columns, options) };
     fit_table(&request, &mut |_| {}).expect("a fit").model
 }
 

@@ -4,9 +4,7 @@
 use super::common::{csv, fit_from, target};
 use super::fuzzing::model::{container, contents};
 use proptest::prelude::*;
-use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ObjectiveKind};
-use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::TableModel;
 use std::sync::OnceLock;
@@ -60,19 +58,6 @@ fn with_metadata(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>
     let mut header = serde_json::to_vec(&header).expect("a header");
     header.resize(header.len().next_multiple_of(8), b' ');
     [&(header.len() as u64).to_le_bytes(), &header[..], &bytes[8 + length..]].concat()
-}
-
-#[test]
-fn a_file_of_a_table_is_a_model_of_its_inputs() {
-    let of_table = TableModel::from_bytes("m", good()).expect("a model");
-    let model = Model::from_bytes("m", good()).expect("a model");
-    let again = Model::from_bytes("again", &model.to_bytes().expect("bytes")).expect("a model");
-    let x = of_table.schema().design(&table(), UnseenLevels::Error).expect("inputs");
-    let wanted = of_table.predict(&table(), UnseenLevels::Error).expect("predictions");
-    for model in [&model, &again] {
-        let found = model.predict(x.as_ref(), &[]).expect("predictions");
-        (0..x.nrows()).for_each(|row| assert_eq!(found.row(row), wanted.row(row)));
-    }
 }
 
 #[test]

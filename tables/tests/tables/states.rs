@@ -1,6 +1,7 @@
 //! Every operation on a model has the same result in every state of the model: fitted, loaded, updated, updated and loaded.
 
-use super::common::csv;
+use super::common::{csv, fit, fit_from};
+use super::fuzzing::model::explained;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::data::{InputWarp, TargetWarp};
@@ -8,13 +9,11 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Predictions;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
-use sparsegp_reports::{Evaluation, Explained, ExplainedRow, KeptRows, explained_page};
+use sparsegp_reports::Evaluation;
 use sparsegp_tables::explain::Settings;
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::Table;
-use sparsegp_tables::tabular::{
-    FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in, fit_table_in,
-};
+use sparsegp_tables::tabular::{OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in};
 use std::path::Path;
 
 /// The result of an operation: numbers and a text, or the message of an error.
@@ -116,27 +115,16 @@ impl Case {
         }
     }
 
-    fn fit(&self, table: &Table, session: &mut Session<'_>) -> sparsegp::Result<TableOutputs> {
+    fn fit(&self, table: &Table) -> sparsegp::Result<TableOutputs> {
         let (columns, options) = (self.columns(), &self.options);
         if self.targets.len() > 1 {
             let (targets, sharing) = (&self.targets[..], Some(self.sharing));
             let request =
                 OutputsRequest { table, columns: &columns, targets, options, test_fraction: 0.0, sharing };
-            return fit_outputs_in(&request, session).map(|fit| fit.models);
+            return fit_outputs_in(&request, &mut Session::new(&mut |_: &Event| {})).map(|fit| fit.models);
         }
-        refit(table, &columns, options, None, session).map(|model| vec![model].into())
+        fit(table, &columns, options).map(|model| vec![model].into())
     }
-}
-
-fn refit(
-    table: &Table,
-    columns: &SchemaOptions,
-    options: &FitOptions,
-    start: Option<&TableModel>,
-    session: &mut Session<'_>,
-) -> sparsegp::Result<TableModel> {
-    let request = FitRequest { table, columns, options, test_fraction: 0.0, start, keep_posterior: false };
-    fit_table_in(&request, session).map(|fit| fit.model)
 }
 
 fn updated(models: &TableOutputs, table: &Table, forget: f64) -> sparsegp::Result<TableOutputs> {
@@ -150,19 +138,16 @@ fn loaded(models: &TableOutputs, folder: &Path) -> TableOutputs {
     TableOutputs::load(&path).expect("a model")
 }
 
-/// Returns the numbers of all models.
 fn numbers(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<Vec<f64>>) -> Said {
     let all: sparsegp::Result<Vec<Vec<f64>>> = models.models().map(say).collect();
     all.map(|all| (all.concat(), String::new())).map_err(|error| error.to_string())
 }
 
-/// Returns the texts of all models.
 fn texts(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<String>) -> Said {
     let all: sparsegp::Result<Vec<String>> = models.models().map(say).collect();
     all.map(|all| (Vec::new(), all.concat())).map_err(|error| error.to_string())
 }
 
-/// Returns numbers for every row of a table.
 fn of_rows(models: &TableOutputs, table: &Table, say: impl Fn(&Predictions<'_>, usize) -> Vec<f64>) -> Said {
     numbers(models, |model| {
         let predictions = model.predict(table, UnseenLevels::Error)?;
@@ -177,23 +162,6 @@ fn predicted(models: &TableOutputs, table: &Table) -> Said {
         said.extend(predictions.probabilities(row));
         said.extend(predictions.details(row));
         said
-    })
-}
-
-/// Returns the tables that explain predictions, or a page without the time when it was made.
-fn explained(models: &TableOutputs, table: &Table, page: bool) -> Said {
-    texts(models, |model| {
-        let mut kept = KeptRows::new(model);
-        kept.push_table(model, table, UnseenLevels::Error)?;
-        let inputs = model.schema().design(table, UnseenLevels::Error)?.row(0).iter().copied().collect();
-        let row = ExplainedRow { number: 1, inputs, exposure: 1.0 };
-        let settings = Settings { repeats: 1, background: 5, orders: 2, ..Settings::default() };
-        let all = [Explained::of((model, &kept, Some("rows")), &[row], 2, &settings)];
-        if !page {
-            return Ok(Explained::files(&all, false)?.map(|(_, text)| text).concat());
-        }
-        let page = explained_page("title", &all, "command").html();
-        Ok(page.split("Made by").next().unwrap_or_default().to_owned())
     })
 }
 
@@ -218,12 +186,11 @@ fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'stati
         Ok(format!("{told:?} {:?} {}", model.summary().updates, model.training_rows()))
     };
     let refitted = |model: &TableModel| {
-        let mut ignore = |_: &Event| {};
-        let mut session = Session::new(&mut ignore);
         let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..case.options.clone() };
-        let again = refit(more, &case.columns(), &fixed, Some(model), &mut session)?;
+        let again = fit_from(more, &case.columns(), &fixed, Some(model))?;
         predicted(&vec![again].into(), few).map(|said| said.0).map_err(sparsegp::Error::fit)
     };
+    let settings = Settings { repeats: 1, background: 5, orders: 2, ..Settings::default() };
     let once = updated(models, more, 0.0);
     let of_updated = |new: &sparsegp::Result<TableOutputs>| match new {
         Ok(new) => predicted(new, few),
@@ -240,8 +207,7 @@ fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'stati
         ("samples", numbers(models, |model| Ok(model.samples(few, unseen, 2, 5)?.concat()))),
         ("covariances", covariances),
         ("evaluate", texts(models, evaluation)),
-        ("explain", explained(models, few, false)),
-        ("report", explained(models, few, true)),
+        ("explain and report", texts(models, |model| explained(model, few, &settings))),
         ("inspect", texts(models, inspection)),
         ("refit", numbers(models, refitted)),
         ("save", predicted(&loaded(models, folder), few)),
@@ -290,8 +256,7 @@ fn every_operation_has_the_same_result_in_every_state() {
     let mut count = Count::default();
     let mut unfitted = Vec::new();
     for case in cases() {
-        let mut ignore = |_: &Event| {};
-        let fresh = match case.fit(&table, &mut Session::new(&mut ignore)) {
+        let fresh = match case.fit(&table) {
             Ok(fresh) => fresh,
             Err(error) => {
                 assert!(!error.to_string().contains('\n'), "{error}");

@@ -1,24 +1,18 @@
 //! Targets: their inferred kinds, the codes of their cells, refusals; exposure and weights.
 
-use std::fs;
-use std::io::Cursor;
-
+use super::common::{csv, target};
 use sparsegp::likelihood::{TargetKind, Task};
 use sparsegp::{Error, ErrorKind};
 use sparsegp_tables::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv};
-
-fn csv(text: &str) -> Table {
-    read_csv("f.csv", Cursor::new(text.to_owned().into_bytes())).unwrap()
-}
+use sparsegp_tables::tables::Table;
 
 /// Returns a table of a feature and the target `y` with these cells.
 fn with_target(cells: &[&str]) -> Table {
-    csv(&format!("x,y\n{}", cells.iter().enumerate().map(|(i, y)| format!("{i},{y}\n")).collect::<String>()))
+    csv(format!("x,y\n{}", cells.iter().enumerate().map(|(i, y)| format!("{i},{y}\n")).collect::<String>()))
 }
 
 fn options() -> SchemaOptions {
-    SchemaOptions { target: "y".into(), ..SchemaOptions::default() }
+    target("y")
 }
 
 fn of_kind(kind: TargetKind) -> SchemaOptions {
@@ -79,7 +73,7 @@ fn the_kind_is_found_by_the_values() {
     }
     let schema = schema(&["0", "1", "1", "1", "2", "2", "0", "3"], &options());
     assert_eq!((schema.encoding().task(), schema.encoding().levels().len()), (Task::Count, 0));
-    assert_eq!((schema.encoding().positive(), schema.encoding().negative()), (None, None));
+    assert_eq!(schema.encoding().positive(), None);
 }
 
 #[test]
@@ -105,7 +99,7 @@ fn the_positive_class_is_the_class_that_means_yes() {
     ] {
         let (schema, notes) = Schema::infer(&with_target(cells), &options()).unwrap();
         let encoding = schema.encoding();
-        assert_eq!((encoding.negative(), encoding.positive()), (Some(negative), Some(positive)), "{cells:?}");
+        assert_eq!(encoding.positive(), Some(positive), "{cells:?}");
         assert_eq!(encoding.levels(), [negative, positive]);
         assert_eq!(!notes.is_empty(), noted, "{notes:?}");
     }
@@ -249,14 +243,14 @@ fn exposure_is_read_with_the_features_and_weights_are_not() {
     let (schema, _) = Schema::infer(&table, &counts_with(Some("e"), Some("w"))).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.csv");
-    fs::write(&path, "w,e,x\njunk,1.5,7\njunk,2,8\njunk,3,9\n").unwrap();
-    let blocks: Vec<Table> = schema.open(&path, 2).unwrap().map(Result::unwrap).collect();
+    std::fs::write(&path, "w,e,x\njunk,1.5,7\njunk,2,8\njunk,3,9\n").unwrap();
+    let blocks: Vec<Table> = schema.open_with(&path, 2, None, &[]).unwrap().map(Result::unwrap).collect();
     assert_eq!(schema.exposure(&blocks[0]).unwrap(), Some(vec![1.5, 2.0]));
     assert_eq!(schema.exposure(&blocks[1]).unwrap(), Some(vec![3.0]));
     assert_eq!(schema.design(&blocks[0], UnseenLevels::Error).unwrap()[(1, 0)], 8.0);
     assert!(blocks[0].column("w").is_none());
-    fs::write(&path, "x\n7\n").unwrap();
-    let error = schema.open(&path, 2).unwrap_err().to_string();
+    std::fs::write(&path, "x\n7\n").unwrap();
+    let error = schema.open_with(&path, 2, None, &[]).unwrap_err().to_string();
     assert!(error.ends_with("f.csv: there is no column named 'e'"), "{error}");
 }
 
@@ -269,7 +263,7 @@ fn exposure_and_weights_are_above_zero_in_every_row() {
         ("", "the value is missing"),
         ("red", "found \"red\", expected a number"),
     ] {
-        let table = csv(&format!("x,c,y\n1,1,0\n2,{value},1\n3,4,2\n"));
+        let table = csv(format!("x,c,y\n1,1,0\n2,{value},1\n3,4,2\n"));
         for options in [counts_with(Some("c"), None), counts_with(None, Some("c"))] {
             let error = Schema::infer(&table, &options).unwrap_err();
             let start = format!("f.csv: row 2 (line 3), column 'c': {expected}");
@@ -316,13 +310,14 @@ fn whole_numbers_of_real_columns_have_the_right_kind() {
     for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
         let &[_, set, column, wanted, values] = &fields[..] else { panic!("{line}") };
-        let mut csv = "y\n".to_owned();
+        let mut csv = "x,y\n".to_owned();
         for pair in values.split(' ') {
             let (value, rows) = pair.split_once(':').expect("a value and its rows");
-            csv.extend(std::iter::repeat_n(format!("{value}\n"), rows.parse().expect("rows")));
+            let rows = 0..rows.parse::<usize>().expect("rows");
+            csv.extend(rows.map(|row| format!("{},{value}\n", 0.5 + row as f64)));
         }
-        let table = read_csv("data.csv", Cursor::new(csv)).expect("a table");
-        let (encoding, notes) = TargetEncoding::infer(&table, "y", None, None).expect("an encoding");
+        let (schema, notes) = Schema::infer(&super::common::csv(csv), &options()).expect("a schema");
+        let encoding = schema.encoding();
         let wanted = if wanted == "count" { TargetKind::Count } else { TargetKind::Real };
         if encoding.kind() != wanted {
             wrong.push(format!("{set} {column}: {} {notes:?}", encoding.kind()));

@@ -2,6 +2,7 @@
 
 use std::io::{Error, Read, Result};
 
+use ::parquet::basic::Compression;
 use flate2::read::MultiGzDecoder;
 
 /// The maximum number of bytes that LZ4 makes from one byte.
@@ -10,38 +11,26 @@ const LZ4_RATIO: usize = 255;
 /// The maximum number of bytes that Snappy makes from one byte: a copy of 64 bytes takes three.
 const SNAPPY_RATIO: usize = 22;
 
-/// The compression of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Codec {
-    Snappy,
-    Gzip,
-    Brotli,
-    Zstd,
-    Lz4Block,
-    /// Parquet's LZ4: blocks in Hadoop's framing. Some writers stored frames or bare blocks under this name.
-    Lz4Hadoop,
-}
-
-impl Codec {
-    /// Returns the uncompressed bytes; fails if the data are damaged or longer than `most` bytes.
-    pub(super) fn decompress(self, packed: &[u8], most: usize) -> Result<Vec<u8>> {
-        if packed.is_empty() {
-            // Empty input is empty output in every codec: writers omit the values of a page of nulls.
-            return Ok(Vec::new());
+/// Returns the uncompressed bytes; fails if the data are damaged or longer than `most` bytes.
+pub(super) fn decompress(codec: Compression, packed: &[u8], most: usize) -> Result<Vec<u8>> {
+    if packed.is_empty() {
+        // Empty input is empty output in every codec: writers omit the values of a page of nulls.
+        return Ok(Vec::new());
+    }
+    match codec {
+        Compression::SNAPPY => snappy(packed, most),
+        Compression::GZIP(_) => drain(MultiGzDecoder::new(packed), most),
+        Compression::BROTLI(_) => drain(brotli_decompressor::Decompressor::new(packed, 1 << 12), most),
+        Compression::ZSTD(_) => {
+            let frames = ruzstd::decoding::StreamingDecoder::new(packed).map_err(Error::other)?;
+            drain(frames, most)
         }
-        match self {
-            Codec::Snappy => snappy(packed, most),
-            Codec::Gzip => drain(MultiGzDecoder::new(packed), most),
-            Codec::Brotli => drain(brotli_decompressor::Decompressor::new(packed, 1 << 12), most),
-            Codec::Zstd => {
-                let frames = ruzstd::decoding::StreamingDecoder::new(packed).map_err(Error::other)?;
-                drain(frames, most)
-            }
-            Codec::Lz4Block => lz4_block(packed, most),
-            Codec::Lz4Hadoop => hadoop(packed, most)
-                .or_else(|_| drain(lz4_flex::frame::FrameDecoder::new(packed), most))
-                .or_else(|_| lz4_block(packed, most)),
-        }
+        Compression::LZ4_RAW => lz4_block(packed, most),
+        // Blocks in Hadoop's framing. Some writers stored frames or bare blocks under this name.
+        Compression::LZ4 => hadoop(packed, most)
+            .or_else(|_| drain(lz4_flex::frame::FrameDecoder::new(packed), most))
+            .or_else(|_| lz4_block(packed, most)),
+        Compression::UNCOMPRESSED | Compression::LZO => Err(Error::other("this codec is not supported")),
     }
 }
 
@@ -119,8 +108,8 @@ mod tests {
             block
         };
         let block = literal(&plain);
-        assert_eq!(Codec::Lz4Block.decompress(&block, plain.len()).expect("a block"), plain);
-        assert!(Codec::Lz4Block.decompress(&block, plain.len() - 1).is_err());
+        assert_eq!(decompress(Compression::LZ4_RAW, &block, plain.len()).expect("a block"), plain);
+        assert!(decompress(Compression::LZ4_RAW, &block, plain.len() - 1).is_err());
         let framed = |part: &[u8]| {
             let block = literal(part);
             let head = [(part.len() as u32).to_be_bytes(), (block.len() as u32).to_be_bytes()].concat();
@@ -128,28 +117,34 @@ mod tests {
         };
         let two = [framed(&plain[..9000]), framed(&plain[9000..])].concat();
         for packed in [&two, &block] {
-            assert_eq!(Codec::Lz4Hadoop.decompress(packed, plain.len()).expect("blocks"), plain);
-            assert!(Codec::Lz4Hadoop.decompress(packed, plain.len() - 1).is_err());
-            assert!(Codec::Lz4Hadoop.decompress(&packed[..packed.len() / 2], plain.len()).is_err());
+            assert_eq!(decompress(Compression::LZ4, packed, plain.len()).expect("blocks"), plain);
+            assert!(decompress(Compression::LZ4, packed, plain.len() - 1).is_err());
+            assert!(decompress(Compression::LZ4, &packed[..packed.len() / 2], plain.len()).is_err());
         }
         // A match of 2,000 zeros, which exceeds the first buffer.
         let zeros = [&[0x1f, 0, 1, 0][..], &[255; 7], &[196, 0x50], &[0; 5]].concat();
         assert_eq!(
-            Codec::Lz4Block.decompress(&zeros, 1 << 20).expect("a block"),
+            decompress(Compression::LZ4_RAW, &zeros, 1 << 20).expect("a block"),
             vec![0; 1 + 19 + 7 * 255 + 196 + 5]
         );
     }
 
     #[test]
     fn damage_and_bombs_are_errors() {
-        let codecs =
-            [Codec::Snappy, Codec::Gzip, Codec::Brotli, Codec::Zstd, Codec::Lz4Block, Codec::Lz4Hadoop];
+        let codecs = [
+            Compression::SNAPPY,
+            Compression::GZIP(Default::default()),
+            Compression::BROTLI(Default::default()),
+            Compression::ZSTD(Default::default()),
+            Compression::LZ4,
+            Compression::LZ4_RAW,
+        ];
         for codec in codecs {
-            assert!(codec.decompress(&[], 9).expect("nothing").is_empty());
-            assert!(codec.decompress(&[0xff; 40], 1 << 20).is_err(), "{codec:?}");
+            assert!(decompress(codec, &[], 9).expect("nothing").is_empty());
+            assert!(decompress(codec, &[0xff; 40], 1 << 20).is_err(), "{codec:?}");
         }
         let bomb = snap::raw::Encoder::new().compress_vec(&[7; 100_000]).expect("packed");
-        assert!(Codec::Snappy.decompress(&bomb, 99_999).is_err());
-        assert_eq!(Codec::Snappy.decompress(&bomb, 100_000).expect("plain").len(), 100_000);
+        assert!(decompress(Compression::SNAPPY, &bomb, 99_999).is_err());
+        assert_eq!(decompress(Compression::SNAPPY, &bomb, 100_000).expect("plain").len(), 100_000);
     }
 }

@@ -1,6 +1,9 @@
 //! Converts bytes to a small table of ugly columns, and fits it with default options: the result is an error about the
 //! data, or a model that predicts.
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sha2::{Digest, Sha256};
 use sparsegp::ErrorKind;
 use sparsegp::likelihood::Task;
 use sparsegp::options::{FitOptions, Open};
@@ -22,15 +25,7 @@ pub fn run(bytes: &[u8]) -> bool {
     let table = read_csv("table", Cursor::new(text.into_bytes())).expect("a well-formed table");
     let columns = SchemaOptions { target: "y".to_owned(), ..SchemaOptions::default() };
     let options = FitOptions { open: Open::EVERYTHING, max_seconds: Some(SECONDS), ..FitOptions::default() };
-    let request = FitRequest {
-        table: &table,
-        columns: &columns,
-        options: &options,
-        test_fraction: 0.0,
-        start: None,
-        keep_posterior: false,
-    };
-    match fit_table(&request, &mut |_| {}) {
+    match fit_table(&FitRequest::new(&table, &columns, &options), &mut |_| {}) {
         Ok(fit) => {
             check(&fit.model, &table);
             true
@@ -60,7 +55,7 @@ fn check(model: &sparsegp_tables::tabular::TableModel, table: &Table) {
 /// Reads the plan of a table from the bytes. All bytes together seed the random values.
 struct Source<'a> {
     plan: std::slice::Iter<'a, u8>,
-    state: u64,
+    random: ChaCha8Rng,
 }
 
 impl Source<'_> {
@@ -72,34 +67,19 @@ impl Source<'_> {
         }
     }
 
-    /// An xorshift generator (Marsaglia 2003).
-    fn bits(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
-    }
-
     fn random(&mut self, below: usize) -> usize {
-        (self.bits() >> 16) as usize % below
-    }
-
-    /// Uniform between −1 and 1.
-    fn uniform(&mut self) -> f64 {
-        2.0 * ((self.bits() >> 11) as f64 / (1u64 << 53) as f64) - 1.0
+        self.random.random_range(0..below)
     }
 
     /// Returns a bell-shaped random number of standard deviation 1.
     fn bell(&mut self) -> f64 {
-        (0..12).map(|_| 0.5 * self.uniform()).sum()
+        (0..12).map(|_| self.random.random_range(-0.5..0.5)).sum()
     }
 }
 
 fn text(bytes: &[u8]) -> String {
-    let seed = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let mut source = Source { plan: bytes.iter(), state: seed | 1 };
+    let random = ChaCha8Rng::from_seed(Sha256::digest(bytes).into());
+    let mut source = Source { plan: bytes.iter(), random };
     let rows = [5, 20, 70, 130, 300][source.plan(5)];
     let count = 1 + source.plan(MOST_COLUMNS);
     let mut columns: Vec<Vec<String>> = Vec::new();
@@ -140,7 +120,7 @@ fn column(source: &mut Source<'_>, rows: usize, before: Option<&Vec<String>>) ->
         1 => (if source.random(20) == 0 { source.bell().exp() } else { 0.0 }).to_string(),
         2 => "7".to_owned(),
         3 => (5.0 * source.bell()).exp().to_string(),
-        4 => (1.0 / source.uniform()).to_string(),
+        4 => (1.0 / source.random.random_range(-1.0..1.0)).to_string(),
         5 => format!("{:e}", 1e-200 * source.bell()),
         6 => format!("{:e}", 1e200 * source.bell()),
         7 => (1e9 + 1e-3 * source.bell()).to_string(),
@@ -184,7 +164,7 @@ fn target(source: &mut Source<'_>, columns: &[Vec<String>]) -> Vec<String> {
             9 => ((3.0 + 3.0 * wave).exp() as u64).to_string(),
             10 => (if source.random(5) == 0 { source.random(1000) } else { 0 }).to_string(),
             11 => (5.0 * source.bell()).exp().to_string(),
-            12 => (1.0 / source.uniform()).to_string(),
+            12 => (1.0 / source.random.random_range(-1.0..1.0)).to_string(),
             13 => format!("{:e}", 1e150 * (wave + source.bell())),
             14 => format!("{:e}", 1e-150 * (wave + source.bell())),
             _ => format!("{}", 1e6 + f64::from(u8::from(source.random(50) == 0))),

@@ -74,22 +74,22 @@ fn after_rows(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     predictions(&updated, table)
 }
 
-/// Returns the tables and the page that explain predictions.
 fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
-    let text = || -> sparsegp::Result<String> {
-        let mut kept = KeptRows::new(model);
-        kept.push_table(model, table, UnseenLevels::New)?;
-        let inputs = model.schema().design(table, UnseenLevels::New)?;
-        let inputs = inputs.row(0).iter().copied().collect();
-        let rows = [ExplainedRow { number: 1, inputs, exposure: 1.0 }];
-        let settings = Settings { columns: 3, repeats: 1, background: 2, orders: 2, ..Settings::default() };
-        let all = [Explained::of((model, &kept, Some("rows")), &rows, 2, &settings)];
-        // The end of the page contains the time, which differs.
-        let page = explained_page("page", &all, "again").html();
-        Ok(Explained::files(&all, false)?.map(|(_, text)| text).concat()
-            + page.split("Made by").next().unwrap_or_default())
-    };
-    text().map(|text| text.bytes().map(u64::from).collect()).map_err(|error| error.to_string())
+    let settings = Settings { columns: 3, repeats: 1, background: 2, orders: 2, ..Settings::default() };
+    let text = explained(model, table, &settings).map_err(|error| error.to_string())?;
+    Ok(text.bytes().map(u64::from).collect())
+}
+
+/// Returns the tables and the page that explain predictions, without the time at the end of the page.
+pub fn explained(model: &TableModel, table: &Table, settings: &Settings) -> sparsegp::Result<String> {
+    let mut kept = KeptRows::new(model);
+    kept.push_table(model, table, UnseenLevels::New)?;
+    let inputs = model.schema().design(table, UnseenLevels::New)?.row(0).iter().copied().collect();
+    let rows = [ExplainedRow { number: 1, inputs, exposure: 1.0 }];
+    let all = [Explained::of((model, &kept, Some("rows")), &rows, 2, settings)];
+    let page = explained_page("page", &all, "again").html();
+    let tables = Explained::files(&all, false)?.map(|(_, text)| text).concat();
+    Ok(tables + page.split("Made by").next().unwrap_or_default())
 }
 
 /// Returns three rows with the columns and the target of a model: near 0, far from 0, and with the last

@@ -10,21 +10,7 @@ use ::parquet::file::reader::ChunkReader;
 use ::parquet::file::serialized_reader::SerializedPageReader;
 use bytes::Bytes;
 
-use crate::tables::columnar::codec::Codec;
-
-/// Returns the codec of a chunk, or `None` if it is uncompressed; fails with the name of an unsupported codec.
-pub(super) fn codec(compression: Compression) -> std::result::Result<Option<Codec>, String> {
-    Ok(Some(match compression {
-        Compression::UNCOMPRESSED => return Ok(None),
-        Compression::SNAPPY => Codec::Snappy,
-        Compression::GZIP(_) => Codec::Gzip,
-        Compression::BROTLI(_) => Codec::Brotli,
-        Compression::ZSTD(_) => Codec::Zstd,
-        Compression::LZ4 => Codec::Lz4Hadoop,
-        Compression::LZ4_RAW => Codec::Lz4Block,
-        other => return Err(other.to_string()),
-    }))
-}
+use super::codec::decompress;
 
 /// The uncompressed pages of one chunk.
 ///
@@ -32,14 +18,14 @@ pub(super) fn codec(compression: Compression) -> std::result::Result<Option<Code
 /// for Zstandard, and trust the lengths that pages state.
 pub(super) struct PlainPages<R: ChunkReader> {
     stored: SerializedPageReader<R>,
-    codec: Option<Codec>,
+    codec: Compression,
     /// The maximum length of a page: the length of its chunk, and the largest length that the format can state.
     most: usize,
 }
 
 impl<R: ChunkReader> PlainPages<R> {
     pub(super) fn new(file: Arc<R>, chunk: &ColumnChunkMetaData, rows: usize) -> Result<Self> {
-        let codec = codec(chunk.compression()).map_err(ParquetError::General)?;
+        let codec = chunk.compression();
         let most = chunk.uncompressed_size().clamp(0, i64::from(i32::MAX)) as usize;
         let stored = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
         Ok(PlainPages { stored: SerializedPageReader::new(file, &stored, rows, None)?, codec, most })
@@ -47,9 +33,11 @@ impl<R: ChunkReader> PlainPages<R> {
 
     /// Decompresses a page, except its first `levels` bytes.
     fn plain(&self, stored: Bytes, levels: usize) -> Result<Bytes> {
-        let Some(codec) = self.codec else { return Ok(stored) };
+        if self.codec == Compression::UNCOMPRESSED {
+            return Ok(stored);
+        }
         let packed = stored.get(levels..).ok_or_else(|| damaged("levels longer than their page"))?;
-        let values = codec.decompress(packed, self.most)?;
+        let values = decompress(self.codec, packed, self.most)?;
         Ok(if levels == 0 { values.into() } else { [&stored[..levels], &values].concat().into() })
     }
 

@@ -7,8 +7,8 @@ use ::parquet::errors::{ParquetError, Result};
 use ::parquet::schema::types::Type;
 use half::f16;
 
+use super::decimal;
 use crate::tables::column::ColumnBuilder;
-use crate::tables::columnar::decimal;
 use crate::tables::instant::DAY;
 
 /// The reading of the stored values of a column.

@@ -21,7 +21,7 @@ const GROUP_ROWS: usize = 1 << 17;
 
 /// Writes columns of 64-bit floats, NaN as null, and of text.
 #[derive(Debug)]
-pub(in crate::tables::columnar) struct ParquetWriter {
+pub(super) struct ParquetWriter {
     path: PathBuf,
     file: SerializedFileWriter<AtomicFile>,
     /// The rows of the current group, by columns.
@@ -40,7 +40,7 @@ enum Cells {
 
 impl ParquetWriter {
     /// Begins a file of these columns.
-    pub(in crate::tables::columnar) fn create(path: &Path, table: &PredictedTable) -> Result<ParquetWriter> {
+    pub(super) fn create(path: &Path, table: &PredictedTable) -> Result<ParquetWriter> {
         let text = table.leading.iter().map(|(name, text)| (name, *text));
         let columns: Vec<(&String, bool)> =
             text.chain(table.numbers.iter().map(|name| (name, false))).collect();
