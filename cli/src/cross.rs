@@ -104,7 +104,10 @@ impl<'a> Contestant<'a> {
             .without_intervals()
             .with_interrupt(interruption::flag())
             .with_clock(clock);
-        let (options, targets) = (&self.options, self.targets);
+        // The part of the time bounds the size of the model.
+        let seconds = clock.map(|clock| clock.seconds().max(1e-3)).or(self.options.max_seconds);
+        let options = &FitOptions { max_seconds: seconds, ..self.options.clone() };
+        let targets = self.targets;
         let models = match targets {
             [_] => {
                 vec![fit_table_in(&FitRequest::new(&train, &columns, options), &mut session)?.model.into()]

@@ -102,7 +102,7 @@ mod tests {
     fn the_expectation_is_that_of_the_evidence() {
         // With the same evidence up to a variance, the sum over all variances up to it.
         let level = |variance: f64| Some(if variance <= 1.1e-2 { 3.0 } else { -9.0 });
-        let mean = expected(1e-6, (1e-10, 1.0), level).expect("a mean");
+        let mean = expected(1e-6, (0.9e-10, 1.0), level).expect("a mean");
         let points: Vec<f64> = (0..17).map(|k| 1e-10 * RATIO.powi(k)).collect();
         let moment = |power: f64| points.iter().map(|point| point.powf(power)).sum::<f64>();
         assert!((mean * moment(0.5) / moment(1.5) - 1.0).abs() < 1e-9, "{mean}");

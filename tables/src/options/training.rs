@@ -114,6 +114,10 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry::new("max_seconds", Kind::Number)
         .value("SECONDS")
         .help("Stop training after this many seconds")
+        .more(
+            "The default number of inducing inputs for n training rows is then at most 45,000 times the \
+             root of SECONDS/n, so that the last pass over all rows takes less than half of the time.",
+        )
         .everyday(),
     Entry::new("tolerance", Kind::Number)
         .value("NATS")
