@@ -2,7 +2,7 @@
 
 use super::columns::ColumnArgs;
 use super::options::OptionArgs;
-use super::parsers::{betas, unseen, words};
+use super::parsers::{Outputs, betas, sharing, unseen, words};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::options::{Betas, FitOptions, ModelKind};
@@ -43,9 +43,9 @@ pub struct FitArgs {
     #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
     pub mixing: Option<usize>,
     /// Sharing between several targets: own (nothing is shared), shared (one kernel and one set of inducing inputs; Gaussian noise, closed
-    /// form), or mixed:L (L processes, like --mixing L) [default: chosen on held-out rows; own with --auto none]
-    #[arg(long, value_name = "WHAT", help_heading = "Model")]
-    pub outputs: Option<Sharing>,
+    /// form), mixed:L (L processes, like --mixing L), or auto (chosen on held-out rows; own with --auto none) [default: auto]
+    #[arg(long, value_name = "WHAT", value_parser = sharing, help_heading = "Model")]
+    pub outputs: Option<Outputs>,
     /// Number of threads [default: all cores]
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
@@ -241,7 +241,7 @@ impl FitArgs {
 
     /// Returns the sharing between several targets, if `--outputs` or `--mixing` sets it.
     pub fn sharing(&self) -> Option<Sharing> {
-        self.outputs.or(self.mixing.map(Sharing::Processes))
+        self.outputs.flatten().or(self.mixing.map(Sharing::Processes))
     }
 
     /// Returns the share of the rows to hold out as test rows.
@@ -282,7 +282,7 @@ impl FitArgs {
         let others = [
             ("--neighbours auto", self.options.word("neighbours") == Some("auto")),
             ("--auto", self.given.has("auto") && !options.open.is_empty()),
-            ("--outputs shared", self.outputs == Some(Sharing::Kernel)),
+            ("--outputs shared", self.sharing() == Some(Sharing::Kernel)),
         ];
         match others.into_iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(Error::usage(format!("{name} cannot be combined with --group"))),

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sparsegp::options::Betas;
 use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tabular::Sharing;
 use std::ops::RangeInclusive;
 
 /// Returns a parser for a fixed set of values, which help texts list.
@@ -15,6 +16,13 @@ pub fn words<T: Clone + Send + Sync + 'static>(
 
 pub fn betas(text: &str) -> sparsegp::Result<Betas> {
     text.parse()
+}
+
+/// The sharing between several targets; `None` for `auto`. (An option within an option would mean an optional value to clap.)
+pub type Outputs = Option<Sharing>;
+
+pub fn sharing(text: &str) -> sparsegp::Result<Outputs> {
+    if text == "auto" { Ok(None) } else { text.parse().map(Some) }
 }
 
 pub fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {

@@ -209,7 +209,7 @@ fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
     });
     let work = Work::with("t.csv", &text);
     let rest = "t.csv --target y1,y2 --kernel matern52 --neighbours none --objective elbo --inducing 40 --epochs 30 --quiet";
-    let run = work.run(&format!("fit {rest} --auto all --metrics first.json"));
+    let run = work.run(&format!("fit {rest} --auto all --outputs auto --metrics first.json"));
     let text = run.ok().stdout();
     assert!(text.starts_with("outputs  mixed:") && text.contains("shared "), "{text:.300}");
     let (_, option) =
