@@ -1,4 +1,4 @@
-//! Estimators for datasets of linfa, around the fits and models of this crate.
+//! Estimators for datasets of linfa, around the fits and models of this crate. (Import either prelude by name: both have a `Fit`.)
 //!
 //! ```
 //! use linfa::prelude::*;

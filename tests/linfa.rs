@@ -3,7 +3,7 @@
 use linfa::prelude::*;
 use ndarray::{Array2, ShapeBuilder, s};
 use sparsegp::linfa::SparseGp;
-use sparsegp::prelude::*;
+use sparsegp::options::FitOptions;
 
 #[test]
 fn a_dataset_gives_the_model_of_its_arrays_in_every_layout() {

@@ -38,6 +38,9 @@ pub(super) const RULE: Rule = Rule {
     )
 };
 
+/// The factor by which an estimate of a norm from below may be too small.
+const ESTIMATE: f64 = 1.1;
+
 /// The rule, with the factor C it carries and its buffers.
 pub struct SquareRoot {
     guard: Guard,
@@ -117,7 +120,8 @@ impl SquareRoot {
     }
 
     /// Returns the largest share of `scale` = ρ/β that keeps the change of C within the limits. The
-    /// norm is bounded by the geometric mean of the largest sums of rows and columns.
+    /// norm is bounded by the geometric mean of the largest sums of rows and columns, and estimated where this bound, which may be √M times
+    /// too large, exceeds the limit.
     fn admissible(&mut self, scale: f64) -> f64 {
         let (diagonal, norm) = Self::LIMITS;
         let (mut share, mut columns) = (1.0f64, 0.0f64);
@@ -129,7 +133,11 @@ impl SquareRoot {
             share = share.min(diagonal / (scale * self.change[(j, j)].abs()));
         }
         let rows = rows.iter().fold(0.0f64, |a, row| a.max(*row));
-        share.min(norm / (scale * (rows * columns).sqrt()))
+        let mut size = (rows * columns).sqrt();
+        if scale * size > norm {
+            size = size.min(ESTIMATE * linalg::gram_norm(self.change.as_ref()).sqrt());
+        }
+        share.min(norm / (scale * size))
     }
 }
 

@@ -1,6 +1,12 @@
-//! A table of several targets.
+//! Tables as CSV text, and one of several targets.
 
-use crate::program::csv_text;
+use std::ops::Range;
+
+/// Returns a CSV text with a header and a line for each of these row numbers.
+pub fn csv_text(header: &str, rows: Range<usize>, line: impl Fn(usize) -> String) -> String {
+    let lines: String = rows.map(|row| line(row) + "\n").collect();
+    format!("{header}\n{lines}")
+}
 
 /// Returns a table with two inputs and three outputs of two hidden curves. In every fifth row b is
 /// 0 and `y3` is missing; in every seventh row `y2` is missing.

@@ -1,8 +1,8 @@
 //! Runs the program in a temporary folder, and reads its output and files.
 
+pub use crate::outputs::csv_text;
 use serde_json::Value;
 use std::io::Write as _;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -240,10 +240,4 @@ pub fn table(rows: usize) -> String {
         let y = 50.0 + 8.0 * a.sin() + 3.0 * b + (row % 3) as f64 + 0.4 * (t * 12.9898).sin();
         format!("{a},{b},{colour},{y}")
     })
-}
-
-/// Returns a CSV text with a header and a line for each of these row numbers.
-pub fn csv_text(header: &str, rows: Range<usize>, line: impl Fn(usize) -> String) -> String {
-    let lines: String = rows.map(|row| line(row) + "\n").collect();
-    format!("{header}\n{lines}")
 }
