@@ -41,6 +41,11 @@ impl Outputs {
         Outputs { apart: true, ..Outputs::new(outputs.into_iter().enumerate().map(alone).collect()) }
     }
 
+    /// The number P of outputs.
+    pub(crate) fn count(&self) -> usize {
+        self.outputs.len()
+    }
+
     fn processes(&self) -> usize {
         self.outputs.first().map_or(0, |output| output.weights().len())
     }

@@ -21,6 +21,9 @@ use faer::{Mat, MatRef, Side};
 /// The smallest noise variance at the start of training, in units of the variance of an output.
 const LEAST_NOISE: f64 = 0.05;
 
+/// The noise variance, in units of the variance of an output, from which training by steps on q starts.
+const START_NOISE: f64 = 0.3;
+
 /// Rows with several outputs on the scale the model sees.
 #[derive(Clone, Copy)]
 pub struct OutputRows<'a> {
@@ -71,7 +74,17 @@ pub fn fit_outputs(
         let noise = 1.0 - row.iter().map(|w| w * w).sum::<f64>();
         (name.clone(), Mixed::new(Box::new(Gaussian::new(noise.max(LEAST_NOISE))), row, 0.0))
     };
-    let outputs = Outputs::new(names.iter().enumerate().map(output).collect());
+    fit_jointly(rows, Outputs::new(names.iter().enumerate().map(output).collect()), &options, session)
+}
+
+/// Fits all outputs as one likelihood of several functions, and returns each of them.
+fn fit_jointly(
+    rows: OutputRows<'_>,
+    outputs: Outputs,
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<Vec<Fitted>> {
+    let width = outputs.count();
     let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
     let prototype =
         Prototype { function: Function::Sparse { kernel, points: None }, likelihood: outputs.into() };
@@ -79,18 +92,21 @@ pub fn fit_outputs(
     let y: Vec<f64> = rows.targets.chunks_exact(width).map(mean).collect();
     let targets = Targets { outputs: rows.targets, weights: rows.weights, ..Targets::of(&y) };
     let data = TrainingData::of(Dataset { x: rows.x, targets });
-    let fitted = fit_rows(&data, &options, Origin::Prototype(prototype), session)?;
+    let fitted = fit_rows(&data, options, Origin::Prototype(prototype), session)?;
     (0..width).map(|which| of_output(&fitted, which)).collect()
 }
 
 /// Fits outputs with these names, each with a separate process, constant mean and Gaussian noise, but with one kernel and the same
-/// inducing inputs for all (separate processes with shared covariance). The objective is the sum of their collapsed bounds; outputs
-/// observed in the same rows share one factorisation and one pass over the data. Returns an ordinary model of every output.
+/// inducing inputs for all (separate processes with shared covariance), and with the same variances of grouped effects. Returns a model of
+/// every output.
+///
+/// If every bound has a closed form, the objective is their sum, and outputs observed in the same rows share one factorisation and one
+/// pass over the data. Other options, such as grouped effects, steps on q or direct losses, train the outputs as one likelihood of several
+/// functions.
 ///
 /// # Errors
 ///
-/// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P numbers, for an output without observations, and for options
-/// under which an ELBO with Gaussian noise has no closed form.
+/// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P numbers, and for an output without observations.
 pub fn fit_shared_outputs(
     rows: OutputRows<'_>,
     names: &[String],
@@ -100,7 +116,15 @@ pub fn fit_shared_outputs(
     check_outputs(rows, names.len())?;
     let options = FitOptions { likelihood: None, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
-    check_shared(&options)?;
+    if options.model == ModelKind::Glm {
+        return Err(Error::usage("⟨outputs shared⟩ needs ⟨model gp⟩"));
+    }
+    if !has_closed_sum(&options) {
+        let output = |name: &String| -> (String, Box<dyn OneFunction>) {
+            (name.clone(), Box::new(Gaussian::new(START_NOISE)))
+        };
+        return fit_jointly(rows, Outputs::apart(names.iter().map(output).collect()), &options, session);
+    }
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
     let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
@@ -151,21 +175,15 @@ pub fn fit_shared_outputs(
     observed.iter().enumerate().map(one).collect()
 }
 
-/// Refuses options under which an ELBO with Gaussian noise has no closed form.
-fn check_shared(options: &FitOptions) -> Result<()> {
-    let closed = matches!(options.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe)
+/// Returns true if the sum of the bounds of all outputs has a closed form.
+fn has_closed_sum(options: &FitOptions) -> bool {
+    matches!(options.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe)
         && *options == options.without_steps()
         && options.hyper.is_none_or(|hyper| matches!(hyper, Hyper::Collapsed | Hyper::Fixed))
         && options.neighbours.is_none()
+        && options.effects.is_empty()
         && (options.restarts, options.validation_fraction) == (1, 0.0)
-        && options.growth.is_none();
-    if !closed || options.model == ModelKind::Glm {
-        return Err(Error::usage(
-            "⟨outputs shared⟩ needs ⟨model gp⟩ and ⟨objective elbo⟩ or vfe, and cannot be combined with options about mini-batches, steps \
-             on q, neighbours, restarts, growth or validation rows",
-        ));
-    }
-    Ok(())
+        && options.growth.is_none()
 }
 
 /// Creates the start of a shared kernel: kernel and inducing inputs as for a single output, and mean and noise of every output from its

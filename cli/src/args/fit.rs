@@ -282,7 +282,6 @@ impl FitArgs {
         let others = [
             ("--neighbours auto", self.options.word("neighbours") == Some("auto")),
             ("--auto", self.given.has("auto") && !options.open.is_empty()),
-            ("--outputs shared", self.sharing() == Some(Sharing::Kernel)),
         ];
         match others.into_iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(Error::usage(format!("{name} cannot be combined with --group"))),

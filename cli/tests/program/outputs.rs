@@ -195,6 +195,43 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
     }
 }
 
+/// Without a closed form, outputs with one kernel are a likelihood of several functions: with Gaussian noise its optimum is that of the sum of the
+/// bounds, and other losses, neighbours and groups predict as well as separate models.
+#[test]
+fn a_shared_kernel_is_trained_in_every_way() {
+    let text = csv_text("a,b,g,y1,y2", 0..200, |i| {
+        let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
+        let (f, g) = ((6.0 * a).sin(), (5.0 * b + 2.0 * a).cos());
+        let effect = [0.5, -0.4, 0.1, -0.2][i % 4];
+        let noise = |k: f64| 0.05 * (i as f64 * (1.7 + k)).sin() + effect;
+        // Every seventh row lacks a target.
+        let y2 = if i % 7 == 3 { String::new() } else { format!("{:.4}", f - 0.5 * g + noise(2.0)) };
+        format!("{a:.3},{b:.3},{},{:.4},{y2}", ["p", "q", "r", "s"][i % 4], 2.0 * f + g + noise(1.0))
+    });
+    let work = Work::with("t.csv", &text);
+    let fit = |options: &str| {
+        let rest = "t.csv --target y1,y2 --auto none --inducing 30 --test-fraction 0.2 --quiet --json";
+        work.run(&format!("fit {rest} {options}")).json()
+    };
+    let of = |fit: &Value, target: &str, path: &str| {
+        fit["outputs"][target].pointer(path).and_then(Value::as_f64).expect("a number")
+    };
+    let closed = fit("--outputs shared --exclude g");
+    let stepped = fit("--outputs shared --exclude g --hyper alternating");
+    let sum = of(&closed, "y1", "/fit/objective_sum") + of(&closed, "y2", "/fit/objective_sum");
+    let joint = of(&stepped, "y1", "/fit/objective_sum");
+    assert!((sum - joint).abs() < 0.1, "{sum} in closed form, {joint} by steps");
+    for options in
+        ["--exclude g --neighbours 10", "--neighbours 10 --group g", "--group g --objective dlm-log"]
+    {
+        let [own, shared] = ["own", "shared"].map(|how| fit(&format!("{options} --outputs {how}")));
+        for target in ["y1", "y2"] {
+            let [own, shared] = [&own, &shared].map(|fit| of(fit, target, "/test/rmse"));
+            assert!(shared < 1.3 * own, "{options}, {target}: {shared}, by separate models {own}");
+        }
+    }
+}
+
 /// Held-out rows show that the outputs mix a process, and the printed option repeats the fit.
 #[test]
 fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {

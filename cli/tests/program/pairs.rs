@@ -86,7 +86,6 @@ Refused beside this table:
 - `--neighbours` with rows on disk (`--shuffle-buffer`), because a model with neighbours keeps its training rows; with `--outputs mixed:L`, because a
   site of a process would depend on the targets of all outputs; with `--hyper joint` or `alternating`, because its q has a closed form; with sample
   weights.
-- `--outputs shared` with groups, neighbours or steps on q: it minimises a sum of collapsed bounds of functions.
 - `vfe` and `fitc` without Gaussian noise: the bounds have no closed form.
 - Several targets with checkpoints, and with `--from`, `--betas` or rows on disk unless they share nothing (`--outputs own`).
 ";

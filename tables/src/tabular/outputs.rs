@@ -58,17 +58,13 @@ pub struct OutputsFit {
     pub tried: Vec<Tried>,
 }
 
-/// Fits models of several outputs, which are trained and tested on the same rows. Outputs with grouped effects share nothing.
+/// Fits models of several outputs, which are trained and tested on the same rows. Unless a sharing is asked for, outputs with grouped effects share nothing.
 ///
 /// # Errors
 ///
 /// As for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
 pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
     let OutputsRequest { table, columns, targets, options, .. } = *request;
-    if request.sharing == Some(Sharing::Kernel) {
-        // Every output has separate effects.
-        columns.check_no_groups("⟨outputs shared⟩")?;
-    }
     check_targets(table, targets)?;
     let any =
         |row: &usize| targets.iter().any(|name| table.column(name).is_some_and(|c| !c.is_missing(*row)));
