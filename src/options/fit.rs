@@ -359,15 +359,18 @@ impl FitOptions {
         self.default_priors && self.standardize
     }
 
-    /// Returns true if q can be stored as sites. This requires a full covariance, exact natural gradients of an ELBO, and the last iterate
-    /// as the result.
+    /// Returns true if q can be stored as sites, in a model without grouped effects.
     fn can_keep_sites(&self) -> bool {
+        self.takes_exact_steps() && self.effects.is_empty()
+    }
+
+    /// Returns true if q has a full covariance and takes exact natural gradients of an ELBO, with the last iterate as the result.
+    fn takes_exact_steps(&self) -> bool {
         self.objective == ObjectiveKind::Elbo
             && self.model == ModelKind::Gp
             && self.steps.family == Family::Full
             && self.steps.q_update == QUpdate::Ngd
             && self.steps.q_average == Average::None
-            && self.effects.is_empty()
             && !self.estimator.is_sampled()
     }
 
@@ -506,7 +509,9 @@ impl FitOptions {
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.warm_start == FitOptions::default().warm_start;
         let conjugate = self.likelihood_kind().has_gaussian_noise() && self.objective == ObjectiveKind::Elbo;
-        let m = self.inducing_for(n);
+        // Grouped effects without a closed form are further features.
+        let effects: usize = self.effects.iter().map(EffectTerm::coefficients).sum();
+        let m = self.inducing_for(n) + effects;
         let kind = self.likelihood_kind();
         let most_work = match () {
             () if kind.target_kind().is_of_classes() => ALTERNATING_WORK_OF_CLASSES,
@@ -515,7 +520,7 @@ impl FitOptions {
         };
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)
-        } else if untold && self.can_keep_sites() && n * m * m <= most_work && !self.is_always_closed() {
+        } else if untold && self.takes_exact_steps() && n * m * m <= most_work && !self.is_always_closed() {
             Some(Hyper::Alternating)
         } else {
             self.hyper
