@@ -150,6 +150,11 @@ impl Latent {
             Latent::Linear(_) => Ok(Function::Linear),
             Latent::Features(map) => {
                 columns("the features", map.inputs())?;
+                if options.growth.is_some() || options.neighbours.is_some() {
+                    return Err(Error::usage(
+                        "⟨inducing auto⟩ and ⟨neighbours⟩ need a kernel, and features of another approximation have none",
+                    ));
+                }
                 Ok(Function::Features(map.clone()))
             }
         }

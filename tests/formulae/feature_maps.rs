@@ -2,6 +2,7 @@
 //! gradients against finite differences.
 
 use faer::{Mat, MatMut, MatRef, Side};
+use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
 use sparsegp::effects::{EffectTerm, Effects};
 use sparsegp::gradient::Batch;
@@ -10,8 +11,9 @@ use sparsegp::latent::{FeatureBar, FeatureLayer, FeatureMap};
 use sparsegp::likelihood::{Gaussian, LikelihoodKind};
 use sparsegp::model::{LatentModel, LatentPrior, Posterior};
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
+use sparsegp::options::{FitOptions, Growth};
 use sparsegp::registry::Registry;
-use sparsegp::training::{CollapsedObjective, VariationalModel};
+use sparsegp::training::{CollapsedObjective, Fit, VariationalModel};
 use sparsegp::variational::Normal;
 use sparsegp_testkit::differences::check_gradient;
 use sparsegp_testkit::problems::Normals;
@@ -69,14 +71,14 @@ impl FeatureMap for Lines {
     }
 }
 
+fn positive(name: &str, value: f64) -> Parameter {
+    Parameter::positive(name, vec![value])
+}
+
 /// Features of two inputs for this number of processes.
 fn layer(means: Vec<f64>) -> FeatureLayer {
-    let of = |name: &str, value: f64| Parameter::positive(name, vec![value]);
-    FeatureLayer::new(
-        Box::new(Lines { slope: of("slope", 0.8), rest: of("rest", 0.3), inputs: 2 }),
-        means,
-        false,
-    )
+    let lines = Lines { slope: positive("slope", 0.8), rest: positive("rest", 0.3), inputs: 2 };
+    FeatureLayer::new(Box::new(lines), means, false)
 }
 
 /// Rows of two inputs and a level, with their targets.
@@ -171,4 +173,25 @@ fn gradients_are_finite_differences() {
             check_gradient(&mut value_at, &natural, svgp.theta_gradient(), 5).expect("equal gradients");
         }
     }
+}
+
+#[test]
+fn fits_of_features_refuse_what_needs_a_kernel() {
+    let (x, y) = rows(30);
+    let lines = Lines { slope: positive("slope", 0.8), rest: positive("rest", 0.3), inputs: 2 };
+    let fit = |change: &dyn Fn(&mut FitOptions)| {
+        let fit = Fit::new(lines.clone(), Gaussian::default()).group(EffectTerm::intercepts("g", 3, 0));
+        fit.with(change).fit(x.as_ref(), &y)
+    };
+    let model = fit(&|_| {}).expect("a fit");
+    assert!(model.variance_components()[0].sd > 0.0);
+    for change in [&|options: &mut FitOptions| options.neighbours = Some(5), &|options: &mut FitOptions| {
+        options.growth = Some(Growth::default())
+    }] as [&dyn Fn(&mut FitOptions); 2]
+    {
+        let error = fit(change).map(|_| ()).expect_err("no kernel");
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    }
+    let narrow = Fit::new(Lines { inputs: 5, ..lines.clone() }, Gaussian::default());
+    assert!(narrow.fit(x.as_ref(), &y).is_err());
 }
