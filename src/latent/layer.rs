@@ -112,7 +112,7 @@ impl<G: AsPrior> Layer<G> {
 }
 
 impl Layer<InducingPrior> {
-    /// Like [`Layer::for_each_parameter`], with mutable access.
+    /// Like [`RawFeatures::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         match self {
             Layer::Features(layer) => layer.for_each_parameter_mut(visit),
