@@ -1,4 +1,4 @@
-//! The kernels, likelihoods and feature maps that names denote: the built-in ones, and those of users.
+//! The kernels, likelihoods and feature maps that names denote: the built-in ones, and the ones that users add.
 
 use crate::error::{Error, Result};
 use crate::latent::FeatureMap;

@@ -34,9 +34,13 @@ pub fn validate(
         let what = format!("{} with {words}", args.data.display());
         contestants.push(Contestant::new(args, what, args.options(None)?, targets));
     }
-    let (what, options) = (args.data.display().to_string(), options.clone());
-    contestants.push(Contestant::new(args, what, options, targets));
+    contestants.push(Contestant::new(args, args.data.display().to_string(), options.clone(), targets));
     let mut left = count * contestants.len() + 1;
+    for contestant in &mut contestants {
+        // The share of the time bounds the size of the model.
+        let share = |seconds: f64| seconds / left as f64;
+        contestant.options.max_seconds = contestant.options.max_seconds.map(share);
+    }
     for (number, fold) in folds.iter().enumerate() {
         let is_over = clock.and_then(|clock| clock.at(1.0)).is_some_and(|end| Instant::now() >= end);
         if number >= 2 && is_over {
@@ -104,10 +108,7 @@ impl<'a> Contestant<'a> {
             .without_intervals()
             .with_interrupt(interruption::flag())
             .with_clock(clock);
-        // The part of the time bounds the size of the model.
-        let seconds = clock.map(|clock| clock.seconds().max(1e-3)).or(self.options.max_seconds);
-        let options = &FitOptions { max_seconds: seconds, ..self.options.clone() };
-        let targets = self.targets;
+        let (options, targets) = (&self.options, self.targets);
         let models = match targets {
             [_] => {
                 vec![fit_table_in(&FitRequest::new(&train, &columns, options), &mut session)?.model.into()]

@@ -5,7 +5,7 @@ use super::given::{Gathered, GivenBlock, GivenGradient};
 use super::sampling::SampleScratch;
 use super::shape::Shape;
 use crate::effects::Effects;
-use crate::latent::{LatentLayer, LayerGradient};
+use crate::latent::LayerGradient;
 use crate::objective::{LossScratch, Objective};
 use crate::variational::Family;
 use faer::{Mat, MatRef};

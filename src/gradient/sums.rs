@@ -2,7 +2,7 @@
 
 use super::given::GivenGradient;
 use crate::error::{Error, Result};
-use crate::latent::{LatentLayer, LayerGradient, Layers};
+use crate::latent::{LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
 use crate::linalg::reflect_lower;
 use crate::objective::EstimatorCounts;

@@ -28,11 +28,6 @@ impl Clock {
         self.started.checked_add(Duration::try_from_secs_f64(share * self.seconds).ok()?)
     }
 
-    /// The whole time in seconds.
-    pub fn seconds(self) -> f64 {
-        self.seconds
-    }
-
     /// Returns an equal part of the time that is left, for the next of `fits` fits.
     pub fn for_next_of(self, fits: usize) -> Clock {
         let left = (self.seconds - self.started.elapsed().as_secs_f64()).max(0.0);

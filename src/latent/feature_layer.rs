@@ -134,12 +134,6 @@ impl LatentLayer for FeatureLayer {
         Some(Operand::lower(self.identity.as_ref()))
     }
 
-    fn zero_gradient(&self) -> LayerGradient {
-        let mut count = 0;
-        self.map.for_each_parameter(&mut |parameter| count += parameter.values.len());
-        LayerGradient::zeros(count, self.mean.values.len(), Mat::new().as_ref())
-    }
-
     fn features_adjoint(
         &self,
         x: MatRef<'_, f64>,

@@ -311,6 +311,11 @@ impl RawFeatures for InducingPrior {
 }
 
 impl InducingLayer {
+    /// Returns a zero gradient of this layer's shape.
+    pub(crate) fn zero_gradient(&self) -> LayerGradient {
+        LayerGradient::zeros(&self.prior, self.z.as_ref())
+    }
+
     /// The lower Cholesky factor `L` of `K_uu`.
     pub fn factor(&self) -> MatRef<'_, f64> {
         self.l.as_ref()
@@ -422,12 +427,6 @@ impl LatentLayer for InducingLayer {
 
     fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
         (self.relative_jitter() < Jitter::SOLVED).then_some(self.l.as_ref())
-    }
-
-    fn zero_gradient(&self) -> LayerGradient {
-        let mut count = 0;
-        self.kernel.for_each_parameter(&mut |p| count += p.values.len());
-        LayerGradient::zeros(count, self.mean.values.len(), self.z.as_ref())
     }
 
     fn features_adjoint(

@@ -187,6 +187,20 @@ impl<G: AsPrior> Deref for Layer<G> {
 }
 
 impl Layer {
+    /// Returns a zero gradient of this layer's shape.
+    pub fn zero_gradient(&self) -> LayerGradient {
+        match self {
+            Layer::Inducing(layer) => layer.zero_gradient(),
+            Layer::Linear(_) | Layer::Features(_) => {
+                LayerGradient::zeros(&**self, MatRef::from_row_major_slice(&[], 0, 0))
+            }
+            Layer::Sum(sum) => {
+                let effects = vec![0.0; sum.effects().parameter_count()];
+                LayerGradient { effects, ..sum.function().zero_gradient() }
+            }
+        }
+    }
+
     fn inside(&self) -> &dyn LatentLayer {
         match self {
             Layer::Inducing(layer) => layer.as_ref(),
@@ -204,10 +218,6 @@ impl LatentLayer for Layer {
 
     fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
         self.inside().ill_conditioned()
-    }
-
-    fn zero_gradient(&self) -> LayerGradient {
-        self.inside().zero_gradient()
     }
 
     fn features_adjoint(

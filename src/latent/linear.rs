@@ -256,8 +256,8 @@ impl RawFeatures for LinearLayer {
         }
     }
 
-    /// Returns `x̃ᵀP x̃′` at the rows of x (`n × D`) for a reduced layer, of which the features
-    /// explain a part; 0 for a whole layer, whose features explain everything.
+    /// Returns `x̃ᵀP x̃′` at the rows of x (`n × D`) for a reduced layer, whose features explain a part of it; 0 for a
+    /// whole layer, whose features explain everything.
     fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         if self.basis.is_none() {
             return Mat::zeros(x.nrows(), x.nrows());
@@ -271,10 +271,6 @@ impl RawFeatures for LinearLayer {
 impl LatentLayer for LinearLayer {
     fn whitening(&self) -> Option<Operand<'_>> {
         None
-    }
-
-    fn zero_gradient(&self) -> LayerGradient {
-        LayerGradient::zeros(0, 0, Mat::new().as_ref())
     }
 
     fn features_adjoint(

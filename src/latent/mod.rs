@@ -41,10 +41,16 @@ pub struct LayerGradient {
 }
 
 impl LayerGradient {
-    /// Creates zeros for `kernel` parameter values, `means` means, and inducing inputs of the shape of `z` (`M × D`).
-    pub fn zeros(kernel: usize, means: usize, z: MatRef<'_, f64>) -> Self {
-        let z = Mat::zeros(z.nrows(), z.ncols());
-        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z, effects: Vec::new() }
+    /// Creates zeros for the parameters of a layer without grouped effects, and inducing inputs of the shape of `z` (`M × D`).
+    pub(crate) fn zeros(layer: &dyn RawFeatures, z: MatRef<'_, f64>) -> Self {
+        let (mut values, means) = (0, layer.mean().map_or(0, |mean| mean.values.len()));
+        layer.for_each_parameter(&mut |parameter| values += parameter.values.len());
+        LayerGradient {
+            kernel: vec![0.0; values - means],
+            mean: vec![0.0; means],
+            z: Mat::zeros(z.nrows(), z.ncols()),
+            effects: Vec::new(),
+        }
     }
 
     /// Sets all entries to zero.
@@ -115,7 +121,7 @@ pub trait RawFeatures: Send + Sync {
         self.mean()?.values.get(process).copied()
     }
 
-    /// Visits the parameters: first those of the features, then the means.
+    /// Visits the parameters of the features, then the means.
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter));
 
     /// Writes the raw features (`M × c`), `base` and the offsets of process 0 of a block `x` (`c × D`).
@@ -136,17 +142,14 @@ pub trait RawFeatures: Send + Sync {
 
 /// How features are whitened, and the adjoint of everything that a layer computes.
 pub trait LatentLayer {
-    /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity of a layer without
-    /// parameters to train, of which only the offset has a gradient.
+    /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity, if the layer has no
+    /// parameters to train and only its offset has a gradient.
     fn whitening(&self) -> Option<Operand<'_>>;
 
     /// The factor `L` of `W = L⁻¹`, if products with W would lose digits that systems with L keep.
     fn ill_conditioned(&self) -> Option<MatRef<'_, f64>> {
         None
     }
-
-    /// A zero gradient of this layer's shape.
-    fn zero_gradient(&self) -> LayerGradient;
 
     /// Adds the gradient that flows through the features, `base` and the offsets of one block.
     fn features_adjoint(

@@ -144,10 +144,6 @@ impl LatentLayer for SumLayer {
         Some(Operand::lower(self.whitening.as_ref()))
     }
 
-    fn zero_gradient(&self) -> LayerGradient {
-        LayerGradient { effects: vec![0.0; self.effects.parameter_count()], ..self.function.zero_gradient() }
-    }
-
     fn features_adjoint(
         &self,
         x: MatRef<'_, f64>,

@@ -15,7 +15,6 @@ use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
 use crate::hyper::{HyperObjective, Monitor};
-use crate::latent::LatentLayer;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::{Loss, Objective};
 use crate::options::LossKind;
@@ -286,12 +285,10 @@ pub(super) fn train(
     }
     let mut outcome = minimize_solved(&mut objective, job, monitor)?;
     let mut noise_mode = None;
-    if let Some(data) = rows.in_memory().filter(|_| objective.exact.is_some() && plan.hyper.trains) {
-        if let Some(theta) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y) {
-            objective.at.move_to(&outcome.theta);
-            (noise_mode, outcome.theta) = (Some(objective.noise()), theta);
-        }
-        outcome.value = objective.solve_at(&outcome.theta)?;
+    if let Some(data) = rows.in_memory().filter(|_| objective.exact.is_some() && plan.hyper.trains)
+        && let Some(found) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y)
+    {
+        (outcome.theta, outcome.value, noise_mode) = (found.theta, found.value, Some(found.mode));
     }
     let value = outcome.value;
     let is_elbo = plan.loss == LossKind::Elbo;

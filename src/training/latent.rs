@@ -13,7 +13,7 @@ use sparsegp_kernels::units::to_scale;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Points {
-    /// As many as suit the number of rows; every row of small data with Gaussian noise.
+    /// The default number for the rows; every row of small data with Gaussian noise.
     #[default]
     Automatic,
     /// This number of centres of k-means.
@@ -152,7 +152,7 @@ impl Latent {
                 columns("the features", map.inputs())?;
                 if options.growth.is_some() || options.neighbours.is_some() {
                     return Err(Error::usage(
-                        "⟨inducing auto⟩ and ⟨neighbours⟩ need a kernel, and features of another approximation have none",
+                        "⟨inducing auto⟩ and ⟨neighbours⟩ need a kernel, but this fit has features of another approximation",
                     ));
                 }
                 Ok(Function::Features(map.clone()))

@@ -1,7 +1,7 @@
 //! Noise of exact GPs that the evidence hardly determines: its expectation instead of its mode.
 //!
-//! Where a kernel can be rough enough to pass through all targets, the evidence is the same for any small noise. The mode is then arbitrary, and
-//! a mode near 0 predicts targets at known inputs as if they could be measured without error.
+//! If a kernel is rough enough to pass through all targets, the evidence is the same for any small noise. The mode is then arbitrary,
+//! and a mode near 0 predicts targets at known inputs as if they could be measured without error.
 
 use super::collapsed::CollapsedObjective;
 use super::solver::Solved;
@@ -27,8 +27,8 @@ const DROP: f64 = 8.0;
 /// Evidences that differ by less than this many nats continue so to variances near 0.
 const FLAT: f64 = 1e-3;
 
-/// Returns the expectation of the noise variance between `least` and `most` under a flat prior of the standard deviation (Gelman 2006), for its mode
-/// `found`. `evidence` returns the log
+/// Returns the expectation of the noise variance between `least` and `most`, for its mode `found`, under a flat prior of the standard
+/// deviation (Gelman 2006). `evidence` returns the log
 /// evidence of a variance.
 fn expected(
     found: f64,
@@ -63,13 +63,23 @@ fn expected(
     Some(sum / weights().sum::<f64>())
 }
 
-/// Returns the free vector with the expectation of the noise variance, if the evidence of an exact GP hardly determines it at the other
-/// parameters of `theta`.
+/// An exact GP at the expectation of its noise variance.
+pub(super) struct Expected {
+    /// The free vector.
+    pub theta: Vec<f64>,
+    /// The objective there.
+    pub value: f64,
+    /// The mode of the noise variance.
+    pub mode: f64,
+}
+
+/// Solves an exact GP at the expectation of the noise variance, if the evidence hardly determines it at the other parameters of `theta`.
+/// Otherwise the objective stays at `theta`.
 pub(super) fn with_expected_noise(
     objective: &mut CollapsedObjective<'_>,
     theta: &[f64],
     targets: &[f64],
-) -> Option<Vec<f64>> {
+) -> Option<Expected> {
     let scale = Moments::of(targets.iter().copied()).variance()?;
     let descriptors = objective.place().model.descriptors();
     let noise = descriptors.iter().position(|d| d.role.0 == Role::Noise && !d.fixed && d.tie.is_none())?;
@@ -87,11 +97,16 @@ pub(super) fn with_expected_noise(
     let mean = expected(found, range, |variance| {
         let theta = moved(objective, variance)?;
         objective.evidence_at(&theta)
-    })?;
-    if mean < MATTERS * scale || mean < FAR * found {
-        return None;
+    });
+    let end = mean.filter(|mean| *mean >= MATTERS * scale && *mean >= FAR * found);
+    let solved = end.and_then(|mean| {
+        let theta = moved(objective, mean)?;
+        Some(Expected { value: objective.solve(&theta)?, theta, mode: found })
+    });
+    if solved.is_none() {
+        objective.evidence_at(theta);
     }
-    moved(objective, mean)
+    solved
 }
 
 #[cfg(test)]

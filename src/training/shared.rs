@@ -7,7 +7,7 @@ use super::row_sums::{pass_over, sum_over};
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
 use crate::hyper::HyperObjective;
-use crate::latent::{InducingLayer, LatentLayer, LayerGradient};
+use crate::latent::{InducingLayer, LayerGradient};
 use crate::likelihood::{Gaussian, Likelihood, OneFunction, Outputs};
 use crate::model::LatentModel;
 use crate::objective::{Objective, Targets};

@@ -150,7 +150,7 @@ fn means_of(plan: &Plan, centres: &[f64], shared: bool) -> Vec<Vec<f64>> {
     if shared { vec![constants] } else { constants.chunks(1).map(<[f64]>::to_vec).collect() }
 }
 
-/// Creates a sparse GP with a kernel that starts from the data for every layer, and with the given inducing inputs or those that the plan
+/// Creates a sparse GP with a kernel that starts from the data for every layer, and with inducing inputs that are given or that the plan
 /// chooses.
 fn sparse_model(
     train: Dataset<'_>,

@@ -1,6 +1,5 @@
 //! Fits of arrays from the options to predictions, their warnings and model files.
 
-mod builder;
 mod common;
 mod constraints;
 mod defaults;
@@ -15,3 +14,4 @@ mod neighbours;
 mod refusals;
 mod restarts;
 mod slopes;
+mod values;

@@ -87,7 +87,7 @@ impl TableRows {
     }
 }
 
-/// Returns the targets of all rows, NaN where one is not known.
+/// Returns the targets of all rows, NaN if one is not known.
 pub(super) fn known_targets(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
     schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)
 }

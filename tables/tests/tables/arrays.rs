@@ -69,9 +69,9 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
         FitOptions { hyper: Some(Hyper::Dual), ..small() },
         FitOptions { objective: ObjectiveKind::DlmLog, ..small() },
     ] {
-        let builder = Fit::of(options);
-        let whole = builder.fit(x.as_ref(), &y).expect("a fit");
-        let mut trainer = builder.trainer(x.as_ref(), &y).expect("a trainer");
+        let fit = Fit::of(options);
+        let whole = fit.fit(x.as_ref(), &y).expect("a fit");
+        let mut trainer = fit.trainer(x.as_ref(), &y).expect("a trainer");
         is_send(&trainer);
         let mut state = Vec::new();
         for epoch in 0..6 {
@@ -85,7 +85,7 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
         assert_eq!(bits(&trainer.finish().expect("a model")), bits(&whole));
 
         // The state brings a trainer that took other steps to the same end, even on another thread.
-        let mut other = builder.trainer(x.as_ref(), &y).expect("a trainer");
+        let mut other = fit.trainer(x.as_ref(), &y).expect("a trainer");
         other.step(x.subrows(10, 7), &y[10..17]).expect("a step");
         other.restore(&state).expect("the state");
         let resumed = std::thread::spawn(move || {
@@ -96,9 +96,9 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
         });
         assert_eq!(bits(&resumed.join().expect("no panic")), bits(&whole));
 
-        let mut damaged = builder.trainer(x.as_ref(), &y).expect("a trainer");
+        let mut damaged = fit.trainer(x.as_ref(), &y).expect("a trainer");
         assert!(damaged.restore(&state[..state.len() - 1]).is_err());
-        let error = builder.trainer(x.as_ref(), &y).expect("a trainer").step(x.subrows(0, 2), &y[..3]);
+        let error = fit.trainer(x.as_ref(), &y).expect("a trainer").step(x.subrows(0, 2), &y[..3]);
         assert!(error.is_err_and(|error| error.to_string().contains("2 rows × 2 columns for 3 targets")));
     }
     let vfe = FitOptions { objective: ObjectiveKind::Vfe, inducing: Some(12), ..FitOptions::default() };
@@ -125,11 +125,11 @@ fn arrays_of_any_strides_give_the_same_fits() {
     let (x, y) = rows(120);
     let options = FitOptions { validation_fraction: 0.0, ..small() };
     in_any_strides("fit and predict", x.as_ref(), |x| {
-        let builder = Fit::of(options.clone()).validation(x, &y);
-        let fitted = builder.fit(x, &y).expect("a fit");
+        let fit = Fit::of(options.clone()).validation(x, &y);
+        let fitted = fit.fit(x, &y).expect("a fit");
         let latent = fitted.predict(x, &[]).expect("predictions").row(7);
         let samples = fitted.samples(x.subrows(0, 5), 2, 1).expect("samples");
-        let trainer = builder.trainer(x, &y);
+        let trainer = fit.trainer(x, &y);
         let mut trainer = trainer.expect("a trainer");
         let step = trainer.step(x.subrows(3, 20), &y[3..23]).expect("a step");
         let mut numbers = fitted.latent().natural();

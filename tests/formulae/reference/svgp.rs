@@ -147,7 +147,7 @@ fn log_loss_dlm() {
     }
 }
 
-/// Compares `sign` times the gradient in every parameter with a reference gradient, of which `own` is the part of the likelihood.
+/// Compares `sign` times the gradient in every parameter with a reference gradient; `own` is its part of the likelihood.
 fn assert_all_gradients(
     svgp: &mut VariationalModel,
     case: &Value,

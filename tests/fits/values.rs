@@ -15,8 +15,8 @@ fn options(likelihood: LikelihoodKind) -> FitOptions {
 
 /// Trains by steps of the caller alone, and returns the mean of a row of exposure 1.
 fn stepped(options: FitOptions, x: &Mat<f64>, targets: Targets<'_>) -> f64 {
-    let builder = Fit::of(options).exposure(targets.exposure).weights(targets.weights);
-    let mut trainer = builder.trainer(x.as_ref(), targets.y).expect("a trainer");
+    let fit = Fit::of(options).exposure(targets.exposure).weights(targets.weights);
+    let mut trainer = fit.trainer(x.as_ref(), targets.y).expect("a trainer");
     for step in 0..300 {
         let from = 50 * (step % 4);
         trainer.step(x.as_ref().subrows(from, 50), targets.range(from, from + 50)).expect("a step");
