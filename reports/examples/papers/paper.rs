@@ -51,6 +51,64 @@ impl Verdict {
     }
 }
 
+/// The relation that a claim states between two numbers.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Relation {
+    /// Ours is at most theirs, plus the margin.
+    AtMost,
+    /// Ours is at least theirs, less the margin.
+    AtLeast,
+    /// Ours is as theirs, within the margin.
+    Near,
+}
+
+/// Two numbers and a margin, which decide whether a claim holds.
+#[derive(Clone, Copy)]
+pub struct Compared {
+    pub ours: f64,
+    pub relation: Relation,
+    pub theirs: f64,
+    pub margin: f64,
+}
+
+impl Compared {
+    /// Claims that `ours` is at most `theirs` + `margin`.
+    pub fn at_most(ours: f64, theirs: f64, margin: f64) -> Compared {
+        Compared { ours, relation: Relation::AtMost, theirs, margin }
+    }
+
+    /// Claims that `ours` is at least `theirs` − `margin`.
+    pub fn at_least(ours: f64, theirs: f64, margin: f64) -> Compared {
+        Compared { ours, relation: Relation::AtLeast, theirs, margin }
+    }
+
+    /// Claims that `ours` and `theirs` differ by at most `margin`.
+    pub fn near(ours: f64, theirs: f64, margin: f64) -> Compared {
+        Compared { ours, relation: Relation::Near, theirs, margin }
+    }
+
+    /// Returns true if the claim holds; never for a number that is not finite.
+    fn holds(&self) -> bool {
+        let Compared { ours, relation, theirs, margin } = *self;
+        match relation {
+            Relation::AtMost => ours <= theirs + margin,
+            Relation::AtLeast => ours >= theirs - margin,
+            Relation::Near => (ours - theirs).abs() <= margin,
+        }
+    }
+}
+
+impl std::fmt::Display for Compared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Compared { ours, relation, theirs, margin } = self;
+        match relation {
+            Relation::AtMost => write!(f, "{ours:.4} ≤ {theirs:.4} + {margin:.4}"),
+            Relation::AtLeast => write!(f, "{ours:.4} ≥ {theirs:.4} − {margin:.4}"),
+            Relation::Near => write!(f, "{ours:.4} = {theirs:.4} ± {margin:.4}"),
+        }
+    }
+}
+
 /// A claim of a paper beside our numbers.
 struct Claim {
     claim: String,
@@ -148,6 +206,14 @@ impl Paper {
     pub fn claim(&mut self, claim: &str, paper: &str, ours: String, verdict: Verdict) {
         self.say(&format!("{claim}: {ours}"));
         self.claims.push(Claim { claim: claim.to_owned(), paper: paper.to_owned(), ours, verdict });
+    }
+
+    /// Adds a row whose verdict compares two numbers. `cause` says why they differ, if they do, and is shown by a
+    /// run; without it the table says that the cause is not known.
+    pub fn judge(&mut self, claim: &str, paper: &str, ours: String, compared: Compared, cause: &str) {
+        let cause = if cause.is_empty() { "cause not known" } else { cause };
+        let verdict = Verdict::of(compared.holds(), cause);
+        self.claim(claim, paper, format!("{ours}; {compared}"), verdict);
     }
 
     /// Checks a main number of a quick run, which is the same in every run.
