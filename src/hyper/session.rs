@@ -200,6 +200,11 @@ impl<'a> Session<'a> {
         Session { listener: None, ..self.until(None, 1.0) }
     }
 
+    /// Returns this session for fits that are not reported, not stored in the checkpoint, and not part of the result.
+    pub fn aside(&mut self) -> Session<'_> {
+        Session { checkpoint: None, enough: None, ..self.silent() }
+    }
+
     /// A monitor within the session, whose clock starts now.
     pub fn monitor(&mut self, limits: Limits) -> Monitor<'_> {
         Monitor::within(limits, self.until(None, 1.0))

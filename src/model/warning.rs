@@ -155,6 +155,13 @@ pub enum Warning {
         /// The standard error of their difference.
         error: f64,
     },
+    /// Short fits by the square loss predict left-out rows worse than short fits by the ELBO.
+    SquareLoss {
+        /// The ratio of their mean squared errors, …
+        ratio: f64,
+        /// … and that of their own rows.
+        training: f64,
+    },
 }
 
 impl Warning {
@@ -166,7 +173,8 @@ impl Warning {
             | Warning::Memorised { .. }
             | Warning::Overdispersed { .. }
             | Warning::NoProgress
-            | Warning::Overfitted { .. } => Severity::Problem,
+            | Warning::Overfitted { .. }
+            | Warning::SquareLoss { .. } => Severity::Problem,
             Warning::Inducing { .. }
             | Warning::IllConditioned { .. }
             | Warning::NearDuplicates { .. }
@@ -203,6 +211,8 @@ impl Warning {
             Warning::LooseBound { without_neighbours: true, .. } => &["inducing"],
             Warning::LooseBound { .. } => &["neighbours auto", "inducing"],
             Warning::Overfitted { .. } => &["inducing", "beta", "objective elbo", "prior"],
+            Warning::SquareLoss { training, .. } if *training >= 1.0 => &["beta", "betas auto"],
+            Warning::SquareLoss { .. } => &["objective elbo", "betas auto", "fix_inducing", "inducing"],
         }
     }
 
@@ -283,6 +293,17 @@ impl Warning {
             Warning::Overfitted { training, validation, error } => format!(
                 "validation rows have an NLL of {validation:.2}, training rows {training:.2} (difference ± {error:.2}): the model overfits; try fewer ⟨inducing⟩, a larger ⟨beta⟩ or ⟨objective elbo⟩, or a ⟨prior⟩ on the lengthscales"
             ),
+            Warning::SquareLoss { ratio, training } => {
+                let (overfits, advice) = match *training < 1.0 {
+                    true => {
+                        (" overfits", "⟨objective elbo⟩, ⟨betas auto⟩, ⟨fix_inducing⟩ or fewer ⟨inducing⟩")
+                    }
+                    false => (" with this ⟨beta⟩ fits too little", "a smaller ⟨beta⟩, or ⟨betas auto⟩"),
+                };
+                format!(
+                    "training by the square loss{overfits}: in short fits to four fifths of the rows, its mean squared error is {training:.2} times that of the ELBO there, and {ratio:.2} times on the other rows; try {advice}"
+                )
+            }
         }
     }
 
@@ -352,6 +373,8 @@ mod tests {
             Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: false },
             Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: true },
             Warning::Overfitted { training: 0.0, validation: 1.0, error: 0.1 },
+            Warning::SquareLoss { ratio: 1.7, training: 0.4 },
+            Warning::SquareLoss { ratio: 1.7, training: 1.4 },
         ];
         for warning in warnings {
             let text = warning

@@ -3,6 +3,7 @@
 
 use super::check::{check_data, check_groups};
 use super::failure::unless_failed;
+use super::overfit::about_square_loss;
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, Job, fit_from};
 use super::search::{fit_grown, fit_restarted, trained_prior_variance};
@@ -126,7 +127,12 @@ pub fn fit_rows(
             if whole.is_none() {
                 model = of_all_coefficients(model);
             }
-            fit_at_least_as_found(model, &Job { rows, plan: &plan, fresh: true }, session)
+            let mut fitted = fit_at_least_as_found(model, &Job { rows, plan: &plan, fresh: true }, session)?;
+            if let Some(train) = whole {
+                let warning = about_square_loss(&memory(rows, train), &plan, (options, &prototype), session);
+                fitted.summary.warnings.extend(warning);
+            }
+            Ok(fitted)
         }
     }
 }

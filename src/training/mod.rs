@@ -16,6 +16,7 @@ mod neighbours;
 mod open_noise;
 mod outcome;
 mod outputs;
+mod overfit;
 mod parts;
 mod place;
 mod record;

@@ -161,6 +161,24 @@ fn overfitting_is_seen_on_validation_rows() {
 }
 
 #[test]
+fn a_square_loss_that_predicts_worse_than_the_elbo_is_told() {
+    let mut normals = Normals::new(6);
+    let (x, noise) = (normals.mat(6, 120), normals.vec(120));
+    let line = |noise_sd: f64| -> Vec<f64> { (0..120).map(|i| x[(0, i)] + noise_sd * noise[i]).collect() };
+    let found = |y: &[f64], beta: f64| {
+        let options = FitOptions { inducing: Some(40), beta, ..options(ObjectiveKind::DlmSquare) };
+        warnings(&x, y, &options).into_iter().find_map(|warning| match warning {
+            Warning::SquareLoss { ratio, training } => Some((ratio, training)),
+            _ => None,
+        })
+    };
+    let (ratio, training) = found(&line(0.5), 0.01).expect("240 coordinates fit the noise of 120 rows");
+    assert!(ratio > 1.2 && training < 0.8, "{ratio} {training}");
+    let (ratio, training) = found(&line(0.0), 1e4).expect("so large a penalty hides the line");
+    assert!(ratio > 1.2 && training > 1.2, "{ratio} {training}");
+}
+
+#[test]
 fn rolled_back_steps_are_counted_by_cause() {
     let (x, y) = data(7, 2, 200);
     // An extreme learning rate leads to points at which nothing can be evaluated.

@@ -87,7 +87,7 @@ impl Kind {
             Kind::NumberOr(_) => &["number", "text"],
             Kind::Whole => &["whole"],
             Kind::WholeOr(_) => &["whole", "text"],
-            Kind::Range => &["list"],
+            Kind::Range => &["list", "text"],
             Kind::Words(_) | Kind::Text(_) => &["text"],
             Kind::List(_) | Kind::Texts(_) => &["text", "list"],
         }

@@ -90,6 +90,9 @@ fn store(option: &Entry, value: &Value, fields: &mut Map<String, Value>) -> Resu
         }
         (Kind::Texts(_), _) if value.is_string() => Value::Array(vec![value.clone()]),
         (Kind::List(_), _) => joined(value),
+        (Kind::Range, _) if let Some(text) = value.as_str() => {
+            option.kind.parse(text).map_err(|error| invalid(option, error.marked()))?
+        }
         // These types are stored as structs, not as text.
         (_, "jitter") => parsed::<Jitter>(option, value)?,
         (_, "q_step") => parsed::<Schedule>(option, value)?,
