@@ -30,8 +30,8 @@ fn main() -> Result<()> {
             summary.epochs,
             summary.stop_reason.word()
         );
-        for (name, value) in model.hyperparameters() {
-            println!("  {name} = {value:.4}");
+        for of in model.hyperparameters() {
+            println!("  {} = {:.4}", of.name, of.value.unwrap_or(f64::NAN));
         }
         let points = mat![[-2.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0]];
         let predictions = model.predict(points.as_ref(), &[])?;

@@ -70,8 +70,8 @@ pub(crate) fn rust_name(name: &str, value: Option<&str>) -> String {
     }
 }
 
-/// The result of anything that reads user input.
-pub type Result<T> = std::result::Result<T, Error>;
+/// The result of anything that reads user input. Programs that import it can still name results with other errors.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An option or argument that is invalid.

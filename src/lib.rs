@@ -91,6 +91,8 @@ pub mod variational;
 pub mod words;
 
 pub use error::{Error, ErrorKind, Result, Say};
+pub use faer;
+pub use rand_chacha;
 pub use registry::Registry;
 pub use sparsegp_kernels as kernels;
 

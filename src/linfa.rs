@@ -15,7 +15,7 @@
 //! assert!(model.predict(&test).r2(&test).unwrap() > 0.99);
 //!
 //! // The fitted model has everything else.
-//! assert!(model.0.hyperparameters().iter().any(|(name, _)| name == "likelihood.noise_variance"));
+//! assert!(model.0.hyperparameters().iter().any(|of| of.name == "likelihood.noise_variance"));
 //! # Ok::<(), sparsegp::Error>(())
 //! ```
 

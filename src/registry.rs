@@ -132,19 +132,24 @@ impl Registry {
         name.parse().ok().or_else(entered)
     }
 
-    /// Creates a likelihood of this kind. The number of ordered levels or classes is ignored for other targets.
+    /// Creates a likelihood of this kind, whose values start from the data. The number of ordered levels or classes is ignored for other targets.
     ///
     /// # Errors
     ///
     /// A usage error when it is not known.
     pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<ObservationModel> {
         let entered = || self.likelihoods.iter().find(|(known, _)| *known == kind);
-        match (kind.maker(), entered()) {
-            (Some(build), _) => Ok(build(levels)),
-            (None, Some((_, build))) => Ok(build(levels)),
-            (None, None) => Err(Error::usage(format!("the registry contains no likelihood named {kind}"))
-                .hint("add it to the registry of the options, or start from a model that has it")),
-        }
+        let mut likelihood = match (kind.maker(), entered()) {
+            (Some(build), _) => build(levels),
+            (None, Some((_, build))) => build(levels),
+            (None, None) => {
+                return Err(Error::usage(format!("the registry contains no likelihood named {kind}"))
+                    .hint("add it to the registry of the options, or start from a model that has it"));
+            }
+        };
+        // A name says nothing about values, which start from the data.
+        likelihood.for_each_parameter_mut(&mut |p| p.given = false);
+        Ok(likelihood)
     }
 }
 

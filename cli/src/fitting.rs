@@ -103,9 +103,14 @@ pub fn baselines(request: &FitRequest<'_>, clock: Option<Clock>, model: &TableMo
     Baselines::of(request, model, &mut session.until(clock, Clock::BASELINES)).ok()
 }
 
+/// Returns true if the user wants the rows to stay on disk. A model with neighbours holds its training rows, so they do not.
+fn buffers(args: &FitArgs, options: &FitOptions) -> bool {
+    args.shuffle_buffer.is_some() && options.neighbours.is_none()
+}
+
 /// Refuses, before any work, a shuffle buffer for a fit that cannot use one.
 pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
-    if args.shuffle_buffer.is_none() {
+    if !buffers(args, options) {
         return Ok(());
     }
     if args.objective.betas.is_some() {
@@ -126,7 +131,10 @@ pub fn fit(
     options: &FitOptions,
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
-    if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
+    if args.shuffle_buffer.is_some() && options.neighbours.is_some() && !args.output.quiet {
+        output::note("note: a model with neighbours keeps its training rows, so all rows are read into memory");
+    }
+    if buffers(args, options) || chooses_disk(args, options, start) {
         // Rows in memory would defeat the purpose of a fit from disk.
         drop(table);
         return fit_from_disk(args, started, options, start);

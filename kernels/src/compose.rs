@@ -7,6 +7,7 @@ use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
 use crate::units::Unit;
 use faer::{MatMut, MatRef};
+use std::any::Any;
 
 /// The operation that combines the children of a [`Combination`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,18 @@ impl Combination {
     /// Combines two or more children; [`Kernel::check`] refuses fewer.
     pub fn new(operation: Operation, children: Vec<Box<dyn Kernel>>) -> Self {
         Combination { operation, children, dimensions: Vec::new() }
+    }
+
+    /// Combines two kernels; one that is the same kind of combination adds its children.
+    pub(crate) fn of(operation: Operation, left: Box<dyn Kernel>, right: Box<dyn Kernel>) -> Self {
+        let children = |kernel: Box<dyn Kernel>| {
+            let any: &dyn Any = kernel.as_ref();
+            match any.downcast_ref::<Combination>() {
+                Some(alike) if alike.operation == operation => alike.children.clone(),
+                _ => vec![kernel],
+            }
+        };
+        Combination::new(operation, [children(left), children(right)].concat())
     }
 
     /// The sum of two or more terms.

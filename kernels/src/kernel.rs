@@ -5,6 +5,7 @@ use crate::parameter::Parameter;
 use crate::random_feature::{Chance, RandomFeature};
 use crate::units::Unit;
 use faer::{MatMut, MatRef};
+use std::any::Any;
 use std::fmt::Debug;
 
 /// The two arguments of a covariance matrix. Rows are points (`N × D`, any strides).
@@ -320,7 +321,7 @@ pub trait Kernel: KernelBox + Send + Sync + Debug {
 }
 
 /// Copies of kernels behind a box, which all that are [`Clone`] have.
-pub trait KernelBox {
+pub trait KernelBox: Any {
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn Kernel>;
 }
@@ -360,13 +361,7 @@ pub(crate) fn misfit(kernel: &str, wanted: usize, found: usize) -> String {
 /// What was found and expected, in words.
 pub fn check_values(kernel: &dyn Kernel, dims: usize) -> Result<(), String> {
     for (name, parameter) in kernel.parameter_names().into_iter().zip(kernel.parameters()) {
-        let (low, high) = parameter.transform.range();
-        if parameter.values.is_empty() {
-            return Err(format!("{name} has no value, expected one, or one for every column"));
-        }
-        if let Some(value) = parameter.values.iter().find(|&&value| !parameter.transform.admits(value)) {
-            return Err(format!("{name} is {value}, expected a number that is {}", range_words(low, high)));
-        }
+        parameter.check(&name)?;
     }
     kernel.check(dims)
 }

@@ -16,6 +16,7 @@ pub mod index;
 pub mod kernel;
 pub mod mapped;
 mod matrix;
+mod operators;
 mod pairwise;
 pub mod parameter;
 pub mod parse;

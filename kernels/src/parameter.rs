@@ -1,5 +1,6 @@
 //! A named hyper-parameter: its natural values and the transform to the optimiser's space.
 
+use crate::kernel::range_words;
 use crate::{Dimension, Prior};
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +126,8 @@ pub enum Role {
     Variance,
     /// The variance of noise.
     Noise,
+    /// A standard deviation, or another scale, of the target.
+    Scale,
     /// A distance along inputs at which f changes.
     Lengthscale,
     /// The period of a periodic f.
@@ -168,6 +171,7 @@ impl Parameter {
         match &*self.name {
             "variance" | "variances" => Role::Variance,
             "noise_variance" => Role::Noise,
+            "scale" | "sd" => Role::Scale,
             "lengthscale" | "lengthscales" => Role::Lengthscale,
             "period" => Role::Period,
             _ => Role::Other,
@@ -181,7 +185,29 @@ impl Parameter {
 
     /// A free, positive parameter whose starting values the caller gave.
     pub(crate) fn start_at(name: &str, values: &[f64]) -> Self {
-        Parameter { given: true, ..Parameter::positive(name, values.to_vec()) }
+        Parameter::positive(name, values.to_vec()).as_given()
+    }
+
+    /// Marks the values as starting values that the caller gave.
+    pub fn as_given(self) -> Self {
+        Parameter { given: true, ..self }
+    }
+
+    /// Checks that there are values, all of which training admits; messages call the parameter `name`.
+    ///
+    /// # Errors
+    /// What was found and expected, in words.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        let (low, high) = self.transform.range();
+        if self.values.is_empty() {
+            return Err(format!("{name} has no value, expected one, or one for every column"));
+        }
+        match self.values.iter().find(|&&value| !self.transform.admits(value)) {
+            Some(value) => {
+                Err(format!("{name} is {value}, expected a number that is {}", range_words(low, high)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns the value of input dimension `d`, which may be the value that all dimensions share.

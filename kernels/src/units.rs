@@ -26,6 +26,35 @@ impl Unit {
         Unit { input: if columns.is_empty() { 0.0 } else { power }, columns, ..Unit::default() }
     }
 
+    /// The unit of the target, on which the value is a position.
+    pub fn level() -> Unit {
+        Unit { position: true, ..Unit::of_target(1.0) }
+    }
+
+    /// Returns the factor from values that a model sees to values of the user, and the value of the user that it sees as 0. The size of
+    /// several columns is their geometric mean; the last value is true if they are alike.
+    fn scale(&self, columns: &[Axis], target: Axis) -> (f64, f64, bool) {
+        let axes = || self.columns.iter().filter_map(|&column| columns.get(column));
+        let count = axes().count().max(1) as f64;
+        let size = (axes().map(|axis| axis.size.ln()).sum::<f64>() / count).exp();
+        let alike = self.input == 0.0 || axes().all(|axis| (axis.size / size - 1.0).abs() < 1e-9);
+        let axis = if self.target == 0.0 { axes().next().copied() } else { Some(target) };
+        let origin = axis.filter(|_| self.position).map_or(0.0, |axis| axis.origin);
+        (target.size.powf(self.target) * size.powf(self.input), origin, alike)
+    }
+
+    /// Returns the value that a model sees for a value in units of the user.
+    pub fn to_scale(&self, value: f64, columns: &[Axis], target: Axis) -> f64 {
+        let (factor, origin, _) = self.scale(columns, target);
+        (value - origin) / factor
+    }
+
+    /// Returns, in units of the user, a value that a model sees; `None` if it belongs to columns of different sizes.
+    pub fn of_user(&self, value: f64, columns: &[Axis], target: Axis) -> Option<f64> {
+        let (factor, origin, alike) = self.scale(columns, target);
+        alike.then_some(origin + factor * value)
+    }
+
     /// Returns the columns along which the value is a length; empty for other values.
     pub fn length(self) -> Vec<usize> {
         let is_length = self.input == 1.0 && self.target == 0.0 && !self.position;
@@ -56,19 +85,12 @@ pub fn to_scale(kernel: &mut dyn Kernel, columns: &[Axis], target: Axis) -> Resu
             if !(parameter.given || parameter.fixed) {
                 continue;
             }
-            let axes = || unit.columns.iter().filter_map(|&column| columns.get(column));
-            let count = axes().count().max(1) as f64;
-            let size = (axes().map(|axis| axis.size.ln()).sum::<f64>() / count).exp();
-            let alike = axes().all(|axis| (axis.size / size - 1.0).abs() < 1e-9);
-            if parameter.fixed && !alike && unit.input != 0.0 {
+            if parameter.fixed && !unit.scale(columns, target).2 {
                 outcome = Err(format!(
                     "{name} is fixed, but belongs to columns that are scaled differently, expected one value for each column"
                 ));
             }
-            if let (true, Some(axis)) = (unit.position, axes().next()) {
-                *value -= axis.origin;
-            }
-            *value /= target.size.powf(unit.target) * size.powf(unit.input);
+            *value = unit.to_scale(*value, columns, target);
         }
     });
     outcome

@@ -21,7 +21,6 @@ from ._custom import engine_custom
 from ._options import PARAMETER_OF, custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
 from ._shown import Shown
-from ._units import in_units
 from ._types import Array, Column, Rows, Seed
 from .kernels import CustomKernel, Kernel
 from .likelihoods import CustomLikelihood
@@ -415,7 +414,7 @@ class Estimator(Shown):
         ``document_["hyperparameters"]`` and :class:`~sparsegp.kernels.Kernel`. In ``start=``, ``fix=``, ``bounds=`` and
         ``prior=``, names with a column in brackets have its unit."""
         self._fitted()
-        return in_units(self._document["hyperparameters"], _sparsegp.kernel_units(self._model), self._columns)
+        return dict(_sparsegp.hyperparameters(self._model))
 
     @property
     def input_names_(self) -> NDArray[Any]:

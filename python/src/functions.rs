@@ -9,7 +9,8 @@ use faer::Mat;
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use sparsegp::ErrorKind;
-use sparsegp::model::FunctionDraws;
+use sparsegp::hyper::stem;
+use sparsegp::model::{FunctionDraws, Hyperparameter};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tabular::TableModel;
 use std::sync::Arc;
@@ -88,10 +89,18 @@ pub fn functions(
     Ok(draws.map(|draws| Functions { draws: Arc::new(draws), custom: model.custom() }))
 }
 
-/// Returns all hyper-parameters by name, each with the inputs along which it is a length.
+/// Returns all hyper-parameters by name in units of columns and target; names of lengths end with their columns in brackets. Values without
+/// such units stay on the scale the model sees.
 #[pyfunction]
-pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
-    model.shared().lengths()
+pub fn hyperparameters(model: &Model) -> Vec<(String, f64)> {
+    let named = |(of, columns): (Hyperparameter, Vec<String>)| {
+        let name = match columns.is_empty() {
+            true => of.name,
+            false => format!("{}[{}]", stem(&of.name).unwrap_or(&of.name), columns.join(", ")),
+        };
+        (name, of.value.unwrap_or(of.scaled))
+    };
+    model.shared().in_units().into_iter().map(named).collect()
 }
 
 /// Returns the mean and covariance of the function, or of a process on the scale that the model sees, at rows

@@ -29,7 +29,7 @@ mod _sparsegp {
     use super::fit::{compare, fit, option_types};
     #[pymodule_export]
     use super::functions::{
-        Functions, design, draws_together, functions, joint_at, kernel_units, slopes, target_covariance,
+        Functions, design, draws_together, functions, hyperparameters, joint_at, slopes, target_covariance,
     };
     #[pymodule_export]
     use super::guarantees::{

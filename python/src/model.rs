@@ -297,7 +297,7 @@ impl Model {
     }
 
     /// Returns the columns of the model: the names of features, the target, the exposure, the kind of target
-    /// and its levels, and the units of inputs and target.
+    /// and its levels.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (schema, columns) = (self.model.schema(), PyDict::new(py));
         let features: Vec<&String> = schema.features().iter().flat_map(|feature| feature.columns()).collect();
@@ -323,16 +323,6 @@ impl Model {
         inputs.truncate(schema.feature_dims());
         columns.set_item("inputs", inputs)?;
         columns.set_item("groups", schema.groups().iter().map(|group| group.name()).collect::<Vec<_>>())?;
-        let (scaling, layer) =
-            (self.model.scaling(), self.model.latent().layers.iter().find_map(Layer::inducing));
-        columns.set_item("kernel", layer.map_or_else(String::new, |layer| layer.kernel().expression()))?;
-        columns.set_item("warped", !scaling.target_map().is_none())?;
-        let units = scaling.inputs.iter().enumerate();
-        let units = units.map(|(input, affine)| (!scaling.warps_input(input)).then_some(affine.scale));
-        columns.set_item("units", units.collect::<Vec<Option<f64>>>())?;
-        columns.set_item("shifts", scaling.inputs.iter().map(|affine| affine.shift).collect::<Vec<f64>>())?;
-        columns.set_item("target_unit", scaling.target.scale)?;
-        columns.set_item("target_shift", scaling.target.shift)?;
         Ok(columns)
     }
 

@@ -4,7 +4,7 @@ use crate::data::{Affine, Scaling};
 use crate::hyper::Descriptor;
 use faer::{Mat, MatRef, RowRef};
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::{Parameter, Transform};
+use sparsegp_kernels::{Parameter, Transform, Unit};
 
 /// The code of rows that are predicted without the effects of a grouping: these effects have the
 /// mean 0 and no variance.
@@ -321,6 +321,21 @@ impl Effects {
             let (layer, term) = (index / self.terms.len(), &self.terms[index % self.terms.len()]);
             let prefix = format!("{}effects.{}", prefixes[layer], term.name);
             [Descriptor::of(&prefix, "sd", &of.sd), Descriptor::of(&prefix, "below", &of.below)].concat()
+        };
+        self.parameters.iter().enumerate().flat_map(of_term).collect()
+    }
+
+    /// Returns the unit of every parameter value: that of the target, for slopes per unit of their column.
+    pub(crate) fn units(&self) -> Vec<Unit> {
+        let of_slope =
+            |&value: &usize| Unit { target: 1.0, ..Unit::of_columns(-1.0, vec![self.inputs + value]) };
+        let of_term = |(index, of): (usize, &FactorParameters)| {
+            let term = &self.terms[index % self.terms.len()];
+            let intercept = term.intercept.then(|| Unit::of_target(1.0));
+            let rows: Vec<Unit> = intercept.into_iter().chain(term.values.iter().map(of_slope)).collect();
+            let below = (0..rows.len()).flat_map(|i| std::iter::repeat_n(rows[i].clone(), i));
+            let below: Vec<Unit> = below.take(of.below.values.len()).collect();
+            [rows, below].concat()
         };
         self.parameters.iter().enumerate().flat_map(of_term).collect()
     }

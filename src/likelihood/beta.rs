@@ -127,7 +127,7 @@ impl<L: Link> Beta<L> {
     /// Creates the likelihood with the sum s of the shapes, which must be positive; the variance
     /// given f is `m (1 − m)/(s + 1)`.
     pub fn new(scale: f64) -> Self {
-        Beta { scale: Parameter::positive("scale", vec![scale]), link: PhantomData }
+        Beta { scale: Parameter::positive("scale", vec![scale]).as_given(), link: PhantomData }
     }
 
     fn scale(&self) -> f64 {

@@ -112,7 +112,7 @@ pub struct Gamma {
 impl Gamma {
     /// Creates the likelihood with shape k, which must be positive.
     pub fn new(shape: f64) -> Self {
-        Gamma { shape: Parameter::positive("shape", vec![shape]) }
+        Gamma { shape: Parameter::positive("shape", vec![shape]).as_given() }
     }
 
     fn shape(&self) -> f64 {

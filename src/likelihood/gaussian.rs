@@ -25,13 +25,12 @@ impl Gaussian {
     /// lose all digits.
     pub const NOISE_FLOOR: f64 = 1e-10;
 
-    /// Creates the likelihood with noise variance σ², which must be positive. Training keeps it
+    /// Creates the likelihood with noise variance σ², which must be positive, in squared units of the target. Training keeps it
     /// above [`Gaussian::NOISE_FLOOR`], or above 0 if it starts below that floor.
     pub fn new(noise_variance: f64) -> Self {
         let lower = if noise_variance > Self::NOISE_FLOOR { Self::NOISE_FLOOR } else { 0.0 };
-        Gaussian {
-            noise: Parameter::new("noise_variance", vec![noise_variance], Transform::Positive { lower }),
-        }
+        let noise = Parameter::new("noise_variance", vec![noise_variance], Transform::Positive { lower });
+        Gaussian { noise: noise.as_given() }
     }
 
     /// σ².
@@ -43,7 +42,9 @@ impl Gaussian {
 impl Default for Gaussian {
     /// A noise variance that starts from the data.
     fn default() -> Self {
-        Gaussian::new(1.0)
+        let mut own = Gaussian::new(1.0);
+        own.noise.given = false;
+        own
     }
 }
 

@@ -28,7 +28,7 @@ pub struct NegativeBinomial {
 impl NegativeBinomial {
     /// Creates the likelihood with the relative variance α of the rate, which must be positive.
     pub fn new(alpha: f64) -> Self {
-        NegativeBinomial { alpha: Parameter::positive("alpha", vec![alpha]) }
+        NegativeBinomial { alpha: Parameter::positive("alpha", vec![alpha]).as_given() }
     }
 
     /// Returns α, limited from below so that 1/α is finite; the limit is far too small to have an effect.

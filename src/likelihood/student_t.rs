@@ -40,10 +40,8 @@ impl StudentT {
         let (lower, upper) = Self::DF_RANGE;
         let bounded = Transform::Bounded { lower, upper };
         let transform = if bounded.admits(df) { bounded } else { Transform::POSITIVE };
-        StudentT {
-            scale: Parameter::new("scale", vec![scale], Transform::Positive { lower: floor }),
-            df: Parameter::new("df", vec![df], transform),
-        }
+        let scale = Parameter::new("scale", vec![scale], Transform::Positive { lower: floor });
+        StudentT { scale: scale.as_given(), df: Parameter::new("df", vec![df], transform).as_given() }
     }
 
     fn values(&self) -> (f64, f64) {

@@ -1,6 +1,7 @@
 //! A fitted model that predicts from arrays in the user's units, with the record of its fit.
 
 use super::Warning;
+use super::hyperparameter::Hyperparameter;
 use super::latent::{LatentModel, LatentPrior};
 use super::nearby::Nearby;
 use super::posterior::Posterior;
@@ -9,6 +10,7 @@ use super::search::{BetaCurve, Search};
 use super::summary::{FitSummary, Update};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
+use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
 use crate::options::{FitOptions, LossKind, ModelKind};
 use crate::variational::Normal;
@@ -16,6 +18,7 @@ use faer::{Mat, MatRef, Scale};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use std::fmt;
 use std::sync::Arc;
 
 /// A fitted model with its scaling: kernel, inducing inputs, posterior, likelihood, and the record of the fit.
@@ -39,6 +42,7 @@ use std::sync::Arc;
 /// assert_eq!(again.samples(new.as_ref(), 5, 0)?.len(), 5);
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Model {
     pub(crate) latent: LatentPrior,
     /// The posterior of every latent process.
@@ -51,6 +55,16 @@ pub struct Model {
     pub(crate) program: String,
     pub(crate) beta_curve: Option<BetaCurve>,
     pub(crate) search: Search,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("likelihood", &LikelihoodKind::of(&*self.latent.likelihood))
+            .field("hyperparameters", &self.latent.named_values())
+            .field("training_rows", &self.rows)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Model {
@@ -174,9 +188,31 @@ impl Model {
         &self.program
     }
 
-    /// Hyper-parameters by name, in natural units on the scale the model sees.
-    pub fn hyperparameters(&self) -> Vec<(String, f64)> {
-        self.latent.named_values()
+    /// Returns the hyper-parameters in the user's units.
+    ///
+    /// ```
+    /// use faer::Mat;
+    /// use sparsegp::kernels::{Role, Stationary};
+    /// use sparsegp::likelihood::Gaussian;
+    /// use sparsegp::prelude::*;
+    ///
+    /// let x = Mat::from_fn(60, 1, |i, _| 1000.0 * i as f64);
+    /// let y: Vec<f64> = (0..60).map(|i| 20.0 + (i as f64 / 5.0).sin()).collect();
+    /// let gp = Inducing::new(Stationary::rbf(1.0, &[5000.0]));
+    /// let model = Fit::new(gp, Gaussian::new(0.01)).with(|options| options.hyper = Some(Hyper::Fixed)).fit(x.as_ref(), &y)?;
+    /// for parameter in model.hyperparameters() {
+    ///     let given = match parameter.role {
+    ///         Role::Variance => 1.0,
+    ///         Role::Lengthscale => 5000.0,
+    ///         Role::Noise => 0.01,
+    ///         _ => continue,
+    ///     };
+    ///     assert!((parameter.value.unwrap() / given - 1.0).abs() < 1e-9, "{parameter:?}");
+    /// }
+    /// # Ok::<(), sparsegp::Error>(())
+    /// ```
+    pub fn hyperparameters(&self) -> Vec<Hyperparameter> {
+        self.latent.hyperparameters(&self.scaling)
     }
 
     /// The loss it was trained for.

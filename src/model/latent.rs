@@ -139,20 +139,31 @@ impl<G: AsPrior> LatentModel<G> {
         out
     }
 
-    /// Returns for every value of kernels and means, in the order of [`descriptors`](LatentModel::descriptors), the inputs along which it is
-    /// a length.
-    pub fn value_inputs(&self) -> Vec<Vec<usize>> {
-        let mut inputs = Vec::new();
+    /// Returns the unit of every value of the flat vector, in the order of [`descriptors`](LatentModel::descriptors).
+    pub(crate) fn units(&self) -> Vec<Unit> {
+        let mut units = Vec::new();
         for layer in &self.layers {
+            let before = units.len();
             let kernel = layer.prior().map(InducingPrior::kernel);
-            let units = kernel.map_or(Vec::new(), |kernel| kernel.units(layer.input_dims()));
-            let before = inputs.len();
-            inputs.extend(units.into_iter().map(Unit::length));
-            let mut values = 0;
+            units.extend(kernel.into_iter().flat_map(|kernel| kernel.units(layer.input_dims())));
+            let (mut values, means) = (0, layer.mean().map_or(0, |mean| mean.values.len()));
             layer.for_each_parameter(&mut |p| values += p.values.len());
-            inputs.resize(before + values, Vec::new());
+            units.resize(before + values - means, Unit::default());
+            units.resize(before + values, Unit::level());
         }
-        inputs
+        self.likelihood.for_each_parameter(&mut |p| units.resize(units.len() + p.values.len(), unit_of(p)));
+        for prior in self.layers.iter().filter_map(Layer::prior) {
+            let of_column = |j| Unit { position: true, ..Unit::of_columns(1.0, vec![j]) };
+            (0..prior.z().ncols()).for_each(|j| units.resize(units.len() + prior.z().nrows(), of_column(j)));
+        }
+        units.extend(self.effects.units());
+        units
+    }
+
+    /// Returns for every value, in the order of [`descriptors`](LatentModel::descriptors), the inputs along which it is a length; empty for
+    /// other values.
+    pub fn value_inputs(&self) -> Vec<Vec<usize>> {
+        self.units().into_iter().map(Unit::length).collect()
     }
 
     /// Named values (without `Z`) in natural units.
@@ -222,6 +233,15 @@ impl<G: AsPrior> LatentModel<G> {
             settings: self.settings.clone(),
             effects: self.effects.clone(),
         }
+    }
+}
+
+/// Returns the unit of a parameter of a likelihood.
+pub(crate) fn unit_of(parameter: &Parameter) -> Unit {
+    match parameter.role() {
+        Role::Noise => Unit::of_target(2.0),
+        Role::Scale => Unit::of_target(1.0),
+        _ => Unit::default(),
     }
 }
 

@@ -31,6 +31,7 @@ const NOISE_SD: &str = "noise_sd";
 /// // For two classes the mean is the probability of class 1.
 /// assert!(predictions.row(0).mean < 0.1 && predictions.row(1).mean > 0.9);
 /// assert_eq!(predictions.most_probable(1), Some(1));
+/// assert_eq!(predictions.means(), [predictions.row(0).mean, predictions.row(1).mean]);
 /// // Metrics for observed targets, and the log density of one target.
 /// let report = predictions.report(&[0.0, 1.0]);
 /// assert_eq!(report.error_rate, Some(0.0));
@@ -73,6 +74,28 @@ impl Predictions<'_> {
     /// If `row` is not below [`rows`](Self::rows), as for all methods that take a row.
     pub fn row(&self, row: usize) -> Prediction {
         self.moments(row, &mut Integrator::default())
+    }
+
+    /// The moments of all rows.
+    pub fn iter(&self) -> impl Iterator<Item = Prediction> {
+        let mut tools = Integrator::default();
+        (0..self.rows()).map(move |row| self.moments(row, &mut tools))
+    }
+
+    /// The means of all rows.
+    pub fn means(&self) -> Vec<f64> {
+        self.iter().map(|row| row.mean).collect()
+    }
+
+    /// The variances of y of all rows.
+    pub fn variances(&self) -> Vec<f64> {
+        self.iter().map(|row| row.variance).collect()
+    }
+
+    /// The quantiles of y of all rows; see [`quantile`](Self::quantile).
+    pub fn quantiles(&self, p: f64) -> Vec<f64> {
+        let mut tools = Integrator::default();
+        (0..self.rows()).map(|row| self.quantile_with(row, p, &mut tools)).collect()
     }
 
     /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the

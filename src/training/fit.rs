@@ -15,7 +15,7 @@ use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 use crate::hyper::{Clock, Event, Session};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
-use crate::model::Model;
+use crate::model::{Model, unit_of};
 use crate::objective::Targets;
 use crate::options::{FitOptions, ObjectiveKind};
 use faer::MatRef;
@@ -189,6 +189,16 @@ impl Fit {
             )));
         }
         let scaling = scaling_of(&options, x, y)?;
+        let (_, target) = scaling.axes(0);
+        let mut checked = Ok(());
+        prototype.likelihood.for_each_parameter_mut(&mut |p| {
+            checked = checked.clone().and(p.check(&p.name));
+            if p.given || p.fixed {
+                let unit = unit_of(p);
+                p.values.iter_mut().for_each(|value| *value = unit.to_scale(*value, &[], target));
+            }
+        });
+        checked.map_err(|error| Error::usage(format!("⟨likelihood⟩: {error}")))?;
         if let Some(latent) = &self.latent {
             prototype.function = latent.function(&options, inputs, &scaling)?;
         }

@@ -134,6 +134,14 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
     let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
+    let mut given = Vec::new();
+    prototype.likelihood.for_each_parameter(&mut |p| given.push(p));
+    let mut given = given.into_iter();
+    likelihood.for_each_parameter_mut(&mut |p| {
+        if let Some(known) = given.next().filter(|known| known.given || known.fixed) {
+            p.values.clone_from(&known.values);
+        }
+    });
     match &prototype.function {
         Function::Sparse { kernel, points } => {
             sparse_model(train, plan, likelihood, &centres, kernel.as_ref(), points.as_ref())

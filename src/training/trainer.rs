@@ -22,7 +22,7 @@ use crate::hyper::{
     Adam, EpochMean, Event, HyperObjective, Outcome, Pace, Record, Session, StopReason, Taken,
 };
 use crate::likelihood::ObservationModel;
-use crate::model::{Model, Posterior, Score};
+use crate::model::{Hyperparameter, Model, Posterior, Score};
 use crate::objective::Targets;
 use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
 use faer::MatRef;
@@ -175,9 +175,9 @@ impl Trainer {
         &self.trace
     }
 
-    /// Returns hyper-parameters by name, in natural units on the scale the model sees, as of the step before the last.
-    pub fn hyperparameters(&self) -> Vec<(String, f64)> {
-        self.training.model().named_values()
+    /// Returns the hyper-parameters as of the step before the last.
+    pub fn hyperparameters(&self) -> Vec<Hyperparameter> {
+        self.training.model().hyperparameters(&self.scaling)
     }
 
     /// Serialises everything that determines the further training.

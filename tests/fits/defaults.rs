@@ -3,6 +3,7 @@
 use super::common::reread;
 use faer::Mat;
 use sparsegp::hyper::Constraints;
+use sparsegp::kernels::Role;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind, Open};
@@ -75,11 +76,8 @@ fn a_periodic_kernel_finds_its_period() {
         let y: Vec<f64> =
             y.iter().enumerate().map(|(i, y)| y + (0.4 * PI * cycles * x[(i, 0)]).cos()).collect();
         let model = fit(&x, &y, FitOptions { kernel: "periodic".into(), ..FitOptions::default() });
-        let period = model.hyperparameters().iter().find(|(name, _)| name.ends_with("period.0")).map(|p| p.1);
-        let period = period.or_else(|| {
-            model.hyperparameters().iter().find(|(name, _)| name.ends_with("period")).map(|p| p.1)
-        });
-        let period = period.expect("a period") * model.scaling().inputs[0].scale;
+        let period = model.hyperparameters().into_iter().find(|of| of.role == Role::Period);
+        let period = period.and_then(|of| of.value).expect("a period");
         assert!((period * cycles / 10.0 - 1.0).abs() < 0.01, "{cycles} cycles: period {period}");
     }
 }

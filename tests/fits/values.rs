@@ -1,7 +1,7 @@
 //! Fits and trainers from Rust: everything known of a row, values of kernels in the user's units.
 
 use faer::Mat;
-use sparsegp::kernels::{Changepoint, Constant, Periodic, Stationary};
+use sparsegp::kernels::{Changepoint, Constant, Periodic, Role, Stationary};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::Model;
 use sparsegp::objective::Targets;
@@ -52,11 +52,9 @@ fn years() -> (Mat<f64>, Vec<f64>) {
     (x, (0..365).map(|i| cycle(i) + 0.3 * (i as f64 * 1.7).sin()).collect())
 }
 
-/// A value of a model whose unit is that of input 0.
-fn in_days(model: &Model, name: &str) -> f64 {
-    let values = model.hyperparameters();
-    let (_, value) = values.iter().find(|(known, _)| known == name).expect("a value");
-    value * model.scaling().inputs[0].scale
+/// The value of a model with this purpose.
+fn value_of(model: &Model, role: Role) -> f64 {
+    model.hyperparameters().into_iter().find(|of| of.role == role).and_then(|of| of.value).expect("a value")
 }
 
 #[test]
@@ -69,16 +67,15 @@ fn values_of_typed_kernels_are_in_units_of_the_user() {
         fit.fit(x.as_ref(), &y).expect("a fit")
     };
     let trained = fit(kernel.clone().into(), None);
-    let period = in_days(&trained, "kernel.period");
+    let period = value_of(&trained, Role::Period);
     assert!((period / 365.25 - 1.0).abs() < 0.01, "{period}");
     let rmse = trained.predict(x.as_ref(), &[]).expect("predictions").report(&y).rmse.expect("an error");
     assert!(rmse < 0.3, "{rmse}");
 
     // Fixed values need no training.
     let fixed = fit(kernel.fixed().into(), Some(3));
-    assert!((in_days(&fixed, "kernel.period") - 365.25).abs() < 1e-9);
-    let variance = fixed.hyperparameters()[0].1 * fixed.scaling().target.scale.powi(2);
-    assert!((variance - 64.0).abs() < 1e-9, "{variance}");
+    assert!((value_of(&fixed, Role::Period) - 365.25).abs() < 1e-9);
+    assert!((value_of(&fixed, Role::Variance) - 64.0).abs() < 1e-9);
 
     // A kernel of another shape and place: a step at a day, after which the level is constant.
     let parts: Vec<Box<dyn Kernel>> =
@@ -92,8 +89,33 @@ fn values_of_typed_kernels_are_in_units_of_the_user() {
     let model = fit(step.fixed().into(), Some(3));
     let (values, scaling) = (model.hyperparameters(), model.scaling());
     let (day, level) = (scaling.inputs[0], scaling.target.scale);
-    let wanted = [(41_000.0 - day.shift) / day.scale, 0.5 * day.scale, 9.0 / level.powi(2), 50.0 / day.scale];
-    for ((name, value), wanted) in values.iter().zip(wanted) {
-        assert!((value / wanted - 1.0).abs() < 1e-9, "{name}: {value}, expected {wanted}");
+    let scaled = [(41_000.0 - day.shift) / day.scale, 0.5 * day.scale, 9.0 / level.powi(2), 50.0 / day.scale];
+    for ((of, given), scaled) in values.iter().zip([41_000.0, 0.5, 9.0, 50.0]).zip(scaled) {
+        let near = |value: f64, wanted: f64| (value / wanted - 1.0).abs() < 1e-9;
+        assert!(
+            near(of.value.expect("a value"), given) && near(of.scaled, scaled),
+            "{of:?}, expected {given}"
+        );
+    }
+}
+
+#[test]
+fn values_of_typed_likelihoods_are_starting_values_in_units_of_the_user() {
+    let (x, y) = years();
+    let fit = |likelihood: Gaussian, epochs: usize| {
+        let gp = Inducing::new(Stationary::matern52(64.0, &[60.0]));
+        let hyper = (epochs == 0).then_some(Hyper::Fixed);
+        let fit = Fit::new(gp, likelihood)
+            .with(|options| (options.epochs, options.hyper) = (Some(epochs.max(1)), hyper));
+        fit.fit(x.as_ref(), &y)
+    };
+    let start = fit(Gaussian::new(0.25), 0).expect("a fit");
+    assert!((value_of(&start, Role::Noise) - 0.25).abs() < 1e-12);
+    // The noise of the data is 0.3 sin(1.7 i), of variance 0.045.
+    let trained = value_of(&fit(Gaussian::new(0.25), 50).expect("a fit"), Role::Noise);
+    assert!((trained / 0.045 - 1.0).abs() < 0.5, "{trained}");
+    for noise in [-1.0, 0.0, f64::NAN] {
+        let error = fit(Gaussian::new(noise), 1).err().expect("no variance").to_string();
+        assert!(error.contains("noise_variance is") && error.contains("positive"), "{error}");
     }
 }

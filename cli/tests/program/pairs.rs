@@ -83,9 +83,9 @@ const OPERATIONS: [(&str, &str, &str); 9] = [
 const OTHERS: &str = "\
 Refused beside this table:
 
-- `--neighbours` with rows on disk (`--shuffle-buffer`), because a model with neighbours keeps its training rows; with `--outputs mixed:L`, because a
-  site of a process would depend on the targets of all outputs; with `--hyper joint` or `alternating`, because its q has a closed form; with sample
-  weights.
+- `--neighbours` with `--outputs mixed:L`, because a site of a process would depend on the targets of all outputs; with `--hyper joint` or
+  `alternating`, because its q has a closed form; with sample weights. With `--shuffle-buffer` all rows are read into memory, because a model
+  with neighbours keeps its training rows.
 - `vfe` and `fitc` without Gaussian noise: the bounds have no closed form.
 - Several targets with checkpoints, and with `--from`, `--betas` or rows on disk unless they share nothing (`--outputs own`).
 ";

@@ -44,7 +44,6 @@ const FIT: &str = "
 --hyper collapsed --batch-size 64 | --batch-size | --hyper collapsed
 --shuffle-buffer 0 | --shuffle-buffer is 0
 --shuffle-buffer 10 --objective vfe | --objective vfe needs all rows in memory
---shuffle-buffer 10 --neighbours 5 | --neighbours | memory
 --shuffle-buffer 10 --test-fraction 0.6 --validation-fraction 0.5 | leave no rows to train on
 --max-steps 5 --objective vfe | --max-steps is for
 --warp-target log --likelihood student-t | --warp-target log needs the gaussian

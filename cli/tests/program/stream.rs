@@ -157,4 +157,10 @@ fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
     let again = work.run(&format!("{from} --model-out n")).json();
     let evaluated = work.run("evaluate n data.csv --json").json();
     assert_eq!(again["test"], evaluated["test"]);
+    // A model with neighbours keeps its rows, and is the same as without the buffer.
+    let beside = "fit data.csv --target y --exclude class,count --neighbours 5 --inducing 8 --epochs 2 --auto none --test-fraction 0.2";
+    let whole = work.run(&format!("{beside} --json --quiet")).json();
+    let read = work.run(&format!("{beside} --json --shuffle-buffer 1500")).ok();
+    assert!(read.stderr().contains("all rows are read into memory"), "{}", read.stderr());
+    assert_eq!(read.json()["test"], whole["test"]);
 }

@@ -102,8 +102,8 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
 /// models without places.
 pub fn place_rows(model: &TableModel) -> Vec<Vec<String>> {
     let Some((places, _)) = model.schema().place_inputs() else { return Vec::new() };
-    let lengthscales: Vec<String> =
-        model.place_lengthscales().iter().map(|(_, lengthscale)| number(*lengthscale)).collect();
+    let values = model.in_units().into_iter().filter(|(_, columns)| columns.len() > 1);
+    let lengthscales: Vec<String> = values.filter_map(|(of, _)| of.value.map(number)).collect();
     let noun = if lengthscales.len() == 1 { "lengthscale" } else { "lengthscales" };
     let mut words = places.columns.join(", ");
     // A kernel may have one lengthscale for all inputs together.

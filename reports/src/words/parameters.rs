@@ -4,7 +4,7 @@
 use super::number;
 use sparsegp::data::Affine;
 use sparsegp::hyper::stem;
-use sparsegp_tables::schema::{Feature, Places};
+use sparsegp_tables::schema::Feature;
 use sparsegp_tables::tabular::TableModel;
 
 /// The maximum number of values of a list that are shown.
@@ -54,72 +54,44 @@ impl Default for Lists {
     }
 }
 
-/// Adds the names of columns and the units of lengthscales, for a model in which two columns are one place.
-fn with_places(model: &TableModel, places: &Places, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let (lengths, lengthscales) = (model.lengths(), model.place_lengthscales());
-    let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
-    for row in &mut rows {
-        let Some((_, along)) = lengths.iter().find(|(name, _)| *name == row[0]) else { continue };
-        if let Some((_, lengthscale)) = lengthscales.iter().find(|(name, _)| *name == row[0]) {
-            row.push(format!("{} {}", number(*lengthscale), places.surface.unit()));
-            row[0] = format!("{} ({})", row[0], places.columns.join(", "));
-        } else if let &[input] = along.as_slice() {
-            let value = values.iter().find(|(name, _)| *name == row[0]);
-            if let (Some((_, value)), Some((scale, unit))) = (value, units[input]) {
-                row.push(format!("{} {unit}", number(value * scale)));
-            }
-            row[0] = format!("{} ({})", row[0], inputs[input]);
-        }
-    }
-    rows
-}
-
-/// Adds the names of columns to lists with one value per column.
+/// Adds the names of columns to lists with one value per column, and to lengths of a place, with lengths in units of their columns.
 fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    if let Some((places, _)) = model.schema().place_inputs() {
-        return with_places(model, &places, rows);
-    }
-    let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
+    let (values, units) = (model.in_units(), units(model));
+    let names = model.schema().input_names();
     for row in &mut rows {
-        let Some(list) = stem(&row[0]) else { continue };
-        let length = values.iter().filter(|value| stem(&value.0) == Some(list)).count();
-        if !list.split('.').any(|word| word == "kernel") {
-            continue;
-        }
-        let place = row[0][list.len()..].trim_start_matches('.').parse::<usize>();
-        if let (true, Ok(place)) = (length == inputs.len(), place)
-            && let Some(name) = inputs.get(place)
-        {
-            let value =
-                values.iter().find(|value| value.0 == row[0]).filter(|_| list.ends_with("lengthscales"));
-            if let (Some((_, value)), Some(Some((scale, unit)))) = (value, units.get(place)) {
-                row.push(format!("{} {unit}", number(value * scale)));
+        let Some((of, columns)) = values.iter().find(|(of, _)| of.name == row[0]) else { continue };
+        let list = stem(&row[0]).filter(|list| list.split('.').any(|word| word == "kernel"));
+        if columns.len() > 1 || (list.is_some() && !columns.is_empty()) {
+            if let (Some(value), Some(unit)) = (of.value, units[of.inputs[0]]) {
+                row.push(format!("{} {unit}", number(value)));
             }
-            row[0] = format!("{} ({name})", row[0]);
+            row[0] = format!("{} ({})", row[0], columns.join(", "));
+        } else if let Some(list) = list {
+            let length = values.iter().filter(|(of, _)| stem(&of.name) == Some(list)).count();
+            let place = row[0][list.len()..].trim_start_matches('.').parse::<usize>().ok();
+            if let Some(name) = place.and_then(|place| names.get(place)).filter(|_| length == names.len()) {
+                row[0] = format!("{} ({name})", row[0]);
+            }
         }
     }
     rows
 }
 
-/// Returns for each input the size of a step of 1 on the model's scale, in units of the column, and the name
-/// of these units. Inputs without such units, and inputs that are a nonlinear function of the column, have
-/// `None`.
-fn units(model: &TableModel) -> Vec<Option<(f64, &'static str)>> {
+/// Returns for each input the name of the units of its column, for numbers, dates and places.
+fn units(model: &TableModel) -> Vec<Option<&'static str>> {
     let (schema, scaling) = (model.schema(), model.scaling());
     let mut units = Vec::with_capacity(schema.dims());
     for feature in schema.features() {
         let unit = match feature {
             Feature::Numeric { .. } => Some("in its own units"),
             Feature::Date { .. } => Some("years"),
-            // The lengthscale of all coordinates is shown by `with_places`.
-            Feature::Place { .. } => None,
+            Feature::Place { .. } => schema.place_inputs().map(|(place, _)| place.surface.unit()),
             Feature::Categorical { .. } => None,
         };
-        let (place, width) = (units.len(), schema.width(feature));
-        let scale =
-            scaling.inputs.get(place).map(|affine| affine.scale).filter(|_| !scaling.warps_input(place));
-        let known = scale.zip(unit).filter(|_| scaling.inputs[place] != Affine::IDENTITY);
-        units.extend((0..width).map(|input| known.filter(|_| input == 0)));
+        let scaled = scaling.inputs.get(units.len()).is_some_and(|affine| *affine != Affine::IDENTITY);
+        let is_place = matches!(feature, Feature::Place { .. });
+        let width = schema.width(feature);
+        units.extend((0..width).map(|input| unit.filter(|_| input == 0 && (scaled || is_place))));
     }
     units
 }

@@ -12,7 +12,9 @@ use sparsegp::files::AtomicFile;
 use sparsegp::hyper::Session;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Compared;
-use sparsegp::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
+use sparsegp::model::{
+    Coefficient, Hyperparameter, Model, Predictions, Warning, damaged_model, read_model_file,
+};
 use sparsegp::options::FitOptions;
 use sparsegp::registry::Registry;
 use sparsegp::training::{Fitted, update};
@@ -91,23 +93,27 @@ impl TableModel {
 
     /// Returns all hyper-parameters by name; the means of classes have the names of their labels, as in `mean.setosa`.
     pub fn hyperparameters(&self) -> Vec<(String, f64)> {
-        self.called(self.model.hyperparameters())
+        self.called(self.model.latent().named_values())
     }
 
-    /// Returns the name of every hyper-parameter with the inputs along which it is a length; without inputs for other hyper-parameters.
-    pub fn lengths(&self) -> Vec<(String, Vec<usize>)> {
-        let lengths = self.model.latent().value_inputs().into_iter().chain(std::iter::repeat(Vec::new()));
-        self.hyperparameters().into_iter().map(|(name, _)| name).zip(lengths).collect()
-    }
-
-    /// Returns the lengthscales of the place, by name and in the unit of its surface; none without places.
-    pub fn place_lengthscales(&self) -> Vec<(String, f64)> {
-        let Some((_, inputs)) = self.schema.place_inputs() else { return Vec::new() };
-        let scale = self.model.scaling().inputs[inputs.start].scale;
-        let is_of_place = |known: &[usize]| known.iter().copied().eq(inputs.clone());
-        let values = self.hyperparameters().into_iter().zip(self.lengths());
-        let of_place = values.filter(|(_, (_, known))| is_of_place(known));
-        of_place.map(|((name, value), _)| (name, value * scale)).collect()
+    /// Returns all hyper-parameters in units of columns and target, each with the names of the columns along which it is a length. A place is
+    /// two columns with one length, in the unit of its surface. Lengths of warped columns are without a unit and a name.
+    pub fn in_units(&self) -> Vec<(Hyperparameter, Vec<String>)> {
+        let (names, place) = (self.schema.input_names(), self.schema.place_inputs());
+        let columns_of = |inputs: &[usize]| match (&place, inputs) {
+            (Some((place, own)), _) if own.clone().eq(inputs.iter().copied()) => place.columns.to_vec(),
+            (_, &[input]) if !self.model.scaling().warps_input(input) => vec![names[input].clone()],
+            _ => Vec::new(),
+        };
+        let mut values = self.model.hyperparameters();
+        for (of, (name, _)) in values.iter_mut().zip(self.hyperparameters()) {
+            of.name = name;
+        }
+        let with_columns = |of: Hyperparameter| {
+            let columns = columns_of(&of.inputs);
+            (of, columns)
+        };
+        values.into_iter().map(with_columns).collect()
     }
 
     /// Returns notes about hyper-parameters, by the same names.

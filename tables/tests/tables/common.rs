@@ -60,7 +60,7 @@ pub fn read_back(model: &TableModel, table: &Table) -> TableModel {
     assert_eq!((model.options(), model.summary()), (read.options(), read.summary()));
     assert_eq!(model.hyperparameters(), read.hyperparameters());
     assert_eq!(model.coefficients(), read.coefficients());
-    assert_eq!(model.place_lengthscales(), read.place_lengthscales());
+    assert_eq!(model.in_units(), read.in_units());
     assert_eq!(model.schema(), read.schema());
     let (q, copy) = (model.q(), read.q());
     assert_eq!((q.family(), q.mean()), (copy.family(), copy.mean()));

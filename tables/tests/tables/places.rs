@@ -96,8 +96,16 @@ fn a_fit_with_places_is_the_isotropic_fit_of_hand_made_coordinates_bit_for_bit()
     let hand = fit(&by_hand, &columns(None, &["month"]), &unscaled("matern32")).expect("a fit");
     assert_eq!(places.hyperparameters(), hand.hyperparameters());
     assert_eq!(means(&places, &by_degrees), means(&hand, &by_hand));
-    let [(name, lengthscale)] = &places.place_lengthscales()[..] else { panic!("one lengthscale") };
-    assert_eq!((name.as_str(), *lengthscale), ("kernel.lengthscales", hand.hyperparameters()[1].1));
+    assert_eq!(
+        place_lengthscales(&places),
+        [("kernel.lengthscales".to_owned(), hand.hyperparameters()[1].1)]
+    );
+}
+
+/// The lengthscales along both columns of a place, in the unit of its surface.
+fn place_lengthscales(model: &TableModel) -> Vec<(String, f64)> {
+    let of_place = model.in_units().into_iter().filter(|(_, columns)| columns.len() == 2);
+    of_place.map(|(of, _)| (of.name, of.value.expect("alike coordinates"))).collect()
 }
 
 /// Constraints name the lengthscale of a place by its columns, in km.
@@ -114,7 +122,7 @@ fn constraints_on_places_are_in_km() {
     for name in ["lon, lat", "lon,lat"] {
         let options = with(&format!("kernel.lengthscales[{name}]=300"));
         let model = fit(&table, &columns(Some(degrees()), &[]), &options).expect("a fit");
-        let [(_, lengthscale)] = &model.place_lengthscales()[..] else { panic!("one lengthscale") };
+        let [(_, lengthscale)] = place_lengthscales(&model)[..] else { panic!("one lengthscale") };
         assert!((lengthscale - 300.0).abs() < 1e-9, "{lengthscale}");
     }
     let alone = with("kernel.lengthscales[lon, lat (x)]=300");
