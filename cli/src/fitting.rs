@@ -132,7 +132,9 @@ pub fn fit(
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
     if args.shuffle_buffer.is_some() && options.neighbours.is_some() && !args.output.quiet {
-        output::note("note: a model with neighbours keeps its training rows, so all rows are read into memory");
+        output::note(
+            "note: a model with neighbours keeps its training rows, so all rows are read into memory",
+        );
     }
     if buffers(args, options) || chooses_disk(args, options, start) {
         // Rows in memory would defeat the purpose of a fit from disk.

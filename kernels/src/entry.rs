@@ -2,7 +2,7 @@
 //! with it.
 
 use crate::kernel::Kernel;
-use crate::kernel::range_words;
+use crate::parameter::range_words;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -366,15 +366,6 @@ pub fn check_values(kernel: &dyn Kernel, dims: usize) -> Result<(), String> {
     kernel.check(dims)
 }
 
-/// Returns the range of a value, in words.
-pub(crate) fn range_words(low: f64, high: f64) -> String {
-    match (low, high) {
-        (f64::NEG_INFINITY, f64::INFINITY) => "finite".to_owned(),
-        (0.0, f64::INFINITY) => "positive".to_owned(),
-        (low, high) => format!("between {low} and {high}"),
-    }
-}
-
 impl Clone for Box<dyn Kernel> {
     fn clone(&self) -> Self {
         self.boxed_clone()

@@ -1,6 +1,5 @@
 //! A named hyper-parameter: its natural values and the transform to the optimiser's space.
 
-use crate::kernel::range_words;
 use crate::{Dimension, Prior};
 use serde::{Deserialize, Serialize};
 
@@ -295,6 +294,15 @@ impl Parameter {
                 value(usable(several.iter().map(|&s| s * (s / count)).sum::<f64>().sqrt()), dims)
             }
         });
+    }
+}
+
+/// Returns the range of a value, in words.
+pub(crate) fn range_words(low: f64, high: f64) -> String {
+    match (low, high) {
+        (f64::NEG_INFINITY, f64::INFINITY) => "finite".to_owned(),
+        (0.0, f64::INFINITY) => "positive".to_owned(),
+        (low, high) => format!("between {low} and {high}"),
     }
 }
 

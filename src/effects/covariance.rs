@@ -6,31 +6,11 @@
 //! a row are therefore `aᵀr + zᵀε_l` up to a constant, with the loads `a = (−K_l z, z_o − K_l z)`. Two rows have the covariance
 //! `aᵀ Cov(r) a′`, and `zᵀT_l z′` more if they share the eliminated level l.
 
-use super::moments::bilinear;
+use super::moments::{Loads, bilinear};
 use super::posterior::EffectPosterior;
 use super::rows::Entry;
 use super::term::Effects;
 use faer::{Mat, MatRef};
-
-/// Loads on r, a column for each row.
-pub(super) struct Loads {
-    /// On w, `M × n`.
-    pub weights: Mat<f64>,
-    /// On the coefficients of terms that are not eliminated, `O × n`.
-    pub others: Mat<f64>,
-}
-
-impl Loads {
-    fn product(&self, right: &Loads) -> Mat<f64> {
-        self.weights.transpose() * &right.weights + self.others.transpose() * &right.others
-    }
-
-    /// The inner product of a column with a column of `right`.
-    fn dot(&self, i: usize, right: &Loads, j: usize) -> f64 {
-        self.weights.col(i).transpose() * right.weights.col(j)
-            + self.others.col(i).transpose() * right.others.col(j)
-    }
-}
 
 impl EffectPosterior {
     /// Adds to `out` (`n × n`), the covariance of f at the rows `x` (inputs of f, then the columns of the terms), what effects add to it:

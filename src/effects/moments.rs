@@ -1,12 +1,31 @@
 //! The posterior moments of w and of the whitened effects u, and the moments of rows.
 
-use super::covariance::Loads;
 use super::rows::Entry;
 use super::sums::scale_segments;
 use super::term::Effects;
 use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
+
+/// Loads on r, a column for each row.
+pub(super) struct Loads {
+    /// On w, `M × n`.
+    pub weights: Mat<f64>,
+    /// On the coefficients of terms that are not eliminated, `O × n`.
+    pub others: Mat<f64>,
+}
+
+impl Loads {
+    pub(super) fn product(&self, right: &Loads) -> Mat<f64> {
+        self.weights.transpose() * &right.weights + self.others.transpose() * &right.others
+    }
+
+    /// The inner product of a column with a column of `right`.
+    pub(super) fn dot(&self, i: usize, right: &Loads, j: usize) -> f64 {
+        self.weights.col(i).transpose() * right.weights.col(j)
+            + self.others.col(i).transpose() * right.others.col(j)
+    }
+}
 
 /// A sparse matrix by levels of the eliminated term: for every level some coefficients of the other terms, r numbers each.
 #[derive(Clone, Debug, Serialize, Deserialize)]

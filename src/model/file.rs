@@ -5,13 +5,13 @@ use super::checksum::Checksum;
 use super::fitted::Model;
 use super::grouped;
 use super::latent::LatentPrior;
-use super::nearby;
-use super::posterior::{Factors, Posterior, Roots};
+use super::posterior::{Factors, Marginals, Posterior, Roots};
 use super::restored::restore;
 use super::search::{BetaCurve, Search};
+use super::stored_neighbours;
 use super::summary::FitSummary;
-use super::unusable::{Checked, Unusable, check_predictions};
-use crate::data::Scaling;
+use super::unusable::{Checked, Unusable, VERSION};
+use crate::data::{Affine, Scaling};
 use crate::effects::Effects;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, open_input};
@@ -21,6 +21,7 @@ use crate::likelihood::{LikelihoodKind, Mixed, ObservationModel, Task};
 use crate::options::FitOptions;
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
+use faer::Mat;
 use safetensors::tensor::{SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,9 +32,6 @@ use std::path::Path;
 
 /// The name of the format in the metadata of a file.
 const FORMAT: &str = "sparsegp-model";
-
-/// The version of the format; files of another version are refused.
-pub(super) const VERSION: u32 = 1;
 
 /// The first eight bytes of a file of several models. A file of one model begins with the length of its header, which is never that large.
 pub const SEVERAL: &[u8; 8] = b"sgp-many";
@@ -408,7 +406,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         posterior = grouped::beside(posterior, &latent, &q, arrays)?;
     }
     if let Some(count) = description.neighbours {
-        posterior = nearby::beside(posterior, &latent, &q, count, arrays)?;
+        posterior = stored_neighbours::beside(posterior, &latent, &q, count, arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,
@@ -570,4 +568,25 @@ fn likelihood(description: &Description, registry: &Registry) -> Checked<Observa
     }
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
+}
+
+/// Refuses numbers that are valid one by one, but together give no finite predictions, as in a file that was edited by hand.
+fn check_predictions(model: &Model) -> Checked<()> {
+    const FEW: usize = 4;
+    let posterior = model.posterior();
+    let layer = model.latent().layer();
+    let inducing = layer.inducing().map(|layer| layer.z());
+    // The centre of the data, which is the origin, and some inducing inputs.
+    let known = inducing.map_or(0, |z| z.nrows().min(FEW));
+    let dims = model.scaling().dims();
+    let places = Mat::from_fn(1 + known, dims, |i, j| match (i.checked_sub(1), inducing) {
+        (Some(place), Some(z)) if j < z.ncols() => z[(place, j)],
+        // The first level of a grouping.
+        _ => 0.0,
+    });
+    let Marginals { mean, variance, .. } = posterior.marginals(places.as_ref());
+    let Affine { shift, scale } = model.scaling().target;
+    let finite = mean.iter().all(|mean| (mean * scale + shift).is_finite())
+        && variance.iter().all(|variance| variance.is_finite() && *variance >= 0.0);
+    Unusable::unless(finite, "its predictions are not finite numbers")
 }

@@ -286,6 +286,12 @@ impl LatentPrior {
 }
 
 impl LatentModel {
+    /// Fixes the amplitude for the square loss. Only the ratio of amplitude and β affects this loss,
+    /// which falls as the ratio grows.
+    pub(crate) fn hold_amplitude(&mut self) {
+        self.layers[0].fix(&|p| p.role() == Role::Variance && p.values.len() == 1);
+    }
+
     /// The model with its grouped effects, if there are any, as a part of each layer.
     pub fn with_summed_effects(mut self) -> LatentModel {
         if self.effects.is_empty() {

@@ -22,6 +22,7 @@ mod residual_features;
 mod restored;
 mod search;
 mod slopes;
+mod stored_neighbours;
 mod summary;
 mod unusable;
 mod warning;

@@ -1,11 +1,9 @@
 //! The reasons why a model file cannot be used, and their error messages.
 
-use super::file::VERSION;
-use super::fitted::Model;
-use super::posterior::Marginals;
-use crate::data::Affine;
 use crate::error::Error;
-use faer::Mat;
+
+/// The version of the format; files of another version are refused.
+pub(super) const VERSION: u32 = 1;
 
 /// The reason why bytes are not a usable model.
 pub(super) enum Unusable {
@@ -55,27 +53,6 @@ impl Unusable {
 pub fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{name}: the model file is damaged: {what}"))
         .hint("copy the file from its source again, or fit the model again")
-}
-
-/// Refuses numbers that are valid one by one, but together give no finite predictions, as in a file that was edited by hand.
-pub(super) fn check_predictions(model: &Model) -> Checked<()> {
-    const FEW: usize = 4;
-    let posterior = model.posterior();
-    let layer = model.latent().layer();
-    let inducing = layer.inducing().map(|layer| layer.z());
-    // The centre of the data, which is the origin, and some inducing inputs.
-    let known = inducing.map_or(0, |z| z.nrows().min(FEW));
-    let dims = model.scaling().dims();
-    let places = Mat::from_fn(1 + known, dims, |i, j| match (i.checked_sub(1), inducing) {
-        (Some(place), Some(z)) if j < z.ncols() => z[(place, j)],
-        // The first level of a grouping.
-        _ => 0.0,
-    });
-    let Marginals { mean, variance, .. } = posterior.marginals(places.as_ref());
-    let Affine { shift, scale } = model.scaling().target;
-    let finite = mean.iter().all(|mean| (mean * scale + shift).is_finite())
-        && variance.iter().all(|variance| variance.is_finite() && *variance >= 0.0);
-    Unusable::unless(finite, "its predictions are not finite numbers")
 }
 
 pub(super) type Checked<T> = std::result::Result<T, Unusable>;

@@ -3,6 +3,7 @@
 use super::fit::FitOptions;
 use super::neighbours::MOST_NEIGHBOURS;
 use super::open::Part;
+use super::refuse::{first_of, positive, refuse_if};
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
 use crate::error::{Error, Result};
@@ -37,28 +38,12 @@ pub fn check_threads(threads: usize) -> Result<()> {
     )))
 }
 
-/// Fails with an error if `wrong` is true.
-pub(super) fn refuse_if(wrong: bool, error: impl FnOnce() -> Error) -> Result<()> {
-    if wrong { Err(error()) } else { Ok(()) }
-}
-
 /// Fails with the first reason that applies against a combination of options.
 fn refuse_combination<const N: usize>(reasons: [(bool, String); N]) -> Result<()> {
     match first_of(reasons) {
         Some(why) => Err(Error::usage(why).hint("leave one of the options out")),
         None => Ok(()),
     }
-}
-
-/// Returns the first entry that applies, such as the name of an option that was set.
-pub(crate) fn first_of<T, const N: usize>(entries: [(bool, T); N]) -> Option<T> {
-    entries.into_iter().find_map(|(applies, entry)| applies.then_some(entry))
-}
-
-/// Refuses numbers that are not positive.
-pub(super) fn positive(name: &str, value: f64) -> Result<()> {
-    let wrong = !(value > 0.0 && value.is_finite());
-    refuse_if(wrong, || Error::usage(format!("{name} is {value}, expected a positive number")))
 }
 
 /// A predicate on update rules: true if an option has an effect on the rule.

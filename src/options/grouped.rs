@@ -1,7 +1,7 @@
 //! Checks of the options that are combined with grouped effects.
 
-use super::check::{first_of, refuse_if};
 use super::fit::FitOptions;
+use super::refuse::{first_of, refuse_if};
 use super::words::{ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
 use crate::effects::EffectTerm;

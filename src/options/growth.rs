@@ -1,6 +1,6 @@
 //! The options of the search for the number of inducing inputs.
 
-use super::check::{positive, refuse_if};
+use super::refuse::{positive, refuse_if};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 

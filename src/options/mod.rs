@@ -8,6 +8,7 @@ mod growth;
 mod neighbours;
 mod open;
 mod plan;
+mod refuse;
 mod steps;
 mod together;
 mod words;

@@ -2,22 +2,17 @@
 
 use super::exact::ExactEvidence;
 use super::failure::failed_start;
-use super::open_noise::with_expected_noise;
-use super::outcome::Trained;
 use super::place::Place;
 use super::row_sums::{pass_over, sum_over};
 use super::rows::{AllRows, Portion};
-use super::run::Job;
-use super::solver::{Solved, minimize_solved};
-use super::warm_start::rehearsed_exactly;
+use super::solver::Solved;
 use crate::checkpoint::encode;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
-use crate::hyper::{HyperObjective, Monitor};
+use crate::hyper::HyperObjective;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::{Loss, Objective};
-use crate::options::LossKind;
 use crate::variational::{Family, Normal};
 
 /// A model with Gaussian likelihood on a data set, as a function of its free parameters.
@@ -108,6 +103,11 @@ impl<'a> CollapsedObjective<'a> {
     /// Returns the optimal whitened q at the last evaluated point.
     pub fn q(&self) -> &Normal {
         &self.q[0]
+    }
+
+    /// Returns true if every row is an inducing input, so that the bound is the evidence of an exact GP.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact.is_some()
     }
 
     /// Returns the log evidence of an exact GP at `theta`, with the log densities of priors; `None` for other models.
@@ -265,35 +265,4 @@ impl Solved for CollapsedObjective<'_> {
             None => value.ok_or_else(failed_start),
         }
     }
-}
-
-/// Trains hyper-parameters on a bound in which q is solved for in closed form.
-pub(super) fn train(
-    model: LatentModel,
-    bound: Objective,
-    job: &Job<'_>,
-    monitor: &mut Monitor<'_>,
-) -> Result<Trained> {
-    let Job { rows, plan, fresh } = *job;
-    let model = match rows.in_memory() {
-        Some(data) if fresh => rehearsed_exactly(model, data, plan, monitor)?,
-        _ => model,
-    };
-    let mut objective = CollapsedObjective::new(model, rows.all(), bound);
-    if let Some(validation) = rows.validation() {
-        objective = objective.with_validation(validation, Score::of(plan.loss));
-    }
-    let mut outcome = minimize_solved(&mut objective, job, monitor)?;
-    let mut noise_mode = None;
-    if let Some(data) = rows.in_memory().filter(|_| objective.exact.is_some() && plan.hyper.trains)
-        && let Some(found) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y)
-    {
-        (outcome.theta, outcome.value, noise_mode) = (found.theta, found.value, Some(found.mode));
-    }
-    let value = outcome.value;
-    let is_elbo = plan.loss == LossKind::Elbo;
-    let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
-    let elbo = (is_elbo && plan.beta == 1.0).then_some(-value);
-    let (model, q) = objective.into_parts();
-    Ok(Trained { elbo, upper, noise_mode, ..Trained::at(model, vec![q], value, outcome) })
 }

@@ -1,9 +1,10 @@
 //! Rows of a data set, copied side by side: mini-batches, subsets, and rows that outlive the arrays of the caller.
 
 use crate::collapsed::Dataset;
-use crate::data::Scaling;
+use crate::data::{Purpose, Scaling, generator};
 use crate::objective::Targets;
 use faer::{Mat, RowRef};
+use rand::seq::SliceRandom;
 
 /// A buffer of rows; it allocates only while the number of rows exceeds the largest one so far.
 #[derive(Clone)]
@@ -41,6 +42,17 @@ impl RowBuffer {
         let mut buffer = RowBuffer::new(data, rows.len());
         buffer.take(data, rows);
         buffer
+    }
+
+    /// Creates a buffer with at most `most` random rows of `data`, in their order.
+    pub(super) fn subset(data: Dataset<'_>, most: usize, seed: u64) -> Self {
+        let mut rows: Vec<usize> = (0..data.len()).collect();
+        if rows.len() > most {
+            rows.shuffle(&mut generator(seed, Purpose::WarmStart, 0));
+            rows.truncate(most);
+            rows.sort_unstable();
+        }
+        RowBuffer::taken(data, &rows)
     }
 
     /// Creates a buffer with all rows of `data`, whose numbers of inputs and targets need not match before they are checked.

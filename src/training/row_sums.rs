@@ -1,6 +1,6 @@
 //! Sums of passes over all rows of a fit, wherever the rows are.
 
-use super::parts::Losses;
+use super::round::Losses;
 use super::rows::{AllRows, Portion};
 use crate::collapsed::Dataset;
 use crate::effects::{EffectRows, EffectSums};

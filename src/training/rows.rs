@@ -1,6 +1,6 @@
 //! The rows of a fit: all of them in order, batches, and samples.
 
-use super::parts::{PartedPortion, PartedRows};
+use super::round::{PartedPortion, PartedRows};
 use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, BatchStream};

@@ -1,30 +1,20 @@
 //! Training from a start by the method of the plan, and the summary of its outcome, for rows in
 //! memory or on disk.
 
-use super::choices::Chosen;
 use super::diagnose::{FitFacts, absolute_jitter, diagnose};
 use super::failure::{explained, singular_start};
+use super::job::Job;
 use super::outcome::Trained;
-use super::rows::TrainingRows;
 use super::start::Start;
 use super::warm_start::evidence_start;
-use super::{collapsed, grouped, neighbours, steps};
+use super::{closed_form, grouped, neighbours, steps};
 use crate::collapsed::Dataset;
 use crate::effects::EffectSummary;
 use crate::error::Result;
 use crate::hyper::{Monitor, Record, Session};
-use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Search, Warning};
-use crate::options::{HyperPlan, LossKind, Part, Plan, Way};
+use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Search};
+use crate::options::{HyperPlan, LossKind, Way};
 use crate::variational::Normal;
-use sparsegp_kernels::Role;
-
-/// The rows and the plan of a fit, which every training method receives.
-pub(super) struct Job<'a> {
-    pub rows: &'a dyn TrainingRows,
-    pub plan: &'a Plan,
-    /// True if the start has used only the scale of the data.
-    pub fresh: bool,
-}
 
 /// The outcome of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
 pub struct Fitted {
@@ -40,22 +30,6 @@ pub struct Fitted {
     pub search: Search,
     /// The scaled targets of the training rows, or of a sample, with their weights (empty if all are 1).
     pub(super) targets: (Vec<f64>, Vec<f64>),
-}
-
-impl Fitted {
-    /// Adds the choices before the fit, and the reasons for those that were dropped.
-    pub fn decided_by(&mut self, chosen: Chosen) {
-        let (choices, warning) = chosen.into_record();
-        self.summary.warnings.extend(warning);
-        let Some(choices) = choices else { return };
-        let of_neighbours = choices.parts.iter().any(|choice| choice.part == Part::Neighbours);
-        for warning in &mut self.summary.warnings {
-            if let Warning::LooseBound { without_neighbours, .. } = warning {
-                *without_neighbours = of_neighbours;
-            }
-        }
-        self.search.choices = Some(choices);
-    }
 }
 
 /// Fits from a start.
@@ -91,14 +65,14 @@ fn train(
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
             model = evidence_start(model, rows.start_sample(), plan, monitor)?;
         }
-        hold_amplitude(&mut model);
+        model.hold_amplitude();
         // The square loss does not use the parameters of the likelihood.
         model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
     }
     // A posterior of the functions alone is no start for that of the functions and effects.
     let q = q.filter(|_| !plan.sums_effects());
     let trained = match &plan.way {
-        Way::Collapsed(bound) => collapsed::train(model, *bound, job, monitor)?,
+        Way::Collapsed(bound) => closed_form::train(model, *bound, job, monitor)?,
         Way::Grouped(bound) => grouped::train(model, *bound, job, monitor)?,
         Way::Neighbours(neighbours) => neighbours::train(model, neighbours, job, monitor)?,
         Way::Batches(steps) | Way::Alternating(steps) | Way::Together(steps) => {
@@ -107,12 +81,6 @@ fn train(
     };
     monitor.check()?;
     Ok(trained)
-}
-
-/// Fixes the amplitude for the square loss. Only the ratio of amplitude and β affects this loss,
-/// which falls as the ratio grows.
-pub(super) fn hold_amplitude(model: &mut LatentModel) {
-    model.layers[0].fix(&|p| p.role() == Role::Variance && p.values.len() == 1);
 }
 
 /// Splits the posteriors of a model with grouped effects in its layers into those of its functions and those of the effects.

@@ -1,6 +1,5 @@
 //! A model as a description and values, for machines that hold rows.
 
-use super::parts::unreadable;
 use crate::effects::Effects;
 use crate::error::{Error, Result};
 use crate::latent::{InducingPrior, Jitter, Layer};
@@ -9,6 +8,12 @@ use crate::registry::Registry;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Dimension;
+
+/// Creates the error for unreadable bytes of a question to a part, or of its answer.
+pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
+    Error::data(format!("a message between the client and a machine that holds rows cannot be read: {why}"))
+        .hint("install the same version of sparsegp on all machines")
+}
 
 /// A model as a short description and its flat natural vector.
 #[derive(Serialize, Deserialize)]

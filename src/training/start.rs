@@ -1,8 +1,8 @@
 //! The start of training: a model with parameters from the data.
 
-use super::grouped::start_effects;
+use super::grouped::start::start_effects;
 use super::lengths::{LengthSample, SAMPLE, clear_gain};
-use super::warm_start::subset;
+use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::effects::columns_of;
@@ -108,7 +108,7 @@ pub(super) fn better_start(
         let found = found.get(&*descriptor.name).filter(|found| descriptor.transform.admits(**found));
         found.copied().unwrap_or(value)
     });
-    let rows = subset(train, SAMPLE, plan.seed);
+    let rows = RowBuffer::subset(train, SAMPLE, plan.seed);
     let x = rows.data().x.subcols(0, train.x.ncols() - columns_of(&plan.effects));
     let responses = layer_responses(&model.likelihood, rows.data().targets);
     let samples: Vec<_> =
@@ -172,7 +172,7 @@ fn sparse_model(
         return Err(Error::usage("a kernel needs ⟨model gp⟩"));
     };
     let d = train.x.ncols();
-    let rows = subset(train, SAMPLE, plan.seed);
+    let rows = RowBuffer::subset(train, SAMPLE, plan.seed);
     let samples = layer_responses(&likelihood, rows.data().targets);
     let spread = spreads(train.x, kernel.dimensions());
     let inducing_inputs = |x: MatRef<'_, f64>, kernel: &dyn Kernel| match inducing.min(x.nrows()) {

@@ -2,10 +2,11 @@
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
+use super::job::Job;
 use super::row_buffer::RowBuffer;
-use super::run::Job;
 use super::start::{variance, working_responses};
-use super::steps::{SolveLimits, Sweep, UpdateCounts, VariationalModel, solve_q};
+use super::steps::model::VariationalModel;
+use super::steps::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use crate::collapsed::Dataset;
 use crate::data::{Purpose, generator};
 use crate::error::Result;
@@ -17,7 +18,6 @@ use crate::objective::{Objective, Targets};
 use crate::options::{Plan, StepPlan};
 use crate::variational::{Family, Normal};
 use faer::Mat;
-use rand::seq::SliceRandom;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::Parameter;
 
@@ -58,7 +58,7 @@ pub(super) fn warm_start(
         let q = first_posteriors(&model, steps.family, train);
         return Ok((model, q, UpdateCounts::default()));
     }
-    let subset = subset(train, WARM_ROWS, plan.seed);
+    let subset = RowBuffer::subset(train, WARM_ROWS, plan.seed);
     let subset = subset.data();
     let iterations = if job.fresh && plan.hyper.trains { plan.hyper.warm_start } else { 0 };
     let sparse = model.layer().inducing().is_some();
@@ -189,17 +189,6 @@ fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal 
     narrower.unwrap_or(prior)
 }
 
-/// Returns a random subset of the rows, in their order.
-pub(super) fn subset(train: Dataset<'_>, most: usize, seed: u64) -> RowBuffer {
-    let mut rows: Vec<usize> = (0..train.len()).collect();
-    if rows.len() > most {
-        rows.shuffle(&mut generator(seed, Purpose::WarmStart, 0));
-        rows.truncate(most);
-        rows.sort_unstable();
-    }
-    RowBuffer::taken(train, &rows)
-}
-
 /// Improves a Gaussian model on the collapsed bound of a random subset.
 pub(super) fn evidence_start(
     model: LatentModel,
@@ -207,7 +196,7 @@ pub(super) fn evidence_start(
     plan: &Plan,
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
-    let subset = subset(train, WARM_ROWS, plan.seed);
+    let subset = RowBuffer::subset(train, WARM_ROWS, plan.seed);
     gaussian_start(model, subset.data(), plan.hyper.warm_start, 1.0, monitor).map(|(model, ..)| model)
 }
 
@@ -235,7 +224,8 @@ fn rehearsed(
     }
     let (z, few) = (layer.z(), m.min(REHEARSAL_INDUCING));
     let z = Mat::from_fn(few, z.ncols(), |i, j| z[(i * m / few, j)]);
-    rehearsed_with(model, z, subset(data, REHEARSAL_ROWS, 0).data(), iterations, beta, monitor).map(Some)
+    rehearsed_with(model, z, RowBuffer::subset(data, REHEARSAL_ROWS, 0).data(), iterations, beta, monitor)
+        .map(Some)
 }
 
 /// Fits the hyper-parameters of an exact GP to a subset of the rows first, if there are many more.
@@ -254,7 +244,7 @@ pub(super) fn rehearsed_exactly(
     if !exact || !trains || iterations == 0 || model.layer().dim() < 2 * EXACT_REHEARSAL_ROWS {
         return Ok(model);
     }
-    let rows = subset(data, EXACT_REHEARSAL_ROWS, plan.seed);
+    let rows = RowBuffer::subset(data, EXACT_REHEARSAL_ROWS, plan.seed);
     let z = rows.data().x.to_owned();
     rehearsed_with(&model, z, rows.data(), iterations, plan.beta, monitor)
 }

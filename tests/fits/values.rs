@@ -115,7 +115,7 @@ fn values_of_typed_likelihoods_are_starting_values_in_units_of_the_user() {
     let trained = value_of(&fit(Gaussian::new(0.25), 50).expect("a fit"), Role::Noise);
     assert!((trained / 0.045 - 1.0).abs() < 0.5, "{trained}");
     for noise in [-1.0, 0.0, f64::NAN] {
-        let error = fit(Gaussian::new(noise), 1).err().expect("no variance").to_string();
+        let error = fit(Gaussian::new(noise), 1).expect_err("no variance").to_string();
         assert!(error.contains("noise_variance is") && error.contains("positive"), "{error}");
     }
 }

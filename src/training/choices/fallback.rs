@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind};
 use crate::latent::Jitter;
 use crate::model::{Choices, Warning};
 use crate::options::{FitOptions, Part};
+use crate::training::run::Fitted;
 
 /// The settings that are given up together, in this order. Settings that the user gave are never given up.
 const RUNGS: [&[Part]; 3] = [
@@ -73,11 +74,27 @@ impl Chosen {
     }
 
     /// Returns the final choices, and a warning if some were given up.
-    pub(crate) fn into_record(self) -> (Option<Choices>, Option<Warning>) {
+    fn into_record(self) -> (Option<Choices>, Option<Warning>) {
         let choices = self.choices.map(|choices| settled(choices, &self.asked, &self.options));
         let warning =
             self.error.map(|error| Warning::FellBack { error, instead: self.given_up.join(", then ") });
         (choices, warning)
+    }
+}
+
+impl Fitted {
+    /// Adds the choices before the fit, and the reasons for those that were dropped.
+    pub fn decided_by(&mut self, chosen: Chosen) {
+        let (choices, warning) = chosen.into_record();
+        self.summary.warnings.extend(warning);
+        let Some(choices) = choices else { return };
+        let of_neighbours = choices.parts.iter().any(|choice| choice.part == Part::Neighbours);
+        for warning in &mut self.summary.warnings {
+            if let Warning::LooseBound { without_neighbours, .. } = warning {
+                *without_neighbours = of_neighbours;
+            }
+        }
+        self.search.choices = Some(choices);
     }
 }
 

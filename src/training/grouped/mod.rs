@@ -2,19 +2,20 @@
 //!
 //! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
 
-mod boundaries;
+pub(super) mod boundaries;
 mod coordinates;
 mod intervals;
 mod sites;
-mod start;
+pub(super) mod start;
 
 use super::failure::failed_start;
+use super::job::Job;
+use super::optimum::minimize_solved;
 use super::outcome::Trained;
 use super::place::Place;
 use super::row_sums::{LevelSums, pass_over, sum_over, sum_over_with};
 use super::rows::{AllRows, TrainingRows};
-use super::run::Job;
-use super::solver::{Solved, minimize_solved};
+use super::solver::Solved;
 use crate::checkpoint::{decode, encode};
 use crate::collapsed::{Dataset, GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
 use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
@@ -28,11 +29,9 @@ use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::Objective;
 use crate::options::GroupedBound;
 use crate::variational::{Family, Normal};
-pub(super) use boundaries::search_beyond;
 use faer::MatRef;
 use intervals::effect_intervals;
 use sites::{Losses, RowMarginals, SiteValues, Sites};
-pub(super) use start::start_effects;
 
 /// A model with grouped effects on a data set, seen as a function of its free parameters.
 pub struct GroupedObjective<'a> {

@@ -8,10 +8,11 @@ mod objective;
 mod sites;
 
 use super::failure::failed_start;
-use super::grouped::{search_beyond, summarised};
+use super::grouped::boundaries::search_beyond;
+use super::grouped::summarised;
+use super::job::Job;
 use super::outcome::Trained;
 use super::rows::whole;
-use super::run::{Job, hold_amplitude};
 use super::solver::{Solved, minimize};
 use crate::collapsed::Dataset;
 use crate::effects::Effects;
@@ -168,7 +169,7 @@ impl<'a> Stage<'a> {
         monitor: &Monitor<'_>,
     ) -> Result<NeighbourObjective<'a>> {
         if plan.loss == LossKind::Square {
-            hold_amplitude(&mut self.model);
+            self.model.hold_amplitude();
         }
         let objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.seed)?;
         let objective = objective.until(monitor.end());

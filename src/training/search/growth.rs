@@ -16,11 +16,12 @@ use crate::objective::Objective;
 use crate::options::{FitOptions, Growth, Hyper, ObjectiveKind, Plan, StepOptions};
 use crate::training::collapsed::CollapsedObjective;
 use crate::training::failure::{failed_start, unless_failed};
+use crate::training::job::Job;
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
-use crate::training::run::{Fitted, Job, fit_from, ready};
+use crate::training::run::{Fitted, fit_from, ready};
 use crate::training::start::{Prototype, Start, initial_model};
-use crate::training::warm_start::{WARM_ROWS, gaussian_start, subset};
+use crate::training::warm_start::{WARM_ROWS, gaussian_start};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
@@ -307,7 +308,7 @@ impl Grower<'_, '_, '_> {
         let options = &self.options;
         let trains = options.hyper_mode() != Hyper::Fixed;
         let iterations = if trains { options.warm_start.div_ceil(share) } else { 0 };
-        let rows = subset(self.train, WARM_ROWS, options.seed);
+        let rows = RowBuffer::subset(self.train, WARM_ROWS, options.seed);
         // A warm start uses half of the time limit of its monitor.
         let seconds = self.left().map(|left| 2.0 * left);
         let limits = Limits {

@@ -5,10 +5,11 @@ use crate::error::Result;
 use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::failure::unless_failed;
+use crate::training::job::Job;
+use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
-use crate::training::run::{Job, fit_from};
+use crate::training::run::fit_from;
 use crate::training::start::{Prototype, Start, initial_model};
-use crate::training::warm_start::subset;
 
 /// The maximum number of rows whose evidence is compared: the time of a fit grows with their cube.
 const MOST_ROWS: usize = 1000;
@@ -45,7 +46,7 @@ pub(in crate::training) fn trained_prior_variance(
     if !trains || p <= train.len() {
         return Ok(None);
     }
-    let rows = subset(train, MOST_ROWS, options.seed);
+    let rows = RowBuffer::subset(train, MOST_ROWS, options.seed);
     let plain = FitOptions {
         model: ModelKind::Glm,
         likelihood: options.likelihood,

@@ -3,16 +3,16 @@
 
 use super::model::{ModelState, VariationalModel};
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
-use super::{Stepped, Stepping};
+use super::stepping::{Stepped, Stepping};
 use crate::checkpoint::{MOST, decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
 use crate::model::{Posterior, Score};
 use crate::training::failure::failed_start;
+use crate::training::job::Job;
 use crate::training::outcome::TakenBack;
 use crate::training::rows::{AllRows, TrainingRows, whole};
-use crate::training::run::Job;
 use crate::training::solver::minimize;
 use crate::variational::Parameterization;
 use crate::variational::{Guard, Normal};

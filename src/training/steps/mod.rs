@@ -1,19 +1,21 @@
 //! Training by steps on q: the start, the kind of steps, final steps on all rows, and the better of
 //! start and end.
 
+mod all_rows;
 mod alternating;
 mod batches;
 mod extrapolation;
 mod inference;
-mod model;
-mod solve;
+pub(super) mod model;
+pub(super) mod solve;
+mod stepping;
 mod together;
 mod watch;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::diverged;
-use super::outcome::{TakenBack, Trained};
-use super::run::Job;
+use super::job::Job;
+use super::outcome::Trained;
 use super::warm_start::warm_start;
 use crate::collapsed::Dataset;
 use crate::error::Result;
@@ -26,29 +28,14 @@ use crate::variational::{Family, Normal, Parameterization};
 pub(super) use batches::BatchTraining;
 pub use inference::{Inference, InferenceOptions};
 pub use model::VariationalModel;
-pub(super) use solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
+pub(super) use solve::{SolveLimits, Sweep, solve_q};
+use stepping::{Stepped, Stepping};
 
 /// The maximum number of rows for which training at fixed hyper-parameters takes steps on all of them.
 const ALL_ROWS_WILL_DO: usize = 20_480;
 
 /// The difference in nats per row below which two fits are equally good.
 const NEGLIGIBLE_LOSS: f64 = 0.01;
-
-/// A model that is about to be trained by steps on q.
-struct Stepping<'a> {
-    svgp: VariationalModel,
-    /// The parameters in θ and Z that are trained.
-    free: FreeVector,
-    steps: &'a StepPlan,
-    inference: InferenceOptions,
-}
-
-/// The model after its steps.
-struct Stepped {
-    svgp: VariationalModel,
-    outcome: Outcome,
-    taken_back: TakenBack,
-}
 
 /// A model with its posteriors, and the objective there, a sum.
 pub(super) struct Valued {
@@ -135,7 +122,7 @@ impl Stepping<'_> {
     /// Takes the kind of steps that the plan requires.
     fn train(self, job: &Job<'_>, on_all_rows: bool, monitor: &mut Monitor<'_>) -> Result<Stepped> {
         match &job.plan.way {
-            _ if on_all_rows => solve::train(self, job, monitor),
+            _ if on_all_rows => all_rows::train(self, job, monitor),
             Way::Alternating(_) if !self.free.is_empty() => alternating::train(self, job, monitor),
             Way::Together(_) if self.steps.family == Family::Full => together::train(self, job, monitor),
             _ => batches::train(self, job, monitor),

@@ -7,7 +7,7 @@ use crate::linalg;
 use crate::model::LatentModel;
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
-use crate::training::parts::Losses;
+use crate::training::round::Losses;
 use crate::training::rows::Portion;
 use crate::variational::carry::{SiteAdjoint, SiteCarrier};
 use crate::variational::{DataGradient, Factor, Normal, Parameterization, Rules, StepInfo, UpdateRule};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::bad_cells::BadCells;
 use super::calendar::Calendar;
 use super::distinct::{Distinct, Level};
-use super::odd::Extremes;
+use super::extremes::Extremes;
 use super::ratings::rating_order;
 use super::spread::Spread;
 use super::target::check_value;

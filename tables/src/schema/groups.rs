@@ -1,8 +1,8 @@
-//! Columns of grouped effects: formulae such as `days | school`, the levels of groupings, their
-//! codes in tables.
+//! Columns of grouped effects: the levels of groupings, and their codes in tables.
 
 use super::columns::{Schema, SchemaOptions, UnseenLevels};
 use super::design::UnseenColumn;
+use super::group_formula::{GroupFormula, Grouping, SEPARATOR, parts};
 use super::table_facts::TableFacts;
 use crate::tables::column::{Column, TextColumn, boolean, level_order, number_text};
 use crate::tables::instant::exact;
@@ -13,93 +13,9 @@ use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::error::{Error, Result};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
-use std::str::FromStr;
-
-/// The separator of cells in a level of several columns.
-const SEPARATOR: char = '\u{1f}';
 
 /// The name of missing cells among the levels of a grouping.
 const MISSING: &str = "(missing)";
-
-/// A formula of grouped effects, as in lme4: `school`, `days | subject`, `days || subject`, `0 + days | subject`, `batch/cask`, `batch:cask`.
-///
-/// The terms before the bar vary by level: an intercept, unless 0 removes it, and slopes in columns of numbers. `||` makes them
-/// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells. Names of columns that contain one of the
-/// signs of a formula are written in backticks, as in R.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GroupFormula {
-    intercept: bool,
-    slopes: Vec<String>,
-    correlated: bool,
-    /// The columns of each grouping.
-    groupings: Vec<Vec<String>>,
-}
-
-impl FromStr for GroupFormula {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<GroupFormula> {
-        let wrong = || {
-            Error::usage(format!("⟨group⟩: found {text:?}, expected a formula of grouped effects"))
-                .hint("write a column, 'slope | column', 'slope || column' for independent effects, or 'outer/inner'")
-        };
-        let (left, right, correlated) = match *parts(text, '|').as_slice() {
-            [right] => ("1", right, false),
-            [left, right] => (left, right, true),
-            [left, "", right] => (left, right, false),
-            _ => return Err(wrong()),
-        };
-        let (mut intercept, mut slopes) = (true, Vec::new());
-        for word in parts(left, '+') {
-            match word {
-                "" => return Err(wrong()),
-                "0" => intercept = false,
-                "1" => {}
-                slope => slopes.push(unquoted(slope)),
-            }
-        }
-        let mut groupings: Vec<Vec<String>> = Vec::new();
-        for part in parts(right, '/') {
-            let mut columns = groupings.last().cloned().unwrap_or_default();
-            columns.extend(parts(part, ':').into_iter().map(unquoted));
-            groupings.push(columns);
-        }
-        let bad = |column: &String| column.is_empty() || column.contains('`');
-        let repeated = slopes.iter().enumerate().any(|(at, slope)| slopes[..at].contains(slope));
-        if groupings.iter().flatten().chain(&slopes).any(bad) || repeated || (!intercept && slopes.is_empty())
-        {
-            return Err(wrong());
-        }
-        let correlated = correlated && usize::from(intercept) + slopes.len() > 1;
-        Ok(GroupFormula { intercept, slopes, correlated, groupings })
-    }
-}
-
-/// Splits a formula at a sign, except within backticks.
-fn parts(text: &str, sign: char) -> Vec<&str> {
-    let mut quoted = false;
-    let is_end = |c: char| {
-        quoted ^= c == '`';
-        c == sign && !quoted
-    };
-    text.split(is_end).map(str::trim).collect()
-}
-
-/// Returns a name without backticks around it.
-fn unquoted(name: &str) -> String {
-    name.strip_prefix('`').and_then(|name| name.strip_suffix('`')).unwrap_or(name).to_owned()
-}
-
-impl GroupFormula {
-    /// The columns whose cells are levels.
-    pub(super) fn grouping_columns(&self) -> impl Iterator<Item = &str> {
-        self.groupings.iter().flatten().map(String::as_str)
-    }
-
-    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
-        self.grouping_columns().chain(self.slopes.iter().map(String::as_str))
-    }
-}
 
 /// The levels of the groupings of some formulae, collected from tables.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -130,37 +46,6 @@ impl GroupLevels {
     pub(crate) fn merge(&mut self, other: GroupLevels) {
         self.0.resize_with(self.0.len().max(other.0.len()), BTreeSet::new);
         self.0.iter_mut().zip(other.0).for_each(|(levels, other)| levels.extend(other));
-    }
-}
-
-/// A grouping of a fitted model: the columns and the levels that training knows, with the effects of each level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Grouping {
-    columns: Vec<String>,
-    /// The levels in the order of their codes; cells of several columns are separated by U+001F.
-    levels: Vec<String>,
-    intercept: bool,
-    slopes: Vec<String>,
-    correlated: bool,
-}
-
-impl Grouping {
-    /// The name, such as `school` or `batch:cask`.
-    ///
-    /// Columns whose names contain a colon are in backticks.
-    pub fn name(&self) -> String {
-        let quoted = |name: &String| if name.contains(':') { format!("`{name}`") } else { name.clone() };
-        self.columns.iter().map(quoted).collect::<Vec<_>>().join(":")
-    }
-
-    /// The columns whose cells are levels.
-    pub fn columns(&self) -> &[String] {
-        &self.columns
-    }
-
-    /// The names of the levels in the order of their codes.
-    pub fn level_names(&self) -> impl Iterator<Item = String> + '_ {
-        self.levels.iter().map(|level| level.replace(SEPARATOR, ":"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Columns by name in the text of a kernel: `matern32(ard)[age,income] * coregion[region]`; the grammar
 //! itself accepts only numbers of inputs.
 
-use super::places::Places;
+use super::surface::Places;
 use super::{Feature, Schema};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::Columns;

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::bad_cells::BadCells;
 use super::check::folded;
-use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
+use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows, special};
 use super::distinct::Level;
 use super::facts::{ColumnFacts, Demand, Misfit, Positive, share_affine};
-use super::groups::{GroupFormula, check_groups};
+use super::group_formula::GroupFormula;
+use super::groups::check_groups;
 use super::left_out::reason;
 use super::places::{check_places, gaps, infer_place};
 use super::table_facts::TableFacts;
@@ -331,13 +332,6 @@ fn check_ordered(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
         return Err(Error::usage(wrong));
     }
     Ok(())
-}
-
-/// The columns that can never be features, each with its role: the target, the exposure and the weights.
-pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
-    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
-    let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
-    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
 }
 
 /// Checks that no column has two roles.

@@ -1,9 +1,11 @@
-//! File formats: their recognition, and the traits that read and write rows.
+//! File formats: their recognition, the traits that read and write rows, and the columns and cells of written files.
 
-use super::column::{Column, ColumnBuilder};
+use super::column::{Column, ColumnBuilder, number_text};
+use super::instant::exact;
 use super::table::Lines;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::AtomicFile;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// The first bytes of a file compressed by gzip.
@@ -94,4 +96,47 @@ pub trait RowWriter: std::fmt::Debug + Send {
     ///
     /// If the disk is full.
     fn finish(self: Box<Self>) -> Result<AtomicFile>;
+}
+
+/// The columns of a file of predictions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PredictedTable {
+    /// The leading columns, each with its name and true if it holds text.
+    pub leading: Vec<(String, bool)>,
+    /// The names of the columns of numbers.
+    pub numbers: Vec<String>,
+    /// True if an apostrophe precedes text in CSV that a spreadsheet would run as a formula.
+    pub csv_safe: bool,
+}
+
+impl PredictedTable {
+    /// Sets whether text in CSV is protected from spreadsheets.
+    pub fn csv_safe(self, csv_safe: bool) -> PredictedTable {
+        PredictedTable { csv_safe, ..self }
+    }
+
+    /// Returns the names of all columns, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.leading.iter().map(|(name, _)| name).chain(&self.numbers).map(String::as_str)
+    }
+}
+
+/// Formats a number as a cell; an unknown number is empty.
+pub(super) fn cell(value: f64) -> Cow<'static, str> {
+    if value.is_nan() { Cow::Borrowed("") } else { number_text(value) }
+}
+
+pub(super) fn text_of(column: &Column, row: usize) -> Cow<'_, str> {
+    match column {
+        Column::Number(values) => cell(values[row]),
+        Column::Text(text) => Cow::Borrowed(text.get(row).unwrap_or_default()),
+        Column::Time(values) if values[row].is_nan() => Cow::Borrowed(""),
+        Column::Time(values) => Cow::Owned(exact(values[row])),
+        Column::Unsupported { .. } => Cow::Borrowed(""),
+    }
+}
+
+/// Creates the error for a file that cannot be read to its end.
+pub(super) fn unreadable(source: &str, error: &std::io::Error) -> Error {
+    Error::data(format!("{source}: cannot be read: {error}"))
 }

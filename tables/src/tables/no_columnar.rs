@@ -1,8 +1,7 @@
 //! Replaces `columnar` in a build without the feature `parquet`: every function returns an error
 //! that names the feature.
 
-use super::format::{Opened, RowWriter};
-use crate::tables::predictions::PredictedTable;
+use super::format::{Opened, PredictedTable, RowWriter};
 use sparsegp::error::{Error, Result};
 use std::fs::File;
 use std::io::Read;

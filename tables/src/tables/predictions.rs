@@ -6,39 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use super::column::{Column, number_text};
+use super::column::Column;
 use super::columnar;
 use super::csv::safe_cell;
-use super::format::RowWriter;
-use super::instant::exact;
+use super::format::{PredictedTable, RowWriter, cell, text_of};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
 /// The maximum number of blocks of rows that wait for the writing thread.
 const BLOCKS_BEHIND: usize = 2;
-
-/// The columns of a file of predictions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PredictedTable {
-    /// The leading columns, each with its name and true if it holds text.
-    pub leading: Vec<(String, bool)>,
-    /// The names of the columns of numbers.
-    pub numbers: Vec<String>,
-    /// True if an apostrophe precedes text in CSV that a spreadsheet would run as a formula.
-    pub csv_safe: bool,
-}
-
-impl PredictedTable {
-    /// Sets whether text in CSV is protected from spreadsheets.
-    pub fn csv_safe(self, csv_safe: bool) -> PredictedTable {
-        PredictedTable { csv_safe, ..self }
-    }
-
-    /// Returns the names of all columns, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.leading.iter().map(|(name, _)| name).chain(&self.numbers).map(String::as_str)
-    }
-}
 
 /// A block of predictions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,21 +52,6 @@ impl CsvWriter {
         let written = writer.write_record(names.map(|name| name.into_owned()));
         written.map_err(|error| write_error(name, &error))?;
         Ok(Box::new(CsvWriter { name: name.to_owned(), writer, safe }))
-    }
-}
-
-/// Formats a number as a cell; an unknown number is empty.
-fn cell(value: f64) -> Cow<'static, str> {
-    if value.is_nan() { Cow::Borrowed("") } else { number_text(value) }
-}
-
-pub(super) fn text_of(column: &Column, row: usize) -> Cow<'_, str> {
-    match column {
-        Column::Number(values) => cell(values[row]),
-        Column::Text(text) => Cow::Borrowed(text.get(row).unwrap_or_default()),
-        Column::Time(values) if values[row].is_nan() => Cow::Borrowed(""),
-        Column::Time(values) => Cow::Owned(exact(values[row])),
-        Column::Unsupported { .. } => Cow::Borrowed(""),
     }
 }
 

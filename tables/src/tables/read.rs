@@ -7,7 +7,7 @@ use std::path::Path;
 use super::column::{Column, ColumnBuilder};
 use super::columnar;
 use super::csv::CsvRows;
-use super::format::{FIRST_BYTES, GZIP, Opened, RowSource, is_named_parquet, is_parquet};
+use super::format::{FIRST_BYTES, GZIP, Opened, RowSource, is_named_parquet, is_parquet, unreadable};
 use super::gzip::Gunzip;
 use super::marker::Markers;
 use super::table::{Lines, NamedColumn, Table, absent, quoted};
@@ -87,10 +87,6 @@ impl OpenedFile {
         let (first, input) = peek(&source, Box::new(copy))?;
         Ok(OpenedFile { source, file, first, input })
     }
-}
-
-pub(super) fn unreadable(source: &str, error: &std::io::Error) -> Error {
-    Error::data(format!("{source}: cannot be read: {error}"))
 }
 
 /// Reads a whole table from CSV text, which may be gzip-compressed, or from the bytes of a Parquet file; messages call it `source`.

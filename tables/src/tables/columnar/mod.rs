@@ -24,8 +24,7 @@ use self::cells::{Kind, kind, read_cells};
 use self::pages::PlainPages;
 use self::write::ParquetWriter;
 use super::column::ColumnBuilder;
-use super::format::{Opened, RowSource, RowWriter};
-use super::predictions::PredictedTable;
+use super::format::{Opened, PredictedTable, RowSource, RowWriter};
 use super::table::{Lines, check_names, quoted};
 use sparsegp::error::{Error, Result};
 
@@ -120,7 +119,7 @@ pub(super) fn open_pipe(
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Opened> {
     let mut bytes = Vec::new();
-    pipe.read_to_end(&mut bytes).map_err(|error| super::read::unreadable(source, &error))?;
+    pipe.read_to_end(&mut bytes).map_err(|error| super::format::unreadable(source, &error))?;
     open(source, Bytes::from(bytes), wanted, None)
 }
 

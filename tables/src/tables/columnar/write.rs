@@ -11,8 +11,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::Type;
 
 use crate::tables::column::Column;
-use crate::tables::format::RowWriter;
-use crate::tables::predictions::{PredictedTable, text_of};
+use crate::tables::format::{PredictedTable, RowWriter, text_of};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
