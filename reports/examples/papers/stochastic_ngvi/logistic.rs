@@ -102,9 +102,9 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
                 let options =
                     InferenceOptions { seed, ..InferenceOptions::full_batch(rule, Schedule::Constant(step)) };
                 let mut run = data.infer(data.model(BernoulliLogit, 1.0)?, estimator, options);
-                // A covariance far wider than the prior has failed, and its expectations take long.
+                // A covariance wider than the prior has failed, and its expectations take long.
                 Ok(trace(&mut run, &at, |run| {
-                    let failed = run.q().trace() > 100.0 * d as f64;
+                    let failed = run.q().trace() > 2.0 * d as f64;
                     [if failed { f64::INFINITY } else { run.objective() - value }]
                 }))
             })?;
