@@ -35,8 +35,12 @@ word_option! {
 ///
 /// If this is multiplied by t + 1 and summed over t = 0, …, n − 1, the divergences telescope, and
 /// `V Σ 2(t + 1)/(t + 2) = 2 V (n + 1 − H_{n+1}) ≤ 2 V n` remains, with the harmonic number H. Division by the sum of the weights,
-/// ½ n (n + 1), gives 4V/(n + 1). If V bounds the noise of the first step only, V/(n + 1) is too small (see the test of the
-/// one-dimensional case); the paper's V bounds the noise at all iterates, for which no counterexample is known.
+/// ½ n (n + 1), gives `4V (n + 1 − H_{n+1})/(n (n + 1))`, which is V for n = 1 and at most the 4V/(n + 1) of [`ConjugateBound::at`].
+///
+/// V bounds the noise at all iterates (their Assumption 1). V/(n + 1) is false under this assumption: if only the first step has
+/// noise and all later gradients are exact, V is the noise of the first step, and E KL after this step exceeds ½V (0.0947 against 0.0833
+/// for a variance whose batches have the precisions ½ and 3/2). If all steps draw the same batches, V has to cover the iterates that they
+/// reach, 0.5 instead of 0.167 in the example, and no counterexample is known.
 ///
 /// ```text
 /// V₂ = (ν s₁ + ½ν² s₂ + 2ν² κ √(s₁s₂) n + ν³ κ² s₂ n²) n²/(σ⁴ b)

@@ -8,7 +8,10 @@ use sparsegp::Result;
 /// Bounds on `E F(θ̄) − F*` for a constant step γ over T steps and the weighted average θ̄ of the iterates in (m, C), from constants
 /// (a, b) of `E‖g‖² ≤ a‖θ − θ*‖² + b` and `‖θ_0 − θ*‖²` (Theorems 7 and 10).
 ///
-/// For γ = 1/(𝓜√T) the paper bounds `a/(1 − θ^T)` by a, which is wrong because θ is positive. These numbers follow from the general forms.
+/// The paper takes γ = 1/(𝓜√T) for proximal gradients (Theorem 7, Corollary 11) and γ = 1/√T for projected ones (Theorem 10, Corollary
+/// 12), which any γ suits; γ = 1/(𝓜√T) has the right unit for both. Its closed forms for these steps have a/T in place of a, because
+/// Lemma 28 uses `1 − θ^T ≥ T(1 − θ)`, the reverse of Bernoulli's inequality. `1/(1 − θ^T) ≤ 1 + θ/(T(1 − θ))` holds instead, and gives a.
+/// The numbers here follow from the general forms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ConvexBound {
     noise: f64,

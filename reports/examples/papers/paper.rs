@@ -41,7 +41,7 @@ pub enum Verdict {
     /// Our numbers differ, for this reason.
     Differs(String),
     /// Our numbers cannot be compared with the claim, for this reason.
-    Open(String),
+    NotComparable(String),
 }
 
 impl Verdict {
@@ -53,7 +53,7 @@ impl Verdict {
 
 /// The relation that a claim states between two numbers.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Relation {
+enum Relation {
     /// Ours is at most theirs, plus the margin.
     AtMost,
     /// Ours is at least theirs, less the margin.
@@ -65,10 +65,10 @@ pub enum Relation {
 /// Two numbers and a margin, which decide whether a claim holds.
 #[derive(Clone, Copy)]
 pub struct Compared {
-    pub ours: f64,
-    pub relation: Relation,
-    pub theirs: f64,
-    pub margin: f64,
+    ours: f64,
+    relation: Relation,
+    theirs: f64,
+    margin: f64,
 }
 
 impl Compared {
@@ -100,13 +100,33 @@ impl Compared {
 
 impl std::fmt::Display for Compared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Compared { ours, relation, theirs, margin } = self;
-        match relation {
-            Relation::AtMost => write!(f, "{ours:.4} ≤ {theirs:.4} + {margin:.4}"),
-            Relation::AtLeast => write!(f, "{ours:.4} ≥ {theirs:.4} − {margin:.4}"),
-            Relation::Near => write!(f, "{ours:.4} = {theirs:.4} ± {margin:.4}"),
-        }
+        let [ours, theirs, margin] = [self.ours, self.theirs, self.margin].map(short);
+        let (sign, room) = match (self.relation, self.holds()) {
+            (Relation::AtMost, true) => ("≤", "+"),
+            (Relation::AtMost, false) => (">", "+"),
+            (Relation::AtLeast, true) => ("≥", "−"),
+            (Relation::AtLeast, false) => ("<", "−"),
+            (Relation::Near, true) => ("=", "±"),
+            (Relation::Near, false) => ("≠", "±"),
+        };
+        write!(f, "{ours} {sign} {theirs}")?;
+        if self.margin == 0.0 { Ok(()) } else { write!(f, " {room} {margin}") }
     }
+}
+
+/// Returns a number with three significant digits.
+pub fn short(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    if !(1e-3..1e5).contains(&size) {
+        return format!("{value:.2e}");
+    }
+    let decimals = (2 - size.log10().floor() as i32).max(0) as usize;
+    let text = format!("{value:.decimals$}");
+    let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    text.replace('-', "−")
 }
 
 /// A claim of a paper beside our numbers.
@@ -213,7 +233,12 @@ impl Paper {
     pub fn judge(&mut self, claim: &str, paper: &str, ours: String, compared: Compared, cause: &str) {
         let cause = if cause.is_empty() { "cause not known" } else { cause };
         let verdict = Verdict::of(compared.holds(), cause);
-        self.claim(claim, paper, format!("{ours}; {compared}"), verdict);
+        self.claim(claim, paper, format!("{ours} ({compared})"), verdict);
+    }
+
+    /// Adds a row whose numbers cannot be compared with the claim.
+    pub fn apart(&mut self, claim: &str, paper: &str, ours: String, why: &str) {
+        self.claim(claim, paper, ours, Verdict::NotComparable(why.to_owned()));
     }
 
     /// Checks a main number of a quick run, which is the same in every run.
@@ -279,15 +304,21 @@ impl Paper {
         for line in &self.settings {
             text += &format!("- {line}\n");
         }
+        let count = |of: fn(&Verdict) -> bool| self.claims.iter().filter(|claim| of(&claim.verdict)).count();
         text += &format!(
-            "- The whole program took {:.0} seconds.\n\n| claim | paper | ours | agrees? |\n| --- | --- | --- | --- |\n",
-            self.clock.elapsed().as_secs_f64()
+            "- The whole program took {:.0} seconds.\n\n{} rows agree, {} differ and {} are not comparable. A verdict compares the two \
+             numbers in parentheses, with the margin after the plus or minus sign.\n\n\
+             | claim | paper | ours | verdict |\n| --- | --- | --- | --- |\n",
+            self.clock.elapsed().as_secs_f64(),
+            count(|verdict| matches!(verdict, Verdict::Agrees)),
+            count(|verdict| matches!(verdict, Verdict::Differs(_))),
+            count(|verdict| matches!(verdict, Verdict::NotComparable(_))),
         );
         for Claim { claim, paper, ours, verdict } in &self.claims {
             let verdict = match verdict {
-                Verdict::Agrees => "yes".to_owned(),
-                Verdict::Differs(why) => format!("no: {why}"),
-                Verdict::Open(why) => format!("open: {why}"),
+                Verdict::Agrees => "*agrees*".to_owned(),
+                Verdict::Differs(why) => format!("*differs*: {why}"),
+                Verdict::NotComparable(why) => format!("*not comparable*: {why}"),
             };
             text += &format!("| {claim} | {paper} | {ours} | {verdict} |\n");
         }

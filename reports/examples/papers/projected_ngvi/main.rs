@@ -27,10 +27,10 @@ struct Args {
 fn main() -> sparsegp::Result<()> {
     let args = Args::parse();
     let mut paper = Paper::new("projected_ngvi", &["gaussian_iterations.", "student."], args.paper)?;
-    let runs = args.runs.unwrap_or(paper.setting(100, 20));
+    let runs = args.runs.unwrap_or(paper.setting(100, 10));
     schedules::gaussian(&mut paper, runs)?;
     schedules::regression(&mut paper, runs)?;
-    logistic::run(&mut paper, runs.div_ceil(2))?;
-    student::run(&mut paper, runs.div_ceil(2))?;
+    logistic::run(&mut paper, runs)?;
+    student::run(&mut paper, runs)?;
     paper.finish()
 }

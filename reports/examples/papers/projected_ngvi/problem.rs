@@ -1,16 +1,18 @@
-//! A model whose optimal q is a known normal distribution, and divergences from this q along runs
-//! of natural gradients.
+//! Models whose optimal q is a known normal distribution, and divergences from this q along natural gradients:
+//! means over runs, or exact expectations.
 
 use crate::data::{Data, means, slope, trace};
 use faer::{Mat, Scale};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::data::{BatchPlan, SizeSchedule};
+use rand_distr::StandardNormal;
+use sparsegp::data::SizeSchedule;
 use sparsegp::likelihood::Gaussian;
+use sparsegp::linalg::{Factorizer, matvec, symmetric_eigen};
 use sparsegp::objective::Estimator;
-use sparsegp::training::{Inference, InferenceOptions};
+use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
+use sparsegp::{Error, Result};
 use sparsegp_research::ProjectedBound;
 
 /// The initial variance of the coefficients in conjugate runs; their initial means are uniform in [−5, 5].
@@ -29,22 +31,49 @@ impl Schedules {
         Schedules { step: Schedule::Constant(step), size: SizeSchedule::Constant(size) }
     }
 
+    /// Creates the four schedules of figure 1: constant steps and numbers, growing numbers, decreasing steps, and
+    /// both.
+    pub fn four(step: f64, size: usize) -> [Schedules; 4] {
+        let constant = Schedules::constant(step, size);
+        let (growing, decreasing) = (SizeSchedule::Power { exponent: 1.0 }, Schedule::TwoOverT);
+        [
+            constant,
+            Schedules { size: growing, ..constant },
+            Schedules { step: decreasing, ..constant },
+            Schedules { step: decreasing, size: growing },
+        ]
+    }
+
     /// Returns the name in figures.
     pub fn label(self) -> String {
         format!("step {}, N {}", self.step, self.size)
     }
-}
 
-/// Bayesian linear regression with σ² = 1 and coefficients of prior N(0, p I).
-pub struct Problem {
-    pub data: Data,
-    /// The prior variance p.
-    pub prior: f64,
-    /// Exact gradients of random rows, or sampled gradients of all rows.
-    pub estimator: Estimator,
-    /// The constant V of the bounds.
-    pub noise: f64,
-    pub posterior: Normal,
+    /// Returns the bound of the propositions after some steps.
+    fn bound_at(self, bound: &ProjectedBound, steps: usize) -> f64 {
+        match (self.step, self.size) {
+            (_, _) if steps == 0 => bound.initial,
+            (Schedule::Constant(step), SizeSchedule::Constant(size)) => {
+                bound.constant(step, size as f64, steps)
+            }
+            (Schedule::Constant(step), SizeSchedule::Power { exponent }) => {
+                bound.growing(step, exponent, steps)
+            }
+            _ => bound.decreasing((0..steps).map(|t| self.size.at(t, usize::MAX) as f64)),
+        }
+    }
+
+    /// Creates records of `(samples or rows used, KL)` at some iterations.
+    fn records(self, noise: f64, at: &[usize], seen: impl IntoIterator<Item = [f64; 2]>) -> Result<Means> {
+        let mut records = Vec::new();
+        for (&t, [used, kl]) in at.iter().zip(seen) {
+            records.push(Record { t: t as f64, used, kl, bound: f64::NAN });
+        }
+        let bound = ProjectedBound::new(1.0, noise, records[0].kl)?;
+        let bounds = at.iter().map(|&t| self.bound_at(&bound, t));
+        records.iter_mut().zip(bounds).for_each(|(record, bound)| record.bound = bound);
+        Ok(Means(records))
+    }
 }
 
 /// Means over runs at a recorded iteration.
@@ -66,9 +95,9 @@ impl Means {
         &self.0[self.0.len() - 1]
     }
 
-    /// The first mean divergence at or after an iteration.
-    pub fn at(&self, t: f64) -> f64 {
-        self.0.iter().find(|record| record.t >= t).unwrap_or(self.end()).kl
+    /// The first record at or after an iteration.
+    pub fn at(&self, t: f64) -> &Record {
+        self.0.iter().find(|record| record.t >= t).unwrap_or(self.end())
     }
 
     /// The last mean divergence within a budget of samples or rows.
@@ -76,14 +105,15 @@ impl Means {
         self.0.iter().rfind(|record| record.used <= budget).unwrap_or(&self.0[0]).kl
     }
 
-    /// The slope of log KL in log t from an iteration on.
-    pub fn slope_from(&self, t: f64) -> f64 {
-        slope(self.0.iter().filter(|record| record.t >= t).map(|record| (record.t, record.kl)))
+    /// The slope of log KL in log t from 0.3 T to T, where the constant steps of the paper have forgotten the start.
+    pub fn slope(&self) -> f64 {
+        let from = 0.3 * self.end().t;
+        slope(self.0.iter().filter(|record| record.t >= from).map(|record| (record.t, record.kl)))
     }
 
-    /// The number of records whose mean divergence is within the bound.
-    pub fn within_bound(&self) -> usize {
-        self.0.iter().filter(|record| record.kl <= record.bound).count()
+    /// The largest divergence in units of its bound, after the start.
+    pub fn tightest(&self) -> f64 {
+        self.0.iter().skip(1).map(|record| record.kl / record.bound).fold(0.0, f64::max)
     }
 }
 
@@ -98,57 +128,165 @@ pub fn start(seed: u64, d: usize, prior: f64, (variance, family): (f64, Family))
     }
 }
 
+/// A normal target of given precisions along orthogonal directions, with Bonnet–Price gradients.
+pub struct Target {
+    pub precisions: Vec<f64>,
+    /// E (m_0 − m*)² along each direction.
+    pub errors: Vec<f64>,
+    /// The constant V of the bounds.
+    pub noise: f64,
+}
+
+impl Target {
+    /// Returns the exact E KL(q* ‖ q_t) from S_0 = `start` · I. The precision has no noise, and the error δ of the
+    /// mean follows `S₊⁻¹δ₊ = (1 − η) S⁻¹δ − ηP S^½ε̄`, where ε̄ is the mean of N samples.
+    pub fn expected(&self, schedules: Schedules, start: f64, at: &[usize]) -> Result<Means> {
+        let mut states: Vec<(f64, f64)> = self.errors.iter().map(|error| (start, *error)).collect();
+        let (mut seen, mut used, mut t) = (Vec::new(), 0.0, 0);
+        for &last in at {
+            for now in t..last {
+                let (step, samples) = (schedules.step.at(now), schedules.size.at(now, usize::MAX) as f64);
+                for ((s, error), p) in states.iter_mut().zip(&self.precisions) {
+                    let next = 1.0 / ((1.0 - step) / *s + step * p);
+                    let moved = ((1.0 - step) / *s).powi(2) * *error + step * step * p * p * *s / samples;
+                    (*s, *error) = (next, next * next * moved);
+                }
+                used += samples;
+            }
+            t = last;
+            let terms = states.iter().zip(&self.precisions);
+            let twice = terms.map(|((s, error), p)| (1.0 / p + error) / s - 1.0 + (s * p).ln());
+            seen.push([used, 0.5 * twice.sum::<f64>()]);
+        }
+        schedules.records(self.noise, at, seen)
+    }
+}
+
+/// The library's natural gradients, by Bonnet–Price samples, on a linear model with σ² = 1 and prior N(0, p I).
+pub struct Problem {
+    pub data: Data,
+    /// The prior variance p.
+    pub prior: f64,
+}
+
 impl Problem {
-    /// The problem with its exact posterior.
-    pub fn new(data: Data, prior: f64, estimator: Estimator, noise: f64) -> Result<Problem> {
-        let posterior = data.posterior(data.model(Gaussian::new(1.0), prior)?)?;
-        Ok(Problem { data, prior, estimator, noise, posterior })
+    /// Returns the mean divergences of some runs at the given iterations, which begin with 0.
+    pub fn means(&self, schedules: Schedules, count: u64, at: &[usize]) -> Result<Means> {
+        let model = || self.data.model(Gaussian::new(1.0), self.prior);
+        let posterior = self.data.posterior(model()?)?;
+        let means = means(count, |seed| {
+            let options = InferenceOptions {
+                seed,
+                samples: Some(schedules.size),
+                ..InferenceOptions::full_batch(QUpdate::Ngd, schedules.step)
+            };
+            let q = start(seed, self.data.x.nrows(), self.prior, (START, Family::Full))?;
+            let mut run = self.data.infer_from(q, model()?, Estimator::Price { samples: 100 }, options);
+            Ok(trace(&mut run, at, |run| [run.samples_used() as f64, posterior.kl_to(run.q())]))
+        })?;
+        schedules.records(0.0, at, means)
+    }
+}
+
+/// The batch size from which a sum over a batch is drawn as a normal vector.
+pub const NORMAL: usize = 300;
+
+/// Natural gradients of batches with replacement on a linear model with σ² = 1 and prior N(0, p I), simulated in the
+/// natural parameters. Sums over large batches are normal vectors with the right mean and covariance.
+pub struct Batches {
+    /// The lower triangle of x xᵀ and y x of every row, for inputs in units of their root mean squares.
+    features: Mat<f64>,
+    /// The mean of the columns of `features`, and a root of their covariance.
+    mean: Mat<f64>,
+    root: Mat<f64>,
+    units: Vec<f64>,
+    prior: f64,
+}
+
+impl Batches {
+    pub fn new(data: &Data, prior: f64) -> Result<Batches> {
+        let (d, n) = data.x.shape();
+        let units: Vec<f64> =
+            data.x.row_iter().map(|row| (row.squared_norm_l2() / n as f64).sqrt()).collect();
+        let mut features = Mat::zeros(d * (d + 1) / 2 + d, n);
+        for i in 0..n {
+            let x: Vec<f64> = (0..d).map(|j| data.x[(j, i)] / units[j]).collect();
+            let squares = (0..d).flat_map(|j| (0..=j).map(move |k| (j, k))).map(|(j, k)| x[j] * x[k]);
+            let all = squares.chain(x.iter().map(|x| x * data.y[i]));
+            features.col_mut(i).iter_mut().zip(all).for_each(|(feature, value)| *feature = value);
+        }
+        let mean = &features * Mat::from_fn(n, 1, |_, _| 1.0 / n as f64);
+        let cov = &features * features.transpose() * Scale(1.0 / n as f64) - &mean * mean.transpose();
+        let (values, vectors) =
+            symmetric_eigen(cov.as_ref()).ok_or_else(|| Error::fit("the data are not finite"))?;
+        let root = Mat::from_fn(cov.nrows(), cov.nrows(), |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt());
+        Ok(Batches { features, mean, root, units, prior })
     }
 
-    fn inference(&self, schedules: Schedules, seed: u64) -> Result<Inference<'_>> {
-        let mut options =
-            InferenceOptions { seed, ..InferenceOptions::full_batch(QUpdate::Ngd, schedules.step) };
-        if self.estimator.is_sampled() {
-            options.samples = Some(schedules.size);
-        } else {
-            options.batches = BatchPlan::Independent(schedules.size);
+    /// Adds the sum over a random batch.
+    fn draw(&self, random: &mut ChaCha8Rng, size: usize, sum: &mut [f64]) {
+        if size < NORMAL {
+            for _ in 0..size {
+                let row = self.features.col(random.random_range(0..self.features.ncols()));
+                sum.iter_mut().zip(row.iter()).for_each(|(sum, x)| *sum += x);
+            }
+            return;
         }
-        let model = self.data.model(Gaussian::new(1.0), self.prior)?;
-        let q = start(seed, self.data.x.nrows(), self.prior, (START, Family::Full))?;
-        Ok(self.data.infer_from(q, model, self.estimator, options))
+        let size = size as f64;
+        let noise: Vec<f64> =
+            sum.iter().map(|_| size.sqrt() * random.sample::<f64, _>(StandardNormal)).collect();
+        matvec(self.root.as_ref(), &noise, sum);
+        sum.iter_mut().zip(self.mean.col(0).iter()).for_each(|(sum, mean)| *sum += size * mean);
+    }
+
+    /// Returns the natural parameters of N(mean, variance · I) for the coefficients of the inputs in the file.
+    fn natural(&self, mean: &[f64], variance: f64) -> Vec<f64> {
+        let d = self.units.len();
+        let precision = |j: usize| 1.0 / (variance * self.units[j].powi(2));
+        let squares = (0..d).flat_map(|j| (0..=j).map(move |k| if j == k { precision(j) } else { 0.0 }));
+        squares.chain((0..d).map(|j| precision(j) * mean[j] * self.units[j])).collect()
+    }
+
+    /// Returns the normal distribution of natural parameters.
+    fn normal(&self, natural: &[f64]) -> Result<Normal> {
+        let d = self.units.len();
+        let (squares, linear) = natural.split_at(d * (d + 1) / 2);
+        let at = |i: usize, j: usize| squares[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
+        let (mut factor, mut inverse) = (Mat::from_fn(d, d, at), Mat::zeros(d, d));
+        let factored = Factorizer::new(d).cholesky_with_inverse(factor.as_mut(), inverse.as_mut());
+        factored.map_err(|_| Error::fit("a precision is not positive definite"))?;
+        let (cov, mut mean) = (inverse.transpose() * &inverse, vec![0.0; d]);
+        matvec(cov.as_ref(), linear, &mut mean);
+        Normal::new(mean, cov)
     }
 
     /// Returns the mean divergences of some runs at the given iterations, which begin with 0.
     pub fn means(&self, schedules: Schedules, count: u64, at: &[usize]) -> Result<Means> {
-        let sampled = self.estimator.is_sampled();
+        let (d, n) = (self.units.len(), self.features.ncols());
+        let prior = self.natural(&vec![0.0; d], self.prior);
+        let whole = prior.iter().zip(self.mean.col(0).iter()).map(|(prior, mean)| prior + n as f64 * mean);
+        let posterior = self.normal(&whole.collect::<Vec<_>>())?;
         let means = means(count, |seed| {
-            Ok(trace(&mut self.inference(schedules, seed)?, at, |inference| {
-                let used = if sampled { inference.samples_used() } else { inference.rows_used() };
-                [used as f64, self.posterior.kl_to(inference.q())]
-            }))
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mean: Vec<f64> = (0..d).map(|_| random.random_range(-5.0..5.0)).collect();
+            let (mut natural, mut t, mut used) = (self.natural(&mean, START), 0, 0.0);
+            let mut records = Vec::new();
+            for &last in at {
+                for now in t..last {
+                    let (step, size) = (schedules.step.at(now), schedules.size.at(now, n));
+                    let mut sum = vec![0.0; prior.len()];
+                    self.draw(&mut random, size, &mut sum);
+                    let scale = n as f64 / size as f64;
+                    for ((eta, prior), sum) in natural.iter_mut().zip(&prior).zip(&sum) {
+                        *eta += step * (prior + scale * sum - *eta);
+                    }
+                    used += size as f64;
+                }
+                t = last;
+                records.push([used, posterior.kl_to(&self.normal(&natural)?)]);
+            }
+            Ok(records)
         })?;
-        let bound = ProjectedBound::new(1.0, self.noise, means[0][1])?;
-        let record = |(&t, [used, kl]): (&usize, [f64; 2])| Record {
-            t: t as f64,
-            used,
-            kl,
-            bound: self.bound_at(&bound, schedules, t),
-        };
-        Ok(Means(at.iter().zip(means).map(record).collect()))
-    }
-
-    /// Returns the bound of the propositions for these schedules.
-    fn bound_at(&self, bound: &ProjectedBound, schedules: Schedules, steps: usize) -> f64 {
-        let cap = if self.estimator.is_sampled() { usize::MAX } else { self.data.y.len() };
-        match (schedules.step, schedules.size) {
-            (_, _) if steps == 0 => bound.initial,
-            (Schedule::Constant(step), SizeSchedule::Constant(size)) => {
-                bound.constant(step, size as f64, steps)
-            }
-            (Schedule::Constant(step), SizeSchedule::Power { exponent }) => {
-                bound.growing(step, exponent, steps)
-            }
-            _ => bound.decreasing((0..steps).map(|t| schedules.size.at(t, cap) as f64)),
-        }
+        schedules.records(0.0, at, means)
     }
 }

@@ -1,240 +1,266 @@
 //! Schedules of steps and of samples or rows on conjugate models: figures 1, 3 and 4 with the bounds of Propositions 4 and 5.
 
-use super::problem::{Means, Problem, Record, START, Schedules};
+use super::problem::{Batches, Means, NORMAL, Problem, START, Schedules, Target};
 use crate::data::{Data, listed, record_at, rotation, series};
-use crate::paper::common::normals;
-use crate::paper::{Axes, Paper, Verdict};
+use crate::paper::{Axes, Compared, Paper, short};
 use faer::{Mat, Scale};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use sparsegp::Result;
 use sparsegp::data::SizeSchedule;
 use sparsegp::likelihood::TargetKind;
-use sparsegp::objective::Estimator;
 use sparsegp::variational::Schedule;
-use sparsegp_research::{ConjugateBound, price_noise};
+use sparsegp_research::price_noise;
 
-const STEPS: usize = 1000;
-const STEP: f64 = 0.01;
-const SIZE: usize = 100;
-const DIVERGENCE: &str = "mean KL(q* ‖ q)";
-const GROWING: SizeSchedule = SizeSchedule::Power { exponent: 1.0 };
+const D: usize = 10;
+/// The prior variance of the data whose posterior is the target.
+const WIDE: f64 = 1000.0;
 
-/// Returns the four schedules of figure 1: constant steps and numbers, growing numbers, decreasing steps, and
-/// both.
-fn four() -> [Schedules; 4] {
-    let constant = Schedules::constant(STEP, SIZE);
-    let decreasing = Schedule::TwoOverT;
-    [
-        constant,
-        Schedules { size: GROWING, ..constant },
-        Schedules { step: decreasing, ..constant },
-        Schedules { step: decreasing, size: GROWING },
-    ]
+/// A normal target with a mean uniform in [−5, 5] and a covariance with eigenvalues from 1 to 100 in random
+/// directions, and data whose posterior it is under a prior N(0, 1000 I).
+fn target() -> Result<(Target, Data)> {
+    let (rotation, mut random) = (rotation(D, 0), ChaCha8Rng::seed_from_u64(1));
+    let precisions: Vec<f64> = (0..D).map(|i| 100f64.powf(-(i as f64) / (D - 1) as f64)).collect();
+    let mean = Mat::from_fn(D, 1, |_, _| random.random_range(-5.0..5.0));
+    let along = rotation.transpose() * &mean;
+    let share = |i: usize| (precisions[i] - 1.0 / WIDE).sqrt();
+    let x = Mat::from_fn(D, D, |j, i| share(i) * rotation[(j, i)]);
+    let y = (0..D).map(|i| precisions[i] * along[(i, 0)] / share(i)).collect();
+    // The starts have means uniform in [−5, 5], of variance 25/3.
+    let errors = (0..D).map(|i| 25.0 / 3.0 + along[(i, 0)].powi(2)).collect();
+    let noise = noise_from(&precisions, START)?;
+    Ok((Target { precisions, errors, noise }, Data { x, y }))
 }
 
-/// Data whose posterior under a prior N(0, I) has a precision with eigenvalues from 1 to 100 in random directions.
-fn target() -> (Data, Mat<f64>) {
-    let d = 10;
-    let rotation = rotation(d, 0);
-    let eigenvalue = |i: usize| 100f64.powf(i as f64 / (d - 1) as f64);
-    let x = Mat::from_fn(d, d, |j, i| (eigenvalue(i) - 1.0).sqrt() * rotation[(j, i)]);
-    let precision = &x * x.transpose() + Mat::<f64>::identity(d, d);
-    let mut draw = normals(1);
-    let y = (0..d).map(|_| draw()).collect();
-    (Data { x, y }, precision)
+/// Returns V for a start of covariance `start` · I.
+fn noise_from(precisions: &[f64], start: f64) -> Result<f64> {
+    let precision = Mat::from_fn(D, D, |i, j| if i == j { precisions[i] } else { 0.0 });
+    let start = Scale(start) * Mat::<f64>::identity(D, D);
+    price_noise(precision.as_ref(), start.as_ref(), (0.0, f64::INFINITY))
 }
 
 fn divergences(kl: impl IntoIterator<Item = f64>) -> String {
     listed(kl, |kl| format!("{kl:.2e}"))
 }
 
-fn hundredths(slopes: &[f64]) -> String {
-    listed(slopes.iter().copied(), |slope| format!("{slope:.2}"))
+/// Claims that the slopes of log KL in log t are the theoretical ones.
+fn slopes(paper: &mut Paper, claim: &str, theory: &[f64], means: &[Means], cause: &str) {
+    let slopes: Vec<f64> = means.iter().map(Means::slope).collect();
+    let furthest = slopes.iter().zip(theory).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    paper.judge(
+        claim,
+        &format!("slopes {}", listed(theory.iter().copied(), short)),
+        format!(
+            "slopes {} of log KL from 0.3 T to T; largest difference",
+            listed(slopes, |slope| format!("{slope:.2}"))
+        ),
+        Compared::at_most(furthest, 0.0, 0.15),
+        cause,
+    );
 }
 
 /// Bonnet–Price gradients of a Gaussian target.
 pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
-    let (data, precision) = target();
-    let covariance = Scale(START) * Mat::<f64>::identity(10, 10);
-    let noise = price_noise(precision.as_ref(), covariance.as_ref(), (0.0, f64::INFINITY))?;
-    let problem = Problem::new(data, 1.0, Estimator::Price { samples: SIZE }, noise)?;
+    let (target, data) = target()?;
+    let (four, at) = (Schedules::four(0.01, 100), record_at(10_000, 20));
+    let mut means = Vec::new();
+    for schedules in four {
+        means.push(target.expected(schedules, START, &at)?);
+    }
+    // The library's own runs, which the expectations stand for.
+    let problem = Problem { data, prior: WIDE };
+    let short_at = record_at(paper.setting(1000, 100), 10);
+    let mut ratios = Vec::new();
+    for schedules in four {
+        let (ours, theory) =
+            (problem.means(schedules, runs, &short_at)?, target.expected(schedules, START, &short_at)?);
+        ratios.extend(ours.0.iter().zip(&theory.0).skip(1).map(|(ours, theory)| ours.kl / theory.kl));
+    }
+    let ratio = ratios.iter().sum::<f64>() / ratios.len() as f64;
     paper.settings(format!(
-        "Gaussian target: d = 10, condition number 100, start of random mean in [−5, 5] and covariance 10 I, {runs} runs of {STEPS} \
-         steps, V = {noise:.3e} nats."
+        "Gaussian target, as in the authors' code: d = {D}, covariance with eigenvalues from 1 to 100, mean uniform in [−5, 5], start of mean \
+         uniform in [−5, 5] and covariance 10 I, 10,000 steps, step 0.01 and N = 100 where they are constant. In place of 100 runs the \
+         expectation is exact, by a recursion of moments; means of {runs} runs of {} steps of the library are on average {ratio:.3} times it.",
+        short_at[short_at.len() - 1]
     ));
-    let means = figure(paper, &problem, ("gaussian", runs))?;
-    let slopes = means.each_ref().map(|means| means.slope_from(STEPS as f64 / 10.0));
-    paper.claim(
-        "Gaussian target: constant steps and samples reach a neighbourhood at a geometric rate (Fig. 1a)",
-        "KL falls, then stays",
-        format!("KL {} at t = 0, 300 and {STEPS}", divergences([0.0, 300.0, 1e3].map(|t| means[0].at(t)))),
-        Verdict::of(means[0].at(300.0) < 0.02 * means[0].at(0.0), "it has not fallen after 300 steps"),
+    paper.expect("mean of runs over the expectation", ratio, 0.9..=1.1);
+    figure(paper, "gaussian", &four, &means)?;
+    let [early, late] = [100.0, 400.0].map(|t| means[0].at(t));
+    let factor = (late.kl / early.kl).powf(1.0 / (late.t - early.t));
+    paper.judge(
+        "Gaussian target: constant steps and samples converge to a neighbourhood at a geometric rate (Fig. 1a, Prop. 4)",
+        "at most 1 − η",
+        format!("KL {} at t = 0, 1000 and the end; factor of a step between t = 100 and 400", divergences([
+            means[0].at(0.0).kl, means[0].at(1e3).kl, means[0].end().kl
+        ])),
+        Compared::at_most(factor, 0.99, 0.0),
+        "",
     );
-    let sublinear =
-        (slopes[1] + 1.0).abs() < 0.25 && (slopes[2] + 1.0).abs() < 0.25 && (slopes[3] + 2.0).abs() < 0.3;
-    paper.claim(
-        "the other schedules converge at sub-geometric rates, with both fastest (Fig. 1a)",
-        "1/T, 1/T and 1/T²",
-        format!("slopes of log KL {}", hundredths(&slopes[1..])),
-        Verdict::of(sublinear, "the slopes are others"),
-    );
-    budget(paper, "Gaussian target", &means);
-    bounds(paper, "Gaussian target", &means);
-    paper.expect("slope of decreasing steps and growing samples", slopes[3], -2.2..=-1.8);
-    paper.expect("records above their bound", violations(&means), 0.0..=0.0);
-    sweeps(paper, &problem, runs)
+    let claim =
+        "Gaussian target: the other schedules converge at sub-geometric rates, with both fastest (Fig. 1a)";
+    slopes(paper, claim, &[-1.0, -1.0, -2.0], &means[1..], "");
+    budget(paper, "Gaussian target", (&four, &means));
+    bounds(paper, &target, &means)?;
+    sweeps(paper, &target)
 }
 
 /// Rows drawn with replacement for a linear regression.
 pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
     let Some(mut data) = paper.read("gas_turbine", "NOX", TargetKind::Real)? else { return Ok(()) };
-    if !paper.quick {
+    if paper.quick {
+        data.standardise(true);
+    } else {
         // Excludes the year, which is the first column, and CO, which is the last.
         data.x = data.x.subrows(1, data.x.nrows() - 2).to_owned();
     }
-    data.standardise(true);
-    let (n, d) = (data.y.len(), data.x.nrows());
-    // No S_t exceeds the start, 10 I, so the start replaces the prior in V₂, which uses the prior as the
-    // bound on S_t.
-    let largest = Scale(START) * Mat::<f64>::identity(d, d);
-    let noise = ConjugateBound::new(data.x.transpose(), &data.y, largest.as_ref(), 1.0, 1)?.v2;
-    let problem = Problem::new(data, 5.0, Estimator::Exact, noise)?;
+    let (n, d, steps) = (data.y.len(), data.x.nrows(), paper.setting(20_000, 300));
+    let problem = Batches::new(&data, 5.0)?;
+    let four = Schedules::four(paper.setting(1e-3, 1e-2), paper.setting(1000, 50));
     paper.settings(format!(
-        "Linear regression: {} ({n} rows, {d} inputs), prior N(0, 5 I), σ² = 1, batches with replacement, V = {noise:.3e} nats.",
-        paper.setting("gas_turbine, NOX", "visits to a doctor")
+        "Linear regression, as in the authors' code: {} ({n} rows, {d} inputs as in the file), prior N(0, 5 I), σ² = 1, batches with \
+         replacement, step {} and N {} where they are constant, {steps} steps, {runs} runs (100 in the paper), simulated in the \
+         natural parameters with normal sums over batches of {NORMAL} rows or more. V₂ exceeds all divergences by far, so the bounds say nothing here.",
+        paper.setting("gas_turbine, NOX", "visits to a doctor"), four[0].step, four[0].size
     ));
-    let means = figure(paper, &problem, ("regression", runs))?;
-    let ends = means.each_ref().map(|means| means.end().kl);
-    let slopes = means.each_ref().map(|means| means.slope_from(STEPS as f64 / 10.0));
-    paper.claim(
-        "Regression: the same picture from subsampled rows (Fig. 1c)",
-        "as for the target",
+    let at = record_at(steps, 10);
+    let means = four.iter().map(|schedules| problem.means(*schedules, runs, &at));
+    let means = means.collect::<Result<Vec<Means>>>()?;
+    figure(paper, "regression", &four, &means)?;
+    let claim =
+        "Regression: the other schedules converge to the solution, as for the Gaussian target (Fig. 1c)";
+    slopes(paper, claim, &[-1.0, -1.0, -2.0], &means[1..], "");
+    let ends: Vec<f64> = means.iter().map(|means| means.end().kl).collect();
+    paper.judge(
+        "Regression: both schedules together end closest (Fig. 1c)",
+        "closest",
         format!(
-            "KL {} after {STEPS} steps; slopes {} of the last three",
-            divergences(ends),
-            hundredths(&slopes[1..])
+            "KL {} at the end; the last one over the least of the others",
+            divergences(ends.iter().copied())
         ),
-        Verdict::of(
-            ends[3] < ends[1].min(ends[2]) && ends[2] < ends[0],
-            "the order of the schedules is another",
-        ),
+        Compared::at_most(ends[3] / ends[..3].iter().copied().fold(f64::INFINITY, f64::min), 1.0, 0.0),
+        "",
     );
-    budget(paper, "Regression", &means);
-    bounds(paper, "Regression", &means);
+    budget(paper, "Regression", (&four, &means));
     Ok(())
 }
 
-/// Runs the four schedules and draws them with their bounds.
-fn figure(paper: &Paper, problem: &Problem, (name, runs): (&str, u64)) -> Result<[Means; 4]> {
-    let at = record_at(STEPS, 10);
-    let mut all = Vec::new();
-    for (index, schedules) in four().into_iter().enumerate() {
-        let means = problem.means(schedules, runs, &at)?;
-        let Record { kl, bound, .. } = means.end();
-        paper.say(&format!("{name}, {}: KL {kl:.3e}, bound {bound:.3e}", schedules.label()));
-        let rows: Vec<[f64; 4]> =
-            means.0.iter().map(|record| [record.t, record.used, record.kl, record.bound]).collect();
+/// Writes the records of schedules, and draws them with their bounds if they have any.
+fn figure(paper: &Paper, name: &str, schedules: &[Schedules], all: &[Means]) -> Result<()> {
+    let (mut by_step, mut by_use) = (Vec::new(), Vec::new());
+    for (index, (schedules, means)) in schedules.iter().zip(all).enumerate() {
+        let rows: Vec<[f64; 4]> = means.0.iter().map(|m| [m.t, m.used, m.kl, m.bound]).collect();
         paper.csv(&format!("{name}_{index}.csv"), &["t", "used", "kl", "bound"], &rows)?;
-        all.push(means);
+        let label = schedules.label();
+        by_step.push(series(&label, rows.iter().map(|row| (row[0], row[2]))));
+        by_use.push(series(&label, rows.iter().map(|row| (row[1], row[2]))));
+        if name == "gaussian" {
+            by_step.push(series(&format!("{label}: bound"), rows.iter().map(|row| (row[0], row[3]))));
+        }
     }
-    let lines = |point: fn(&Record) -> (f64, f64), suffix: &str| {
-        let named = four().into_iter().zip(&all);
-        named
-            .map(|(schedules, means)| {
-                series(&format!("{}{suffix}", schedules.label()), means.0.iter().map(point))
-            })
-            .collect::<Vec<_>>()
-    };
-    let by_step = [lines(|m| (m.t, m.kl), ""), lines(|m| (m.t, m.bound), ": bound")].concat();
-    paper.figure(&format!("{name}_iterations.svg"), ("iteration", DIVERGENCE), Axes::LogLog, by_step)?;
-    let by_use = lines(|m| (m.used, m.kl), "");
-    paper.figure(&format!("{name}_used.svg"), ("samples or rows", DIVERGENCE), Axes::LogLog, by_use)?;
-    all.try_into().map_err(|_| sparsegp::Error::fit("four schedules have four curves"))
+    let divergence = "mean KL(q* ‖ q)";
+    paper.figure(&format!("{name}_iterations.svg"), ("iteration", divergence), Axes::LogLog, by_step)?;
+    paper.figure(&format!("{name}_used.svg"), ("samples or rows", divergence), Axes::LogLog, by_use)
 }
 
-/// Finds the best schedule for the number of samples or rows that the constant schedule uses.
-fn budget(paper: &mut Paper, name: &str, means: &[Means; 4]) {
+/// Claims which schedule is best for the number of samples or rows that the constant schedule uses.
+fn budget(paper: &mut Paper, name: &str, (four, means): (&[Schedules], &[Means])) {
     let budget = means[0].end().used;
-    let spent = means.each_ref().map(|means| means.within(budget));
-    let best = (0..4).min_by(|&a, &b| spent[a].total_cmp(&spent[b])).unwrap_or(0);
-    paper.claim(
+    let spent: Vec<f64> = means.iter().map(|means| means.within(budget)).collect();
+    let other = [0, 1, 3].map(|k| spent[k]).into_iter().fold(f64::INFINITY, f64::min);
+    paper.judge(
         &format!("{name}: per sample, constant numbers with decreasing steps are best (Fig. 1b, d)"),
-        "decreasing step, constant N",
+        "best",
         format!(
-            "KL {} after {budget:.0} samples or rows; best: {}",
-            divergences(spent),
-            four()[best].label()
+            "KL {} after {budget:.0} samples or rows; {} over the best of the others",
+            divergences(spent.iter().copied()),
+            four[2].label()
         ),
-        Verdict::of(best == 2, "another schedule is ahead"),
+        Compared::at_most(spent[2] / other, 1.0, 0.0),
+        "with step 2/(t + 2), B samples leave a noise of 4/(3B) for constant N, but 1/B for N = t + 1, as the numbers here show",
     );
 }
 
-fn violations(means: &[Means; 4]) -> f64 {
-    means.iter().map(|means| means.0.len() - means.within_bound()).sum::<usize>() as f64
-}
-
-/// Claims that mean divergences stay below the bounds.
-fn bounds(paper: &mut Paper, name: &str, means: &[Means; 4]) {
-    let records: usize = means.iter().map(|means| means.0.len()).sum();
-    let loose = means.each_ref().map(|means| means.end().bound / means.end().kl);
-    let broken = violations(means);
-    paper.claim(
-        &format!("{name}: the bounds of Propositions 4 and 5 on KL(q* ‖ q)"),
+/// Claims that divergences stay below the bounds, also where these are tight: long steps from a covariance that is not
+/// above the posterior's.
+fn bounds(paper: &mut Paper, target: &Target, means: &[Means]) -> Result<()> {
+    let mut largest: Vec<f64> = means.iter().map(Means::tightest).collect();
+    let narrow = Target {
+        noise: noise_from(&target.precisions, 1.0)?,
+        precisions: target.precisions.clone(),
+        errors: target.errors.clone(),
+    };
+    let at = record_at(1000, 10);
+    for step in [0.1, 1.0] {
+        largest.push(narrow.expected(Schedules::constant(step, 100), 1.0, &at)?.tightest());
+    }
+    let most = largest.iter().copied().fold(0.0, f64::max);
+    paper.judge(
+        "Gaussian target: the bounds of Propositions 4 and 5 on KL(q* ‖ q), with V = ½ Σ max(1, λ)², ours",
         "hold",
         format!(
-            "{:.0} of {records} records below; at the end the bounds are {} times the means",
-            records as f64 - broken,
-            listed(loose, |ratio| format!("{ratio:.0e}"))
+            "largest KL over its bound after the start: {} for the four schedules, {} for constant steps 0.1 and 1 from covariance I; largest",
+            listed(largest[..4].iter().copied(), short),
+            listed(largest[4..].iter().copied(), short)
         ),
-        Verdict::of(broken == 0.0, "some records are above"),
+        Compared::at_most(most, 1.0, 1e-9),
+        "",
     );
+    paper.expect("largest divergence over its bound", most, 0.9..=1.0 + 1e-9);
+    Ok(())
 }
 
 /// Figures 3 and 4: step sizes, numbers of samples, and how fast these grow.
-fn sweeps(paper: &mut Paper, problem: &Problem, runs: u64) -> Result<()> {
-    let (runs, at) = (runs.div_ceil(5), record_at(STEPS, 10));
-    let sweep = |schedules: &[Schedules], at: &[usize]| -> Result<Vec<Means>> {
-        schedules.iter().map(|schedules| problem.means(*schedules, runs, at)).collect()
+fn sweeps(paper: &mut Paper, target: &Target) -> Result<()> {
+    let at = record_at(5000, 20);
+    let sweep = |schedules: Vec<Schedules>| -> Result<Vec<Means>> {
+        schedules.iter().map(|schedules| target.expected(*schedules, START, &at)).collect()
     };
-    let steps = [0.1, 0.03, 0.01].map(|step| Schedules::constant(step, 100));
-    let by_step = sweep(&steps, &at)?;
-    let floor = |means: &Means| means.end().kl;
-    let early = |means: &Means| means.at(50.0);
-    paper.claim(
+    let steps = [0.1, 0.05, 0.01, 0.005];
+    let by_step = sweep(steps.map(|step| Schedules::constant(step, 100)).to_vec())?;
+    let pairs =
+        |of: &dyn Fn(&Means) -> f64| by_step.windows(2).filter(|pair| of(&pair[0]) < of(&pair[1])).count();
+    let (early, late) = (|means: &Means| means.at(40.0).kl, |means: &Means| -means.end().kl);
+    paper.judge(
         "smaller constant steps are slower and end closer (Fig. 3a)",
         "both",
         format!(
-            "KL after 50 and {STEPS} steps: {:.1e}, {:.1e} (step 0.1); {:.1e}, {:.1e} (0.03); {:.1e}, {:.1e} (0.01)",
-            early(&by_step[0]), floor(&by_step[0]), early(&by_step[1]), floor(&by_step[1]), early(&by_step[2]), floor(&by_step[2])
+            "KL {} after 40 steps and {} at the end for steps {}; pairs of neighbours in this order, of 6",
+            divergences(by_step.iter().map(early)),
+            divergences(by_step.iter().map(|means| -late(means))),
+            listed(steps, |step| step.to_string())
         ),
-        Verdict::of(
-            by_step.windows(2).all(|pair| early(&pair[0]) < early(&pair[1]) && floor(&pair[0]) > floor(&pair[1])),
-            "the order is another",
-        ),
+        Compared::at_least((pairs(&early) + pairs(&late)) as f64, 6.0, 0.0),
+        "",
     );
-    let by_size = sweep(&[10, 100, 1000].map(|size| Schedules::constant(STEP, size)), &at)?;
-    let ratios = [0, 1].map(|k| floor(&by_size[k]) / floor(&by_size[k + 1]));
-    paper.claim(
+    let by_size = sweep([10, 100, 1000].map(|size| Schedules::constant(0.01, size)).to_vec())?;
+    let ratios = [0, 1].map(|k| by_size[k].end().kl / by_size[k + 1].end().kl);
+    paper.judge(
         "the floor falls as 1/N (Fig. 3b, Proposition 7)",
         "10 for ten times the samples",
-        format!("ratios of the floors {:.1} and {:.1} from N = 10 to 100 to 1000", ratios[0], ratios[1]),
-        Verdict::of(ratios.iter().all(|ratio| (7.0..14.0).contains(ratio)), "the ratios are others"),
+        format!("ratios {} from N = 10 to 100 to 1000; the last", listed(ratios, short)),
+        Compared::near(ratios[1], 10.0, 0.5),
+        "",
     );
-    paper.expect("ratio of the floors for N = 10 and 100", ratios[0], 7.0..=14.0);
-    // At most 10,000 samples are drawn at once, which the exponent 1.5 reaches after 464 steps.
-    let at = record_at(400, 10);
-    let exponents = [0.5, 1.0, 1.5];
+    let exponents = [0.25, 0.5, 1.0, 1.5];
     let growing = exponents
-        .map(|exponent| Schedules { step: Schedule::Constant(0.1), size: SizeSchedule::Power { exponent } });
-    let by_growth = sweep(&growing, &at)?;
-    let slopes: Vec<f64> = by_growth.iter().map(|means| means.slope_from(100.0)).collect();
-    paper.claim(
-        "constant steps with (t + 1)^γ samples converge at the rate T^−γ (Fig. 4a)",
-        "slope −γ",
-        format!("slopes {} for γ = 0.5, 1 and 1.5 and step 0.1", hundredths(&slopes)),
-        Verdict::of(
-            slopes.iter().zip(exponents).all(|(slope, exponent)| (slope + exponent).abs() < 0.25),
-            "the slopes are others",
-        ),
+        .map(|exponent| Schedules { step: Schedule::Constant(0.01), size: SizeSchedule::Power { exponent } });
+    let by_growth = sweep(growing.to_vec())?;
+    slopes(
+        paper,
+        "step 0.01 with (t + 1)^γ samples converges at the rate T^−γ (Fig. 4a)",
+        &exponents.map(|exponent| -exponent),
+        &by_growth,
+        "",
+    );
+    let budget = by_growth[0].end().used;
+    let spent: Vec<f64> = by_growth.iter().map(|means| means.within(budget)).collect();
+    let best = (0..exponents.len()).min_by(|&a, &b| spent[a].total_cmp(&spent[b])).unwrap_or(0);
+    paper.judge(
+        "for a budget of samples there is a best γ, neither small nor large (Fig. 4b)",
+        "inside 0.25 to 1.5",
+        format!("KL {} after {budget:.0} samples for these γ; best γ", divergences(spent.iter().copied())),
+        Compared::near(exponents[best], 0.75, 0.25),
+        "",
     );
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! Theorems 7 and 10: the objective at the weighted average of iterates with steps 1/(𝓜√T), without using strong convexity.
+//! Theorems 7 and 10: the objective at the weighted average of iterates with steps 1/(𝓜√T) and 1/√T, without using
+//! strong convexity.
 
 use super::SMOOTHNESS;
 use super::problem::{METHODS, Method, Parameters, Problem};
 use crate::data::{means, trace};
-use crate::paper::{Paper, Verdict};
+use crate::paper::{Compared, Paper};
 use faer::{Mat, Scale};
 use sparsegp::Result;
 use sparsegp::training::Inference;
@@ -29,33 +30,35 @@ fn averaged(mut run: Inference, method: &Method, (decay, steps): (f64, usize)) -
 }
 
 pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, usize, u64)) -> Result<()> {
-    for (method, theorem) in METHODS.iter().zip(["7", "10"]) {
+    let theorems =
+        [("7", "1/(𝓜√T)", SMOOTHNESS), ("10", "1/√T", 1.0), ("10", "1/(𝓜√T) in place of 1/√T", SMOOTHNESS)];
+    for (method, (theorem, name, unit)) in [&METHODS[0], &METHODS[1], &METHODS[1]].into_iter().zip(theorems) {
         let known = problem.constants(method)?;
         let best = problem.objective(&known.best)?;
         let bound = ConvexBound::new(known.noise, known.start)?;
-        let mut text = Vec::new();
-        let mut held = true;
+        let (mut text, mut largest) = (Vec::new(), 0.0f64);
         for horizon in [steps / 100, steps / 10, steps] {
-            let step = 1.0 / (SMOOTHNESS * (horizon as f64).sqrt());
+            let step = 1.0 / (unit * (horizon as f64).sqrt());
             let (most, decay) = limits(&bound, method, (step, horizon));
             let gaps = means(count, |seed| {
                 let run = problem.start(method, Schedule::Constant(step), seed)?;
                 Ok(vec![[problem.objective(&averaged(run, method, (decay, horizon)))? - best]])
             })?;
             let gap = gaps[0][0];
-            held &= gap <= most;
-            text.push(format!("{gap:.2e} ≤ {most:.2e} (T = {horizon})"));
+            largest = largest.max(gap / most);
+            text.push(format!("{gap:.2e} of {most:.2e} (T = {horizon})"));
         }
-        paper.claim(
-            &format!("{model}, {}: F(θ̄) − F* with steps 1/(𝓜√T), Theorem {theorem}", method.name),
+        paper.judge(
+            &format!("{model}, {}: F(θ̄) − F* with steps {name}, Theorem {theorem}", method.name),
             "holds",
-            text.join(", "),
-            Verdict::of(held, "a mean gap is above its bound"),
+            format!("{}; largest share of the bound", text.join(", ")),
+            Compared::at_most(largest, 1.0, 0.0),
+            "",
         );
         paper.expect(
-            &format!("{model}, {}: bound of Theorem {theorem} holds", method.name),
-            f64::from(held),
-            1.0..=1.0,
+            &format!("{model}, {}: share of the bound of Theorem {theorem}", method.name),
+            largest,
+            0.0..=1.0,
         );
     }
     Ok(())

@@ -51,7 +51,7 @@ fn main() -> sparsegp::Result<()> {
         let model = if kind == LikelihoodKind::Gaussian { "linear" } else { "logistic" };
         paper.settings(format!(
             "{model} model: {}, {} rows, d = {}, prior N(0, I), inputs scaled to 𝓜 = {SMOOTHNESS} (ϖ = {:.3}), one sample of w a step, \
-             from the prior, means of {runs} runs.",
+             from the prior, means of {runs} runs. The paper has no experiments; its constants a and b are used, those of Theorem 6 are ours.",
             paper.setting(name, "an embedded data set"), problem.data.y.len(), problem.optimum.dim(), problem.curvature.strong_convexity
         ));
         strong::run(&mut paper, &problem, (model, steps, runs))?;

@@ -120,14 +120,26 @@ impl Problem {
 /// A method with its gradient.
 pub struct Method {
     pub name: &'static str,
+    /// The decreasing steps of its theorem.
+    pub steps: &'static str,
     pub update: QUpdate,
     pub estimator: Estimator,
 }
 
 /// The two methods of the theorems.
 pub const METHODS: [Method; 2] = [
-    Method { name: "prox", update: QUpdate::ProxSgd, estimator: Estimator::Energy { samples: 1 } },
-    Method { name: "proj", update: QUpdate::ProjSgd, estimator: Estimator::EnergyEntropy { samples: 1 } },
+    Method {
+        name: "prox",
+        steps: "Theorem 6 with min{ϖ/(2a), (2t + 1)/(ϖ(t + 1)²)}",
+        update: QUpdate::ProxSgd,
+        estimator: Estimator::Energy { samples: 1 },
+    },
+    Method {
+        name: "proj",
+        steps: "Theorem 9 with min{ϖ/(2a), 2(2t + 1)/(ϖ(t + 1)²)}",
+        update: QUpdate::ProjSgd,
+        estimator: Estimator::EnergyEntropy { samples: 1 },
+    },
 ];
 
 impl Method {

@@ -7,7 +7,6 @@
 #[path = "../paper.rs"]
 mod paper;
 
-mod cost;
 mod logistic;
 mod problem;
 mod rate;
@@ -35,6 +34,5 @@ fn main() -> sparsegp::Result<()> {
     rate::run(&mut paper)?;
     logistic::run(&mut paper, steps)?;
     logistic::expectations(&mut paper, steps)?;
-    cost::run(&mut paper)?;
     paper.finish()
 }

@@ -9,7 +9,7 @@ use sparsegp::latent::LinearLayer;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp_reports::CurveSeries;
 use sparsegp_research::Curvature;
 use std::time::Instant;
@@ -28,9 +28,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Returns the last −ELBO per datum, or infinity if it is NaN.
+    /// Returns the last −ELBO per datum, or infinity if the run failed.
     pub fn end(&self) -> f64 {
         self.rows.last().map(|row| row[2]).filter(|value| value.is_finite()).unwrap_or(f64::INFINITY)
+    }
+
+    /// Returns true if the last step changed −ELBO by less than 1e-7 per datum.
+    pub fn settled(&self) -> bool {
+        self.rows.len() > 1 && (self.end() - self.rows[self.rows.len() - 2][2]).abs() < 1e-7
     }
 
     /// Returns the first record from which −ELBO stays at or below `goal` until the end.
@@ -44,6 +49,16 @@ impl Trace {
         let rows = self.rows.iter().filter(|r| r[3].is_finite() && r[y] - least > 1e-12);
         series(&format!("{name}, step {}", self.step), rows.map(|row| (row[x], row[y] - least)))
     }
+}
+
+/// A rule with its guard and start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Method {
+    pub update: QUpdate,
+    /// True if steps are not shortened.
+    pub plain: bool,
+    /// True if S starts at I/𝓜 in place of the prior's covariance.
+    pub narrow: bool,
 }
 
 /// The settings of a problem.
@@ -65,7 +80,8 @@ pub struct Problem {
     n: usize,
     test: Data,
     model: LatentModel,
-    family: Family,
+    /// The prior, and N(0, I/𝓜).
+    starts: [Normal; 2],
     /// 𝓜 in units of the prior precision.
     smoothness: f64,
 }
@@ -95,7 +111,16 @@ impl Problem {
         let y = (0..rows).map(|j| if j < n { train.y[j] } else { COEFFICIENT }).collect();
         let likelihood = Regularised(total);
         let model = LatentModel::new(layer.into(), likelihood, true);
-        Ok(Problem { train: Data { x, y }, n, test, model, family, smoothness })
+        let dim = model.layer().dim();
+        let variance = 1.0 / smoothness;
+        let narrow = match family {
+            Family::Diagonal => Normal::diagonal(vec![0.0; dim], vec![variance; dim])?,
+            Family::Full => {
+                Normal::new(vec![0.0; dim], Mat::<f64>::identity(dim, dim) * faer::Scale(variance))?
+            }
+        };
+        let starts = [Normal::standard(family, dim), narrow];
+        Ok(Problem { train: Data { x, y }, n, test, model, starts, smoothness })
     }
 
     /// The number of training rows.
@@ -103,19 +128,19 @@ impl Problem {
         self.n
     }
 
-    /// Runs steps of constant size from the prior. The size is a mixing weight, or a multiple of 1/𝓜 for
-    /// Bures–Wasserstein descent.
-    pub fn trace(&self, update: QUpdate, step: f64, steps: usize) -> Trace {
-        self.trace_with(Estimator::Exact, (update, step), steps)
+    /// Returns 1/(2𝓜) in units of the prior precision: half of the largest step for which Theorem 2 is proven.
+    pub fn proven_step(&self) -> f64 {
+        0.5 / self.smoothness
     }
 
-    /// Like [`Problem::trace`], with another estimator of gradients and values.
-    pub fn trace_with(&self, estimator: Estimator, (update, step): (QUpdate, f64), steps: usize) -> Trace {
-        let smoothness = Some(self.smoothness);
-        let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(update) };
-        let options =
-            InferenceOptions { rule, ..InferenceOptions::full_batch(update, Schedule::Constant(step)) };
-        let q = Normal::standard(self.family, self.model.layer().dim());
+    /// Runs steps of constant size. The size is a mixing weight, or a multiple of 1/𝓜 for
+    /// Bures–Wasserstein descent. A run ends early if a step is refused or the objective has left all bounds.
+    pub fn trace(&self, method: Method, estimator: Estimator, (step, steps): (f64, usize)) -> Trace {
+        let (smoothness, of) = (Some(self.smoothness), RuleOptions::of(method.update));
+        let guard = if method.plain { Guard::None } else { of.guard };
+        let rule = RuleOptions { smoothness, relative: true, guard, ..of };
+        let options = InferenceOptions::full_batch(rule, Schedule::Constant(step));
+        let q = self.starts[usize::from(method.narrow)].clone();
         let n = self.n as f64;
         let mut inference = self.train.infer_from(q, self.model.clone(), estimator, options);
         let (at, mut seconds) = (record_at(steps, 8), 0.0);
@@ -127,6 +152,10 @@ impl Problem {
             trace.rows.push(vec![t as f64, seconds, value / n, nll]);
             seconds += clock.elapsed().as_secs_f64();
             trace.shrunk += usize::from(info.rollbacks > 0);
+            if info.step == 0.0 || value.is_nan() || value > 1e9 * n {
+                trace.rows.push(vec![t as f64 + 1.0, seconds, f64::NAN, f64::NAN]);
+                return trace;
+            }
         }
         let nll = self.nll(inference.q());
         trace.rows.push(vec![steps as f64, seconds, inference.objective() / n, nll]);

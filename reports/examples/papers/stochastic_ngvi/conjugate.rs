@@ -1,7 +1,8 @@
-//! Linear regression on batches: rates of natural gradients and of gradients on (m, C), figure 1, and the constant of Theorem 1.
+//! Linear regression on batches: rates of natural gradients and of gradients on (m, C), figure 1, and the constant of
+//! Theorem 1.
 
 use crate::data::{Data, means, record_at, series, slope, trace};
-use crate::paper::{Axes, Paper, Verdict};
+use crate::paper::{Axes, Compared, Paper};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::data::{BatchPlan, SizeSchedule};
@@ -12,28 +13,49 @@ use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Average, Normal, QUpdate, Schedule};
 use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Sampling};
 
+/// The rows of a batch, and of the batches of the long run of SGD, whose step begins to fall after 10⁵ iterations only.
 const BATCH: usize = 1000;
+const SMALL: usize = 100;
+/// The offset of SGD's steps 1/(offset + t).
+const OFFSET: f64 = 1e5;
 
-/// In one dimension, with batches of precision ½ or 3/2, the bound V/(T + 2) fails at the first step, and
-/// 4V/(T + 2) holds.
+/// Returns E KL of the averaged iterate after `steps` steps on a variance whose batches have the precisions ½ and 3/2,
+/// and the largest V of an iterate on the way.
+fn enumerated(steps: u32) -> (f64, f64) {
+    let (mut kl, mut largest) = (0.0, 0.0f64);
+    for sequence in 0..1u32 << steps {
+        let (mut precision, mut average) = (1.0, 0.0);
+        for t in 0..steps {
+            let gamma = 2.0 / (f64::from(t) + 2.0);
+            let moved = [0.5, 1.5].map(|batch| (1.0 - gamma) * precision + gamma * batch);
+            largest = largest.max((1.0 / moved[0] - 1.0 / moved[1]) / (8.0 * gamma));
+            precision = moved[(sequence >> t & 1) as usize];
+            average += 2.0 * (f64::from(t) + 1.0) / f64::from(steps * (steps + 1)) / precision;
+        }
+        kl += 0.5 * (average - 1.0 - average.ln()) / f64::from(1u32 << steps);
+    }
+    (kl, largest)
+}
+
+/// Theorem 1 where its assumption holds with the noise of the first step, and where all steps have the same batches.
 pub fn constant(paper: &mut Paper) {
-    let precisions = [0.5f64, 1.5];
-    let mean = |f: &dyn Fn(f64) -> f64| 0.5 * precisions.map(f).iter().sum::<f64>();
-    let kl = mean(&|p| 0.5 * (1.0 / p - 1.0 + p.ln()));
-    let v = mean(&|p| -0.5 * (p - 1.0) * (1.0 / p - 1.0));
-    let bound = ConjugateBound { nu: 1.0, kappa: 0.0, s1: 0.0, s2: 0.0, prior_norm: 1.0, v2: v }.at(1);
-    paper.claim(
-        "Theorem 1: E KL ≤ V/(T + 2) after T + 1 steps 2/(t + 2)",
+    let (first, v) = enumerated(1);
+    let (_, reached) = enumerated(12);
+    let ratio = |n: u32| enumerated(n).0 * (f64::from(n) + 1.0) / reached;
+    let most = (1..=12).map(ratio).fold(0.0, f64::max);
+    paper.judge(
+        "Theorem 1: E KL ≤ V/(T + 2) after T + 1 steps 2/(t + 2), where V bounds the noise at all iterates",
         "holds",
         format!(
-            "in one dimension with batches of precision ½ or 3/2, E KL is {kl:.4} after the first step, V/2 is {:.4}, and 4V/2, which our \
-             derivation gives, is {bound:.4}",
-            0.5 * v
+            "a variance with batches of precision ½ or 3/2 in the first step and exact gradients afterwards, so that V = {v:.4}: E KL after one \
+             step against V/2; our 4V(n + 1 − H)/(n(n + 1)) is V. With these batches in every step V has to cover all iterates, \
+             {reached:.2} up to n = 12, and no counterexample is known: E KL is at most {most:.2} times V/(n + 1)"
         ),
-        Verdict::of(kl <= 0.5 * v, "the proof loses a factor of 4"),
+        Compared::at_most(first, 0.5 * v, 0.0),
+        "the proof loses a factor of 4: see `ConjugateBound`",
     );
-    paper.expect("E KL of the first step in one dimension", kl, 0.0946..=0.0948);
-    paper.expect("4V/2 less E KL", bound - kl, 0.0..=1.0);
+    paper.expect("E KL of the first step in one dimension", first, 0.0946..=0.0948);
+    paper.expect("V less E KL", v - first, 0.0..=1.0);
 }
 
 /// A rule with its steps. A record holds the KL of the last and of the averaged iterate, and the training
@@ -42,11 +64,12 @@ struct Contender {
     update: QUpdate,
     step: Schedule,
     average: Average,
+    batch: usize,
 }
 
 impl Contender {
     fn trace(&self, data: &Data, exact: &Normal, (seed, at): (u64, &[usize])) -> Result<Vec<[f64; 3]>> {
-        let batches = BatchPlan::Independent(SizeSchedule::Constant(BATCH.min(data.y.len() / 5)));
+        let batches = BatchPlan::Independent(SizeSchedule::Constant(self.batch));
         let average = self.average;
         let options = InferenceOptions {
             batches,
@@ -72,19 +95,35 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
     let (batch, prior) = (BATCH.min(n / 5), Mat::<f64>::identity(d, d));
     paper.settings(format!(
         "Linear regression: {} ({n} rows, {d} inputs, standardised), prior N(0, I), σ² = 1, batches of {batch} with replacement, \
-         {steps} steps, means of {count} runs; NGD with steps 2/(t + 2), SGD on (m, C) with 1/(10⁵ + t) and the diagonal of C at or above \
-         1e-10.",
+         30,000 steps ({steps} for the slope of SGD), means of {count} runs; NGD with steps 2/(t + 2), SGD on (m, C) with 1/({OFFSET:.0} + t) and the diagonal of C at or \
+         above 1e-10. The paper has 1,000 rows everywhere, and does not state the number of runs nor how the inputs are scaled.",
         paper.setting("bike", "visits to a doctor")
     ));
     let bound = ConjugateBound::new(set.0, set.1, prior.as_ref(), 1.0, batch)?;
     let (mean, sampling) = (vec![0.0; d], Sampling::WithReplacement);
     let sharp = ConjugateAsymptotic::new(set.0, set.1, &mean, prior.as_ref(), 1.0, batch, sampling)?;
-    let at = record_at(steps, 8);
-    let ngd = Contender { update: QUpdate::Ngd, step: Schedule::TwoOverT, average: Average::Expectation };
-    let sgd =
-        Contender { update: QUpdate::Sgd, step: Schedule::Inverse { offset: 1e5 }, average: Average::None };
-    let mean = |contender: &Contender| means(count, |seed| contender.trace(&data, &exact, (seed, &at)));
-    let (ngd, sgd) = (mean(&ngd)?, mean(&sgd)?);
+    let at = record_at(steps.min(30_000), 8);
+    let ngd =
+        Contender { update: QUpdate::Ngd, step: Schedule::TwoOverT, average: Average::Expectation, batch };
+    let step = Schedule::Inverse { offset: OFFSET };
+    let sgd = Contender { update: QUpdate::Sgd, step, average: Average::None, batch };
+    let mean =
+        |contender: &Contender, at: &[usize]| means(count, |seed| contender.trace(&data, &exact, (seed, at)));
+    let far = record_at(steps, 8);
+    let long = mean(&Contender { batch: SMALL.min(batch), ..sgd }, &far)?;
+    let long = far.iter().zip(long).map(|(t, [kl, ..])| (*t as f64, kl));
+    let late = slope(long.filter(|(t, _)| *t >= 0.1 * steps as f64));
+    paper.judge(
+        "SGD has roughly the same slope as NGD, −1 (Fig. 1, left)",
+        "roughly −1 (we allow 0.25)",
+        format!(
+            "slope from t = {:.0} to {steps}, where the step of SGD falls, with batches of {SMALL} rows",
+            0.1 * steps as f64
+        ),
+        Compared::near(late, -1.0, 0.25),
+        "",
+    );
+    let (ngd, sgd) = (mean(&ngd, &at)?, mean(&sgd, &at)?);
     let row = |k: usize| {
         let of_theory = [at[k] as f64, bound.at(at[k]), sharp.at(at[k], Average::None)];
         [of_theory, ngd[k], sgd[k]].concat()
@@ -94,55 +133,59 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
         ["t", "bound", "sharp", "ngd_kl", "ngd_averaged", "ngd_nlpd", "sgd_kl", "sgd_averaged", "sgd_nlpd"];
     paper.csv("conjugate.csv", &header, &rows)?;
     let line = |name: &str, column: usize| series(name, rows.iter().map(|row| (row[0], row[column])));
-    let kl = vec![line("4V₂/(n + 1)", 1), line("sharp asymptotic", 2), line("NGD", 3), line("SGD", 6)];
+    let kl = vec![line("sharp asymptotic", 2), line("NGD", 3), line("SGD", 6)];
     paper.figure("kl.svg", ("iteration", "KL to the exact posterior"), Axes::LogLog, kl)?;
     let nlpd = vec![line("NGD", 5), line("SGD", 8)];
     paper.figure("nlpd.svg", ("iteration", "training NLPD"), Axes::LogX, nlpd)?;
     rates(paper, &rows);
+    // The rate is that of the mean over records, each of which is noisy.
+    let late: Vec<f64> = rows.iter().filter(|row| row[0] >= 100.0).map(|row| row[3] / row[2]).collect();
+    let ratio = late.iter().sum::<f64>() / late.len() as f64;
     let last = &rows[rows.len() - 1];
-    let end = last[0];
-    paper.claim(
-        "the bound 4V₂/(n + 1) of the averaged iterate",
-        "V₂/(n + 1)",
+    paper.judge(
+        "the constant of the rate is the variance of the gradient (Theorem 1)",
+        "at most V₂",
         format!(
-            "V₂ = {:.1e}; {:.1e} at the end, where KL is {:.2e}; our asymptotic T·E KL → {:.4} against {:.4} measured (last iterate)",
-            bound.v2, last[1], last[4], sharp.limit(Average::None), end * last[3]
+            "the bound 4V₂/(n + 1) is {:.1e} at the end, where KL of the averaged iterate is {:.2e}, so it tests nothing; KL of the last \
+             iterate over our limit {:.1}/t, mean from t = 100 on",
+            last[1], last[4], sharp.limit(Average::None)
         ),
-        Verdict::of(rows.iter().skip(1).all(|row| row[4] <= row[1]), "a mean KL is above it"),
+        Compared::near(ratio, 1.0, 0.25),
+        "",
     );
-    paper.expect("T KL over its asymptotic", end * last[3] / sharp.limit(Average::None), 0.4..=2.0);
+    paper.expect("KL over its asymptotic", ratio, 0.4..=2.0);
     Ok(())
 }
 
 /// Claims about slopes, and about the iterations that SGD needs to catch up.
 fn rates(paper: &mut Paper, rows: &[Vec<f64>]) {
-    let steps = rows[rows.len() - 1][0];
-    let slope_from = |column: usize, from: f64| {
-        slope(rows.iter().filter(|row| row[0] >= from).map(|row| (row[0], row[column])))
-    };
-    let (ngd, early, late) = (slope_from(3, 10.0), slope_from(6, 10.0), slope_from(6, 0.1 * steps));
-    paper.claim(
+    let ngd = slope(rows.iter().filter(|row| row[0] >= 10.0).map(|row| (row[0], row[3])));
+    paper.judge(
         "NGD converges at the rate 1/T (Fig. 1, left)",
         "slope −1",
-        format!("slope {ngd:.3} from t = 10 on"),
-        Verdict::of((ngd + 1.0).abs() < 0.1, "the slope is another"),
+        "slope from t = 10 on".to_owned(),
+        Compared::near(ngd, -1.0, 0.1),
+        "",
     );
     paper.expect("slope of NGD", ngd, -1.2..=-0.8);
-    paper.claim(
-        "SGD has roughly the same slope (Fig. 1, left)",
-        "the same",
-        format!("slope {early:.2} from t = 10 on, {late:.2} in the last decade, up to t = {steps:.0}"),
-        Verdict::of((late + 1.0).abs() < 0.25, "small directions of S are still converging"),
-    );
     let goal = rows.iter().find(|row| row[0] >= 10.0).map_or(f64::NAN, |row| row[3]);
-    let reached = rows.iter().find(|row| row[6] <= goal).map(|row| row[0]);
-    paper.claim(
+    let reached = rows.iter().find(|row| row[6] <= goal).map_or(f64::INFINITY, |row| row[0]);
+    paper.judge(
         "SGD needs thousands of iterations to reach what NGD has after a few (Fig. 1)",
         "thousands",
-        format!(
-            "NGD has a KL of {goal:.3} after 10 iterations, SGD {}",
-            reached.map_or(format!("not after {steps:.0}"), |t| format!("after {t:.0}"))
-        ),
-        Verdict::of(reached.is_none_or(|t| t >= 1000.0), "fewer"),
+        format!("NGD has a KL of {goal:.3} after 10 iterations, SGD after this number of iterations"),
+        Compared::at_least(reached, 1000.0, 0.0),
+        "",
+    );
+    let [ngd, sgd] = [5, 8].map(|column| {
+        let end = rows[rows.len() - 1][column];
+        rows.iter().rfind(|row| row[column] > end + 0.01).map_or(0.0, |row| row[0])
+    });
+    paper.judge(
+        "NGD lowers the training NLPD in far fewer iterations than SGD (Fig. 1, right)",
+        "far fewer (we ask for a tenth)",
+        format!("last record more than 0.01 above the end: t = {ngd:.0} for NGD and {sgd:.0} for SGD"),
+        Compared::at_most(ngd, 0.1 * sgd, 0.0),
+        "",
     );
 }

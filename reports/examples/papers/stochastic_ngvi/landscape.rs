@@ -1,0 +1,106 @@
+//! The objective in expectation parameters: Proposition 1, appendix B and appendix E.1.
+
+use crate::data::Data;
+use crate::paper::common::normals;
+use crate::paper::{Compared, Paper};
+use faer::Mat;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sparsegp::Result;
+use sparsegp::likelihood::BernoulliLogit;
+use sparsegp::objective::Estimator;
+use sparsegp::training::InferenceOptions;
+use sparsegp::variational::{Normal, QUpdate, RuleOptions, Schedule};
+
+/// The variance of both coefficients where the curvature is taken.
+const VARIANCE: f64 = 0.1;
+
+/// Returns the share of samples u for which the gradient of log N(0; Lu, I) in S = L Lᵀ is indefinite, for a
+/// diagonal S of two variances, and the share for which its computed determinant is positive.
+///
+/// Differentiation through the Cholesky factor gives `−½ sym(L⁻ᵀ Φ(LᵀL u uᵀ) L⁻¹)`, where Φ keeps the lower triangle
+/// and half the diagonal.
+fn indefinite(variances: [f64; 2]) -> (f64, f64) {
+    let (mut draw, count) = (normals(4), 10_000);
+    let (mut indefinite, mut positive) = (0, 0);
+    for _ in 0..count {
+        let u = [draw(), draw()];
+        let v = [variances[0] * u[0], variances[1] * u[1]];
+        let diagonal = [0, 1].map(|i| -0.5 * v[i] * u[i] / variances[i]);
+        let below = -0.5 * v[1] * u[0] / (variances[0] * variances[1]).sqrt();
+        let determinant = diagonal[0] * diagonal[1] - below * below;
+        indefinite += usize::from(determinant < -1e-12 * below * below);
+        positive += usize::from(determinant > 0.0);
+    }
+    (indefinite as f64 / count as f64, positive as f64 / count as f64)
+}
+
+/// Returns logistic data with an intercept, n rows.
+fn logistic(n: usize) -> Data {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let x = Mat::from_fn(2, n, |i, _| if i == 0 { random.random_range(-1.0..1.0) } else { 1.0 });
+    let y = (0..n).map(|_| f64::from(random.random_range(0.0..1.0) < 0.5)).collect();
+    Data { x, y }
+}
+
+/// Returns the second derivative of the objective in the variance of the intercept, at S = [`VARIANCE`] · I and m = 0.
+fn curvature(data: &Data) -> Result<f64> {
+    let width = 0.2 * VARIANCE;
+    let value = |change: f64| -> Result<f64> {
+        let q = Normal::diagonal(vec![0.0; 2], vec![VARIANCE, VARIANCE + change])?;
+        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
+        Ok(data.infer_from(q, data.model(BernoulliLogit, 1.0)?, Estimator::Exact, options).objective())
+    };
+    Ok((value(width)? - 2.0 * value(0.0)? + value(-width)?) / (width * width))
+}
+
+/// Returns the largest divergence between the ends of Bures–Wasserstein descent with steps 1/𝓜 from random starts.
+fn apart(data: &Data) -> Result<f64> {
+    let mut random = ChaCha8Rng::seed_from_u64(8);
+    let mut ends: Vec<Normal> = Vec::new();
+    for _ in 0..10 {
+        let mean = (0..2).map(|_| random.random_range(-5.0..5.0)).collect();
+        let variance = 10f64.powf(random.random_range(-4.0..1.0));
+        let q = Normal::new(mean, Mat::from_fn(2, 2, |i, j| if i == j { variance } else { 0.0 }))?;
+        let smoothness = Some(1.0 + 0.5 * data.y.len() as f64);
+        let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(QUpdate::BwGd) };
+        let options = InferenceOptions::full_batch(rule, Schedule::Constant(1.0));
+        let mut run = data.infer_from(q, data.model(BernoulliLogit, 1.0)?, Estimator::Exact, options);
+        (0..300).for_each(|_| _ = run.step());
+        ends.push(run.q().clone());
+    }
+    Ok(ends.iter().map(|end| ends[0].kl_to(end)).fold(0.0, f64::max))
+}
+
+pub fn run(paper: &mut Paper) -> Result<()> {
+    let (identity, positive) = indefinite([1.0, 1.0]);
+    let (rising, falling) = (indefinite([1.0, 2.0]).0, indefinite([2.0, 1.0]).0);
+    paper.judge(
+        "the automatic gradient of App. B is not negative definite in about half of the draws, at S = I",
+        "0.5",
+        format!(
+            "its determinant is exactly 0, and positive by rounding in {positive:.2} of the draws; indefinite at S = diag(1, 2) in \
+             {rising:.2}, at diag(2, 1) in {falling:.2} and at S = I in a share"
+        ),
+        Compared::near(identity, 0.5, 0.1),
+        "at S = I it is −½uuᵀ, of rank one; at S = diag(1, 2) the counterexample holds",
+    );
+    let rows = (8.0 / VARIANCE.powi(2)).round() as usize;
+    let (few, many) = (curvature(&logistic(rows))?, curvature(&logistic(4 * rows))?);
+    paper.judge(
+        "logistic regression: the objective is not convex in expectation parameters with n ≥ 8/δ² rows at S = δI (App. E.1)",
+        "second derivative below 0",
+        format!("second derivative in a variance at δ = {VARIANCE}: {many:.1} with {} rows, and with {rows} rows", 4 * rows),
+        Compared::at_most(few, 0.0, 0.0),
+        "App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice",
+    );
+    paper.expect("curvature with four times the rows", many, -1e4..=0.0);
+    paper.judge(
+        "this objective has one minimiser (Proposition 1)",
+        "unique",
+        format!("largest KL between the ends of BW-GD from 10 starts, {} rows", 4 * rows),
+        Compared::at_most(apart(&logistic(4 * rows))?, 0.0, 1e-8),
+        "",
+    );
+    Ok(())
+}
