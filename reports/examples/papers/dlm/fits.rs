@@ -41,7 +41,7 @@ pub fn units() -> impl Iterator<Item = Unit> {
             250 => (0.0, 1.0),
             1000 if set.inducing > 200 => (5.0, 5.0),
             1000 if set.is_regression() => (2.2, 2.0),
-            1000 => (0.3, 1.1),
+            1000 => (0.3, 0.9),
             _ => (20.0, 1.0),
         };
         Unit {

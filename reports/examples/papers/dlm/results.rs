@@ -10,8 +10,10 @@ pub const SIZES: [usize; 4] = [250, 500, 1000, 2000];
 pub const NLL: Figure = |row| row.nll;
 pub const ERROR: Figure = |row| row.error;
 
-/// The fewest repeats whose standard error decides about a claim.
+/// The fewest repeats whose standard error decides about a claim, and the fewest rows of a regression: the paper's smallest
+/// size is 691.
 pub const FEWEST: usize = 3;
+const FEWEST_ROWS: usize = 500;
 
 /// A figure of a fit: the test NLL, or the error.
 pub type Figure = fn(&Row) -> f64;
@@ -88,9 +90,15 @@ impl<'a> Results<'a> {
     /// Returns the results of the largest size with enough repeats, or else of the largest.
     pub fn largest(rows: &'a [Row], set: &'static Set) -> Option<Results<'a>> {
         let mut sizes = Results::of(rows, set);
-        let at = sizes.iter().rposition(|results| results.repeats() >= FEWEST);
+        let at = sizes.iter().rposition(Results::decides);
         let at = at.or(sizes.len().checked_sub(1))?;
         Some(sizes.swap_remove(at))
+    }
+
+    /// Returns true if there are enough repeats and rows to decide about claims.
+    pub fn decides(&self) -> bool {
+        let is_small = self.set.is_regression() && self.n < FEWEST_ROWS;
+        self.repeats() >= FEWEST && !is_small
     }
 
     pub fn repeats(&self) -> usize {

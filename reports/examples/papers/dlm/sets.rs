@@ -55,6 +55,14 @@ pub const SETS: [Set; 12] = [
 /// The maximum numbers of validation rows and of test rows.
 pub const HELD_OUT: usize = 1000;
 
+/// The numbers of rows of a repeat. At most `most` of the validation rows, and of the test rows, are used.
+pub struct Counts {
+    pub train: usize,
+    pub validation: usize,
+    pub test: usize,
+    pub most: usize,
+}
+
 /// The rows of a repeat, standardised by the training rows.
 pub struct Rows {
     pub train: Data,
@@ -93,25 +101,22 @@ impl Set {
             TargetKind::Real => (0.08 * all, 0.25 * all),
             _ => (0.1 * all, HELD_OUT as f64),
         };
-        Ok(Some(Rows::of(&data, (n, validation as usize, test as usize), repeat, self.is_regression())))
+        let (validation, test) = (validation as usize, test as usize);
+        let counts = Counts { train: n, validation, test, most: HELD_OUT };
+        Ok(Some(Rows::of(&data, counts, repeat, self.is_regression())))
     }
 }
 
 impl Rows {
     /// Takes disjoint random rows for training, validation and testing.
-    pub fn of(
-        data: &Data,
-        (n, validation, test): (usize, usize, usize),
-        seed: u64,
-        scales_target: bool,
-    ) -> Rows {
+    pub fn of(data: &Data, counts: Counts, seed: u64, scales_target: bool) -> Rows {
         let mut order: Vec<usize> = (0..data.y.len()).collect();
         order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-        let (held_out, train) = order.split_at(validation + test);
-        let (validation, test) = held_out.split_at(validation);
-        let capped = |rows: &[usize]| data.take(&rows[..rows.len().min(HELD_OUT)]);
-        let mut rows =
-            Rows { train: data.take(&train[..n]), validation: capped(validation), test: capped(test) };
+        let (held_out, train) = order.split_at(counts.validation + counts.test);
+        let (validation, test) = held_out.split_at(counts.validation);
+        let capped = |rows: &[usize]| data.take(&rows[..rows.len().min(counts.most)]);
+        let train = data.take(&train[..counts.train]);
+        let mut rows = Rows { train, validation: capped(validation), test: capped(test) };
         let scaling = rows.train.standardise(scales_target);
         rows.validation.scale(&scaling);
         rows.test.scale(&scaling);
