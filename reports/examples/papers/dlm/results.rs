@@ -133,6 +133,13 @@ impl<'a> Results<'a> {
         Mean::of(&self.selected(objective).into_iter().filter_map(of).collect::<Vec<_>>())
     }
 
+    /// Returns the repeat with the largest difference of the log losses, and the β of `objective` there.
+    pub fn largest_gap(&self, objective: Contender, other: Contender) -> (u64, f64) {
+        let pairs = self.selected(objective).into_iter().zip(self.selected(other));
+        let gaps = pairs.map(|(row, other)| ((row.nll - other.nll).abs(), row));
+        gaps.max_by(|a, b| a.0.total_cmp(&b.0)).map_or((0, f64::NAN), |(_, row)| (row.repeat, row.beta))
+    }
+
     /// Returns the objective with the lowest mean.
     pub fn best(&self, objectives: &[Contender], figure: Figure) -> Contender {
         let mean = |objective: &Contender| self.mean(*objective, figure).mean;
