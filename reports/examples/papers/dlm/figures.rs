@@ -70,7 +70,8 @@ fn draw_sizes(paper: &Paper, sizes: &[Results]) -> Result<()> {
 /// Draws the test NLL against β.
 fn draw_betas(paper: &Paper, results: &Results, size: &str) -> Result<()> {
     let curve = |objective: &Contender| {
-        let points = results.curve(*objective).into_iter().map(|(beta, nll)| (beta, nll.mean, nll.error));
+        let points =
+            results.curve(*objective, NLL).into_iter().map(|(beta, nll)| (beta, nll.mean, nll.error));
         CurveSeries { name: objective.to_string(), points: points.collect() }
     };
     let series = LOG[1..].iter().map(curve).collect();

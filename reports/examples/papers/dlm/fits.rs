@@ -37,10 +37,9 @@ pub fn units() -> impl Iterator<Item = Unit> {
     let of_set = |set: &'static Set| [250, 500, 1000, 2000].map(|n| (set, n));
     let unit = |(set, n): (&'static Set, usize), repeat: u64| {
         let (first, cost) = match n {
-            250 if set.inducing > 200 => (0.0, 3.0),
             250 => (0.0, 1.0),
-            1000 if set.inducing > 200 => (5.0, 5.0),
-            1000 if set.is_regression() => (2.2, 2.0),
+            1000 if set.inducing > 200 => (2.5, 0.1),
+            1000 if set.is_regression() => (2.2, 0.1),
             1000 => (0.3, 0.9),
             _ => (20.0, 1.0),
         };

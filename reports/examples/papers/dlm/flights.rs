@@ -22,7 +22,7 @@ pub const FLIGHTS: Set = Set {
 };
 
 /// The number of training rows.
-pub const ROWS: usize = 100_000;
+pub const ROWS: usize = 200_000;
 /// The number of test rows, and the number of their parts, whose scores are recorded as repeats.
 pub const TEST: usize = 50_000;
 const PARTS: usize = 10;

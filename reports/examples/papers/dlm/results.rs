@@ -47,10 +47,10 @@ impl Mean {
 impl std::fmt::Display for Mean {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Mean { mean, error, .. } = self;
-        // Only a fit of counts that went astray has a mean above this.
         if self.repeats == 0 {
             return f.write_str("–");
         }
+        // Means of counts can be astronomical.
         let text = if mean.abs() < 1e4 { format!("{mean:.4}") } else { format!("{mean:.1e}") };
         if error.is_nan() { f.write_str(&text) } else { write!(f, "{text} ± {error:.4}") }
     }
@@ -158,20 +158,20 @@ impl<'a> Results<'a> {
         Mean::of(&self.selected(objective).iter().map(|row| row.beta.log2()).collect::<Vec<_>>()).mean
     }
 
-    /// Returns the β of the lowest mean test NLL, as a binary logarithm.
-    pub fn log_best_beta(&self, objective: Contender) -> f64 {
-        let curve = self.curve(objective);
-        curve.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).map_or(f64::NAN, |point| point.0.log2())
+    /// Returns the β with the lowest mean on the test rows, and that mean.
+    pub fn hindsight(&self, objective: Contender, figure: Figure) -> (f64, f64) {
+        let curve = self.curve(objective, figure).into_iter().map(|(beta, mean)| (beta, mean.mean));
+        curve.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((f64::NAN, f64::NAN))
     }
 
-    /// Returns the mean test NLL for every β.
-    pub fn curve(&self, objective: Contender) -> Vec<(f64, Mean)> {
+    /// Returns the mean for every β.
+    pub fn curve(&self, objective: Contender, figure: Figure) -> Vec<(f64, Mean)> {
         let mut betas: Vec<f64> = self.grid(objective).map(|row| row.beta).collect();
         betas.sort_by(f64::total_cmp);
         betas.dedup();
         let mean = |beta: f64| {
-            let nlls = self.grid(objective).filter(|row| row.beta == beta).map(|row| row.nll);
-            (beta, Mean::of(&nlls.collect::<Vec<_>>()))
+            let values = self.grid(objective).filter(|row| row.beta == beta).map(figure);
+            (beta, Mean::of(&values.collect::<Vec<_>>()))
         };
         betas.into_iter().map(mean).collect()
     }
