@@ -281,6 +281,13 @@ impl Paper {
         AtomicFile::write_all_to(&book.join("figures").join(format!("{}_{file}", self.name)), svg.as_bytes())
     }
 
+    /// Writes a text or a figure, with `--book` also to a folder of the book.
+    pub fn write(&self, folder: &str, file: &str, text: &str) -> Result<()> {
+        AtomicFile::write_all_to(&self.out.join(file), text.as_bytes())?;
+        let Some(book) = &self.book else { return Ok(()) };
+        AtomicFile::write_all_to(&book.join(folder).join(format!("{}_{file}", self.name)), text.as_bytes())
+    }
+
     /// Writes the table of claims.
     ///
     /// # Errors

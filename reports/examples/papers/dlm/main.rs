@@ -1,9 +1,7 @@
 //! Direct loss minimisation: learning curves, β, estimators and their bias, as in Wei, Sheth & Khardon 2021.
 //!
-//! `cargo run --release --example dlm -- DATA_FOLDER [--out DIR] [--repeats N] [--sizes A,B] [--betas LIST]
-//! [--sets A,B] [--quick] [--book DIR]` with the data sets of reports/examples/papers/dlm/curves.rs in the
-//! folder; docs/experiments.md shows the results. Fits that are already in the output folder are not
-//! repeated.
+//! `cargo run --release --example dlm -- [DATA_FOLDER] [--fit] [--minutes N] [--raw FILE] [--out DIR] [--quick] [--book DIR]`. The
+//! learning curves are tables and figures of raw results, which `--fit` adds to; docs/experiments.md shows them.
 
 #[path = "../paper.rs"]
 mod paper;
@@ -11,50 +9,85 @@ mod paper;
 mod bias;
 mod curves;
 mod estimators;
+mod figures;
+mod fits;
+mod flights;
+mod raw;
+mod results;
 mod rules;
+mod sets;
 
 use clap::Parser;
 use paper::{Paper, PaperArgs, data};
+use raw::Row;
+use sparsegp::Error;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::LatentPrior;
-use sparsegp::options::{Betas, FitOptions, Hyper, ObjectiveKind};
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
 use sparsegp::training::Start;
 use sparsegp::variational::{Family, Normal};
+use sparsegp_tables::compare::Contender;
+use std::path::{Path, PathBuf};
 
 /// The figures and claims of Wei, Sheth & Khardon 2021.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     paper: PaperArgs,
-    /// Training sizes of the learning curves [default: 250,500,1000,2000].
-    #[arg(long, value_delimiter = ',')]
-    sizes: Vec<usize>,
-    /// Values of β of the learning curves: auto, or a list [default: auto].
+    /// File of the raw results of the learning curves.
+    #[arg(long, value_name = "FILE", default_value = "docs/papers/dlm-curves.csv.gz")]
+    raw: PathBuf,
+    /// Add fits to the raw results, then stop.
     #[arg(long)]
-    betas: Option<Betas>,
-    /// Number of repeats of the learning curves [default: 5].
-    #[arg(long)]
-    repeats: Option<u64>,
-    /// Data sets of the learning curves [default: all].
-    #[arg(long, value_delimiter = ',')]
-    sets: Vec<String>,
+    fit: bool,
+    /// Minutes after which `--fit` starts no more units of fits.
+    #[arg(long, value_name = "N", default_value_t = f64::INFINITY)]
+    minutes: f64,
 }
 
 fn main() -> sparsegp::Result<()> {
     let args = Args::parse();
-    let mut paper = Paper::new("dlm", &["cadata_beta_"], args.paper)?;
-    let sizes: &[usize] = paper.setting(&[250, 500, 1000, 2000], &[200]);
-    let wanted = curves::Wanted {
-        sizes: if args.sizes.is_empty() { sizes.to_vec() } else { args.sizes },
-        betas: args.betas.unwrap_or(paper.setting(Betas::Auto, Betas::List(vec![10.0, 0.1]))),
-        repeats: args.repeats.unwrap_or(paper.setting(5, 1)),
-        sets: args.sets,
-    };
+    let mut paper =
+        Paper::new("dlm", &["cadata_beta_", "sarcos_test", "ringnorm", "bike_count"], args.paper)?;
+    if args.fit {
+        return raw::fit_all(&paper, &args.raw, args.minutes);
+    }
     bias::run(&mut paper)?;
-    rules::run(&mut paper)?;
-    estimators::run(&mut paper)?;
-    curves::run(&mut paper, &wanted)?;
+    let rows = if paper.quick { quick(&mut paper, &args.raw)? } else { raw::read(&args.raw)? };
+    rules::judge(&mut paper, &rows);
+    estimators::judge(&mut paper, &rows);
+    if !paper.quick {
+        curves::judge(&mut paper, &rows);
+        figures::write(&paper, &rows)?;
+    }
     paper.finish()
+}
+
+/// Fits small problems, and repeats fits of the raw results that need no data folder.
+fn quick(paper: &mut Paper, raw: &Path) -> sparsegp::Result<Vec<Row>> {
+    let (set, known) = (&sets::SETS[1], raw::read(raw)?);
+    let mut fits =
+        fits::Fits::new(paper, set, 250, 0)?.ok_or_else(|| Error::data("the embedded data are missing"))?;
+    for (objective, beta) in
+        [(Contender::Elbo, 1.0), (Contender::DlmLog, 0.9765625), (Contender::DlmLogFixed, 0.9765625)]
+    {
+        let row = fits.one(objective, beta)?;
+        let same = |known: &&Row| {
+            (&*known.set, known.n, known.repeat, &known.method, known.beta)
+                == (set.name, row.n, row.repeat, &row.method, beta)
+        };
+        let before = known.iter().find(same).map_or(f64::NAN, |known| known.nll);
+        paper.expect(
+            &format!("{}, {objective}: test NLL less that of the raw results", set.name),
+            row.nll - before,
+            -0.01..=0.01,
+        );
+    }
+    let mut rows = estimators::fit(paper, estimators::CASES[0], 0)?;
+    for case in rules::CASES {
+        rows.extend(rules::fit(paper, case)?);
+    }
+    Ok(rows)
 }
 
 /// Returns options of an ELBO fit with M inducing inputs to rows that are standardised already.

@@ -1,0 +1,190 @@
+//! Comparisons of the fits to a data set, with β chosen by the validation rows.
+
+use crate::raw::Row;
+use crate::sets::Set;
+use sparsegp_tables::compare::Contender;
+
+/// The numbers of training rows.
+pub const SIZES: [usize; 4] = [250, 500, 1000, 2000];
+
+pub const NLL: Figure = |row| row.nll;
+pub const ERROR: Figure = |row| row.error;
+
+/// The fewest repeats whose standard error decides about a claim, and the fewest rows of a regression: the paper's smallest
+/// size is 691.
+pub const FEWEST: usize = 3;
+const FEWEST_ROWS: usize = 500;
+
+/// A figure of a fit: the test NLL, or the error.
+pub type Figure = fn(&Row) -> f64;
+
+/// A mean over repeats with its standard error, which is NaN for one repeat.
+#[derive(Clone, Copy)]
+pub struct Mean {
+    pub mean: f64,
+    pub error: f64,
+    pub repeats: usize,
+}
+
+impl Mean {
+    pub fn of(values: &[f64]) -> Mean {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        Mean { mean, error: (square / (n - 1.0) / n).sqrt(), repeats: values.len() }
+    }
+
+    /// Returns true if the mean is above 0 by more than two standard errors.
+    pub fn is_clear(&self) -> bool {
+        self.mean > 2.0 * self.error
+    }
+
+    pub fn negated(self) -> Mean {
+        Mean { mean: -self.mean, ..self }
+    }
+}
+
+impl std::fmt::Display for Mean {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Mean { mean, error, .. } = self;
+        if self.repeats == 0 {
+            return f.write_str("–");
+        }
+        // Means of counts can be astronomical.
+        let text = if mean.abs() < 1e4 { format!("{mean:.4}") } else { format!("{mean:.1e}") };
+        if error.is_nan() { f.write_str(&text) } else { write!(f, "{text} ± {error:.4}") }
+    }
+}
+
+/// The fits to a number of training rows of a set.
+pub struct Results<'a> {
+    pub set: &'static Set,
+    pub n: usize,
+    rows: Vec<&'a Row>,
+}
+
+impl<'a> Results<'a> {
+    /// Returns the results of a set by size, the smallest first.
+    pub fn of(rows: &'a [Row], set: &'static Set) -> Vec<Results<'a>> {
+        let of = |n| {
+            let rows = rows
+                .iter()
+                .filter(|row| row.set == set.name && row.n == n && row.method.parse::<Contender>().is_ok());
+            Results { set, n, rows: rows.collect() }
+        };
+        SIZES.map(of).into_iter().filter(|results| !results.rows.is_empty()).collect()
+    }
+
+    /// Returns the results of a set with this β.
+    pub fn with_beta(rows: &'a [Row], set: &'static Set, beta: f64) -> Results<'a> {
+        let rows: Vec<_> = rows.iter().filter(|row| row.set == set.name && row.beta == beta).collect();
+        Results { set, n: rows.first().map_or(0, |row| row.n), rows }
+    }
+
+    /// Returns the name of the set with the number of rows.
+    pub fn label(&self) -> String {
+        let replaced = self.set.stands_for.map_or(String::new(), |of| format!(" (for {of})"));
+        format!("{}{replaced}, {} rows", self.set.name, self.n)
+    }
+
+    /// Returns the results of the largest size with enough repeats, or else of the largest.
+    pub fn largest(rows: &'a [Row], set: &'static Set) -> Option<Results<'a>> {
+        let mut sizes = Results::of(rows, set);
+        let at = sizes.iter().rposition(Results::decides);
+        let at = at.or(sizes.len().checked_sub(1))?;
+        Some(sizes.swap_remove(at))
+    }
+
+    /// Returns true if there are enough repeats and rows to decide about claims.
+    pub fn decides(&self) -> bool {
+        let is_small = self.set.is_regression() && self.n < FEWEST_ROWS;
+        self.repeats() >= FEWEST && !is_small
+    }
+
+    pub fn repeats(&self) -> usize {
+        self.selected(Contender::Elbo).len()
+    }
+
+    /// Returns all fits of an objective.
+    pub fn grid(&self, objective: Contender) -> impl Iterator<Item = &'a Row> {
+        let word = objective.to_string();
+        self.rows.iter().copied().filter(move |row| row.method == word)
+    }
+
+    /// Returns the fit with the best validation score in every repeat.
+    pub fn selected(&self, objective: Contender) -> Vec<&'a Row> {
+        let best = |repeat| {
+            let fits = self.grid(objective).filter(|row| row.repeat == repeat);
+            fits.min_by(|a, b| a.validation.total_cmp(&b.validation))
+        };
+        (0..10).filter_map(best).collect()
+    }
+
+    pub fn mean(&self, objective: Contender, figure: Figure) -> Mean {
+        Mean::of(&self.selected(objective).into_iter().map(figure).collect::<Vec<_>>())
+    }
+
+    /// Returns the figure of `other` less that of `objective` in the same repeats.
+    pub fn gain(&self, objective: Contender, other: Contender, figure: Figure) -> Mean {
+        let others = self.selected(other);
+        let of = |row: &Row| {
+            others.iter().find(|other| other.repeat == row.repeat).map(|other| figure(other) - figure(row))
+        };
+        Mean::of(&self.selected(objective).into_iter().filter_map(of).collect::<Vec<_>>())
+    }
+
+    /// Returns the repeat with the largest difference of the log losses, and the β of `objective` there.
+    pub fn largest_gap(&self, objective: Contender, other: Contender) -> (u64, f64) {
+        let pairs = self.selected(objective).into_iter().zip(self.selected(other));
+        let gaps = pairs.map(|(row, other)| ((row.nll - other.nll).abs(), row));
+        gaps.max_by(|a, b| a.0.total_cmp(&b.0)).map_or((0, f64::NAN), |(_, row)| (row.repeat, row.beta))
+    }
+
+    /// Returns the objective with the lowest mean.
+    pub fn best(&self, objectives: &[Contender], figure: Figure) -> Contender {
+        let mean = |objective: &Contender| self.mean(*objective, figure).mean;
+        *objectives.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or(&objectives[0])
+    }
+
+    /// Returns the better form of DLM and the better form of the ELBO, with the gain of DLM in log loss.
+    pub fn dlm_over_elbo(&self) -> (Contender, Contender, Mean) {
+        let dlm = self.best(&[Contender::DlmLog, Contender::DlmLogFixed], NLL);
+        let elbo = self.best(&[Contender::Elbo, Contender::BetaElbo], NLL);
+        (dlm, elbo, self.gain(dlm, elbo, NLL))
+    }
+
+    /// Returns the mean over the repeats of the binary logarithm of the selected β.
+    pub fn log_beta(&self, objective: Contender) -> f64 {
+        Mean::of(&self.selected(objective).iter().map(|row| row.beta.log2()).collect::<Vec<_>>()).mean
+    }
+
+    /// Returns the β with the lowest mean on the test rows, and that mean.
+    pub fn hindsight(&self, objective: Contender, figure: Figure) -> (f64, f64) {
+        let curve = self.curve(objective, figure).into_iter().map(|(beta, mean)| (beta, mean.mean));
+        curve.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((f64::NAN, f64::NAN))
+    }
+
+    /// Returns the mean for every β.
+    pub fn curve(&self, objective: Contender, figure: Figure) -> Vec<(f64, Mean)> {
+        let mut betas: Vec<f64> = self.grid(objective).map(|row| row.beta).collect();
+        betas.sort_by(f64::total_cmp);
+        betas.dedup();
+        let mean = |beta: f64| {
+            let values = self.grid(objective).filter(|row| row.beta == beta).map(figure);
+            (beta, Mean::of(&values.collect::<Vec<_>>()))
+        };
+        betas.into_iter().map(mean).collect()
+    }
+
+    /// Returns the means of some objectives as text, with the selected β.
+    pub fn text(&self, objectives: &[Contender], figure: Figure) -> String {
+        let text = objectives.iter().map(|&objective| {
+            let beta = match objective {
+                Contender::Elbo | Contender::Fitc => String::new(),
+                _ => format!(" (β {:.2})", self.log_beta(objective).exp2()),
+            };
+            format!("{objective} {}{beta}", self.mean(objective, figure))
+        });
+        text.collect::<Vec<_>>().join(", ")
+    }
+}
