@@ -79,7 +79,7 @@ fn settings(paper: &mut Paper, rows: &[Row]) {
 /// Adds a row, which is open for a reason, if there is one.
 fn add_unless(paper: &mut Paper, open: Option<String>, (claim, says, ours, compared): Claim, cause: &str) {
     match open {
-        Some(why) => paper.claim(claim, says, format!("{ours}; {compared}"), Verdict::Open(why)),
+        Some(why) => paper.claim(claim, says, format!("{ours} ({compared})"), Verdict::NotComparable(why)),
         None => paper.judge(claim, says, ours, compared, cause),
     }
 }
