@@ -192,7 +192,7 @@ impl Parameter {
         Parameter { given: true, ..self }
     }
 
-    /// Checks that there are values, all of which training admits; messages call the parameter `name`.
+    /// Checks that there are values, and that training admits them all; messages call the parameter `name`.
     ///
     /// # Errors
     /// What was found and expected, in words.

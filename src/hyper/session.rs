@@ -200,6 +200,11 @@ impl<'a> Session<'a> {
         Session { listener: None, ..self.until(None, 1.0) }
     }
 
+    /// Returns true if the stages, epochs and warnings of a fit reach the user.
+    pub fn is_heard(&self) -> bool {
+        self.listener.is_some()
+    }
+
     /// Returns this session for fits that are not reported, not stored in the checkpoint, and not part of the result.
     pub fn aside(&mut self) -> Session<'_> {
         Session { checkpoint: None, enough: None, ..self.silent() }

@@ -139,7 +139,7 @@ impl<G: AsPrior> LatentModel<G> {
         out
     }
 
-    /// Returns the unit of every value of the flat vector, in the order of [`descriptors`](LatentModel::descriptors).
+    /// Returns the unit of every named value of the flat vector, in the order of [`descriptors`](LatentModel::descriptors).
     pub(crate) fn units(&self) -> Vec<Unit> {
         let mut units = Vec::new();
         for layer in &self.layers {
@@ -152,10 +152,10 @@ impl<G: AsPrior> LatentModel<G> {
             units.resize(before + values, Unit::level());
         }
         self.likelihood.for_each_parameter(&mut |p| units.resize(units.len() + p.values.len(), unit_of(p)));
-        for prior in self.layers.iter().filter_map(Layer::prior) {
-            let of_column = |j| Unit { position: true, ..Unit::of_columns(1.0, vec![j]) };
-            (0..prior.z().ncols()).for_each(|j| units.resize(units.len() + prior.z().nrows(), of_column(j)));
-        }
+        // Coordinates of inducing inputs have no name.
+        let inducing =
+            self.layers.iter().filter_map(Layer::prior).map(|prior| prior.z().nrows() * prior.z().ncols());
+        units.resize(units.len() + inducing.sum::<usize>(), Unit::default());
         units.extend(self.effects.units());
         units
     }

@@ -129,7 +129,7 @@ pub fn fit_rows(
                 model = of_all_coefficients(model);
             }
             let mut fitted = fit_at_least_as_found(model, &Job { rows, plan: &plan, fresh: true }, session)?;
-            if let Some(train) = whole {
+            if let Some(train) = whole.filter(|_| session.is_heard()) {
                 let warning = about_square_loss(&memory(rows, train), &plan, (options, &prototype), session);
                 fitted.summary.warnings.extend(warning);
             }

@@ -12,7 +12,7 @@ use crate::model::Warning;
 use crate::options::{FitOptions, LossKind, ObjectiveKind, Plan, Way};
 use rand::seq::SliceRandom;
 
-/// The number of parts, each of which is left out once.
+/// The number of parts. Each part is left out once.
 const PARTS: usize = 5;
 
 /// The maximum number of epochs of a short fit.

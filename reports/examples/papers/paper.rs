@@ -223,7 +223,7 @@ impl Paper {
     }
 
     /// Adds a row to the table.
-    pub fn claim(&mut self, claim: &str, paper: &str, ours: String, verdict: Verdict) {
+    fn claim(&mut self, claim: &str, paper: &str, ours: String, verdict: Verdict) {
         self.say(&format!("{claim}: {ours}"));
         self.claims.push(Claim { claim: claim.to_owned(), paper: paper.to_owned(), ours, verdict });
     }

@@ -83,7 +83,7 @@ impl Chosen {
 }
 
 impl Fitted {
-    /// Adds the choices before the fit, and the reasons for those that were dropped.
+    /// Adds the choices before the fit, and the reasons for dropped choices.
     pub fn decided_by(&mut self, chosen: Chosen) {
         let (choices, warning) = chosen.into_record();
         self.summary.warnings.extend(warning);

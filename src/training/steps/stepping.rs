@@ -1,4 +1,4 @@
-//! What the ways to take steps on q start from and return.
+//! The start and the result of all ways to take steps on q.
 
 use super::inference::InferenceOptions;
 use super::model::VariationalModel;

@@ -9,6 +9,6 @@ mod summary;
 
 pub use plan::{Contender, Plan, Settings, Unit};
 pub use results::{FitOutcome, Results, Role, Row, results_csv};
-pub use running::{Finished, run};
+pub use running::{Finished, on_one_thread, run};
 pub use store::{Store, fingerprint};
 pub use summary::{Estimate, Group, summarise, summary_csv};

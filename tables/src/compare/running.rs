@@ -218,7 +218,11 @@ impl Work<'_> {
 }
 
 /// Runs a task in a pool of one thread, which limits all parallel code inside.
-fn on_one_thread<T: Send>(task: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+///
+/// # Errors
+///
+/// If no thread can be started, and the error of the task.
+pub fn on_one_thread<T: Send>(task: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     pool.map_err(|error| Error::fit(format!("no thread could be started: {error}")))?.install(task)
 }

@@ -2,7 +2,7 @@
 
 use crate::fits::{LOG, REGRESSION};
 use crate::flights::{self, FLIGHTS};
-use crate::paper::{Compared, Paper, Verdict};
+use crate::paper::{Compared, Paper};
 use crate::raw::Row;
 use crate::results::{ERROR, FEWEST, Figure, NLL, Results, SIZES};
 use crate::sets::{HELD_OUT, SETS, Says};
@@ -81,7 +81,7 @@ fn settings(paper: &mut Paper, rows: &[Row]) {
 /// Adds a row, which is open for a reason, if there is one.
 fn add_unless(paper: &mut Paper, open: Option<String>, (claim, says, ours, compared): Claim, cause: &str) {
     match open {
-        Some(why) => paper.claim(claim, says, format!("{ours} ({compared})"), Verdict::NotComparable(why)),
+        Some(why) => paper.apart(claim, says, format!("{ours} ({compared})"), &why),
         None => paper.judge(claim, says, ours, compared, cause),
     }
 }

@@ -1,5 +1,6 @@
 //! Learning with exact and with sampled gradients of the log loss: figures 10 to 16, and the time of a step.
 
+use crate::fits::by_adam;
 use crate::paper::{Compared, Paper};
 use crate::raw::{Row, Unit};
 use crate::sets::{Counts, HELD_OUT, Rows};
@@ -8,8 +9,7 @@ use sparsegp::Result;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Score;
 use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, StepOptions};
-use sparsegp::variational::QUpdate;
+use sparsegp::options::FitOptions;
 
 /// The number of training rows of the raw results, and the repeats.
 const ROWS: usize = 1200;
@@ -60,8 +60,8 @@ pub fn fit(paper: &Paper, (name, kind, beta): Case, repeat: u64) -> Result<Vec<R
     let model = rows.train.fit(&elbo, None)?.model;
     let (options, start) = q_alone(elbo, model);
     let batch_size = rows.train.y.len().div_ceil(2);
-    let steps = StepOptions { q_update: QUpdate::Adam, polish: false, batch_size, ..StepOptions::default() };
-    let options = FitOptions { beta, epochs: Some(paper.setting(300, 60)), steps, ..options };
+    let options =
+        FitOptions { beta, epochs: Some(paper.setting(300, 60)), ..by_adam(options, batch_size, true) };
     let mut found = Vec::new();
     for estimator in estimators(paper.setting(3, 2)) {
         let fitted = rows.train.fit(&FitOptions { estimator, ..options.clone() }, Some(&start))?;

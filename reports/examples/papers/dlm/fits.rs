@@ -3,6 +3,7 @@
 use crate::data::Data;
 use crate::paper::Paper;
 use crate::raw::{Row, Unit};
+use crate::results::SIZES;
 use crate::sets::{Rows, SETS, Set};
 use sparsegp::error::ErrorKind;
 use sparsegp::hyper::{StopRange, StopReason};
@@ -34,7 +35,7 @@ pub fn is_square(objective: Contender) -> bool {
 /// Returns a unit for every set, size and repeat. Repeats of cheap fits come before the first of expensive ones, because one
 /// repeat decides nothing.
 pub fn units() -> impl Iterator<Item = Unit> {
-    let of_set = |set: &'static Set| [250, 500, 1000, 2000].map(|n| (set, n));
+    let of_set = |set: &'static Set| SIZES.map(|n| (set, n));
     let unit = |(set, n): (&'static Set, usize), repeat: u64| {
         let (first, cost) = match n {
             250 => (0.0, 1.0),

@@ -7,6 +7,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
+use sparsegp_tables::compare::on_one_thread;
 use std::fmt::Display;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -144,10 +145,4 @@ pub fn fit_all(paper: &Paper, path: &Path, minutes: f64) -> Result<()> {
             worker.join().unwrap_or_else(|_| Err(Error::fit("a thread of fits panicked")))
         })
     })
-}
-
-/// Runs a task in a pool of one thread, which limits all parallel code inside.
-fn on_one_thread<T: Send>(task: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    pool.map_err(|error| Error::fit(format!("no thread could be started: {error}")))?.install(task)
 }

@@ -2,6 +2,7 @@
 
 use crate::raw::Row;
 use crate::sets::Set;
+use sparsegp::data::Moments;
 use sparsegp_tables::compare::Contender;
 
 /// The numbers of training rows.
@@ -28,10 +29,9 @@ pub struct Mean {
 
 impl Mean {
     pub fn of(values: &[f64]) -> Mean {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        Mean { mean, error: (square / (n - 1.0) / n).sqrt(), repeats: values.len() }
+        let moments = Moments::of(values.iter().copied());
+        let [mean, error] = [moments.mean(), moments.standard_error()].map(|found| found.unwrap_or(f64::NAN));
+        Mean { mean, error, repeats: values.len() }
     }
 
     /// Returns true if the mean is above 0 by more than two standard errors.

@@ -85,7 +85,7 @@ fn runs(problem: &Problem, (method, grid): (Method, &[f64]), steps: usize) -> Ve
     runs
 }
 
-/// The best run of every method: the one that first stays within [`NEAR`] of the lowest objective of all runs.
+/// The best run of every method: it is the first to stay within [`NEAR`] of the lowest objective of all runs.
 struct Race {
     label: String,
     least: f64,
@@ -112,7 +112,7 @@ impl Race {
         self.best[method].reached(self.least + NEAR).map_or(f64::INFINITY, |row| row[0])
     }
 
-    /// Returns the iterations of a method in units of those of another one.
+    /// Returns the iterations of a method divided by the iterations of another one.
     fn ratio(&self, method: usize, other: usize) -> f64 {
         self.iterations(method) / self.iterations(other).max(1.0)
     }
