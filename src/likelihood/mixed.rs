@@ -37,6 +37,12 @@ impl Mixed {
         output
     }
 
+    /// Returns true if the output always equals the process with this index.
+    pub(super) fn is_alone(&self, which: usize) -> bool {
+        let unit = |(process, weight): (usize, &f64)| *weight == f64::from(u8::from(process == which));
+        self.weights.fixed && self.offset.fixed && self.weights().iter().enumerate().all(unit)
+    }
+
     /// The likelihood of the output.
     pub fn likelihood(&self) -> &dyn OneFunction {
         &*self.likelihood

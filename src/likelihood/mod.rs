@@ -387,6 +387,12 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
     /// Returns `E log p(y|f)` or `log E p(y|f)` of the row, and sets its derivatives.
     fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64;
 
+    /// Returns the log density of everything observed in a row, `log ∫ p(y|f) N(f; μ, diag v) df`, and sets its derivatives. It differs from
+    /// the log predictive density only if several targets are observed.
+    fn log_evidence(&self, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        self.expectation(Expectation::LogPredictive, row, slopes, integrator)
+    }
+
     /// Returns mean and variance of y under the predictive distribution, for a row of unknown y; NaN for classes.
     fn predictive_moments(&self, row: Row, integrator: &mut Integrator) -> (f64, f64) {
         self.one().map_or((f64::NAN, f64::NAN), |one| one.predictive_moments(row.of(0), integrator))

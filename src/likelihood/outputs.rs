@@ -2,12 +2,13 @@
 //! likelihood.
 
 use super::mixed::process_names;
-use super::{Expectation, Likelihood, Mixed, Observation, OneFunction, Row, Slopes, TargetKind};
+use super::{Expectation, Likelihood, Marginal, Mixed, Observation, OneFunction, Row, Slopes, TargetKind};
 use crate::quadrature::Integrator;
-use faer::Mat;
 use faer::linalg::solvers::Solve;
+use faer::{Mat, Side};
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
+use std::f64::consts::TAU;
 
 /// `f_p = b_p + Σ_l W_pl g_l` for P outputs, which are independent given f; a target of NaN adds nothing.
 ///
@@ -29,7 +30,9 @@ impl Outputs {
             output.for_each_parameter_mut(&mut |p| p.name = format!("{name}.{}", p.name));
             output
         };
-        Outputs { outputs: outputs.into_iter().map(named).collect(), apart: false }
+        let outputs: Vec<Mixed> = outputs.into_iter().map(named).collect();
+        let apart = outputs.iter().enumerate().all(|(which, output)| output.is_alone(which));
+        Outputs { outputs, apart }
     }
 
     /// Creates a likelihood of outputs that are separate processes, all with one kernel and the same inducing inputs.
@@ -38,12 +41,7 @@ impl Outputs {
         let alone = |(which, (name, likelihood)): (usize, (String, Box<dyn OneFunction>))| {
             (name, Mixed::alone(likelihood, which, processes))
         };
-        Outputs { apart: true, ..Outputs::new(outputs.into_iter().enumerate().map(alone).collect()) }
-    }
-
-    /// The number P of outputs.
-    pub(crate) fn count(&self) -> usize {
-        self.outputs.len()
+        Outputs::new(outputs.into_iter().enumerate().map(alone).collect())
     }
 
     fn processes(&self) -> usize {
@@ -119,6 +117,50 @@ impl Likelihood for Outputs {
         value
     }
 
+    /// For outputs with Gaussian noise in closed form: with the rows `W` and noises `D` of the observed outputs, `C = W V Wᵀ + D` and
+    /// `a = C⁻¹ (y − b − W μ)` it is `log N(y; b + W μ, C)`, and
+    ///
+    /// ```text
+    /// ∂μ_l = (Wᵀa)_l,   ∂v_l = ½ ((Wᵀa)_l² − (WᵀC⁻¹W)_ll),   ∂b_p = a_p,   ∂σ_p² = ½ (a_p² − C⁻¹_pp)
+    /// ∂W_pl = a_p μ_l + v_l (a_p (Wᵀa)_l − (C⁻¹W)_pl)
+    /// ```
+    fn log_evidence(&self, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        let known: Vec<_> = self.observed(row.at).collect();
+        let noises: Option<Vec<f64>> =
+            known.iter().map(|(output, ..)| output.likelihood().gaussian_noise()).collect();
+        let Some(noises) = noises else {
+            return self.expectation(Expectation::LogPredictive, row, slopes, integrator);
+        };
+        slopes.clear();
+        let Marginal { mean, variance } = row.marginal;
+        let (count, processes) = (known.len(), mean.len());
+        let weights = Mat::from_fn(count, processes, |p, l| known[p].0.weights()[l]);
+        let spread = Mat::from_fn(processes, count, |l, p| variance[l] * weights[(p, l)]);
+        let mut covariance = &weights * spread;
+        noises.iter().enumerate().for_each(|(p, noise)| covariance[(p, p)] += noise);
+        let Ok(factor) = covariance.llt(Side::Lower) else { return f64::NAN };
+        let errors = Mat::from_fn(count, 1, |p, _| known[p].1.y - known[p].0.mix(mean));
+        let (a, inverse) = (factor.solve(&errors), factor.solve(Mat::<f64>::identity(count, count)));
+        let (of_mean, loads) = (weights.transpose() * &a, &inverse * &weights);
+        for l in 0..processes.min(slopes.mean.len()) {
+            let explained: f64 = (0..count).map(|p| weights[(p, l)] * loads[(p, l)]).sum();
+            slopes.mean[l] = of_mean[(l, 0)];
+            slopes.variance[l] = 0.5 * (of_mean[(l, 0)].powi(2) - explained);
+        }
+        let trained = if slopes.own.is_empty() { &[] } else { &known[..] };
+        for (p, (_, _, place)) in trained.iter().enumerate() {
+            let (own, a) = (&mut slopes.own[place.clone()], a[(p, 0)]);
+            for l in 0..processes {
+                own[l] += a * mean[l] + variance[l] * (a * of_mean[(l, 0)] - loads[(p, l)]);
+            }
+            own[processes] += a;
+            own[processes + 1] += 0.5 * (a * a - inverse[(p, p)]);
+        }
+        let log_det: f64 = 2.0 * (0..count).map(|p| factor.L()[(p, p)].ln()).sum::<f64>();
+        let squares: f64 = (0..count).map(|p| errors[(p, 0)] * a[(p, 0)]).sum();
+        -0.5 * (count as f64 * TAU.ln() + log_det + squares)
+    }
+
     fn sample(&self, _: Observation, _: &[f64], _: &mut ChaCha8Rng) -> f64 {
         f64::NAN
     }
@@ -137,7 +179,7 @@ impl Likelihood for Outputs {
         }
         let trace: f64 = (0..out.len()).map(|i| normal[(i, i)]).sum();
         (0..out.len()).for_each(|i| normal[(i, i)] += 1e-6 * trace + f64::MIN_POSITIVE);
-        let solution = normal.llt(faer::Side::Lower).map(|factor| factor.solve(&right));
+        let solution = normal.llt(Side::Lower).map(|factor| factor.solve(&right));
         let solved = |i: usize| solution.as_ref().map_or(0.0, |solution| solution[(i, 0)]);
         out.iter_mut().enumerate().for_each(|(i, out)| *out = solved(i));
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::hyper::{Listener, Session, StopReason};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::LatentPrior;
-use crate::options::{FitOptions, LossKind, Plan};
+use crate::options::{FitOptions, Plan};
 
 /// Fits a model to rows in memory on the scale the model sees. `listener` receives every stage and epoch.
 ///
@@ -93,12 +93,8 @@ pub fn fit_rows(
     // The defaults for this number of rows apply to all fits of a search.
     let options = &options.decided_for(n);
     let plan = Plan::new(options, origin.likelihood(), n)?;
-    let weightless = plan.loss == LossKind::Fitc || options.neighbours.is_some();
-    if weightless && !rows.check_sample().targets.weights.is_empty() {
-        let what =
-            if options.neighbours.is_some() { "⟨neighbours⟩ take" } else { "⟨objective fitc⟩ takes" };
-        return Err(Error::usage(format!("{what} no sample weights"))
-            .hint("vfe, elbo, dlm-log and dlm-square without neighbours do"));
+    if options.neighbours.is_some() && !rows.check_sample().targets.weights.is_empty() {
+        return Err(Error::usage("⟨neighbours⟩ take no sample weights").hint("models without neighbours do"));
     }
     let prototype = match origin {
         Origin::Start(start) => {

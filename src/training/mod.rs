@@ -56,5 +56,5 @@ pub use sent_model::unreadable;
 pub use start::{Function, Prototype, Start};
 pub use steps::{Inference, InferenceOptions, VariationalModel};
 pub use trainer::Trainer;
-pub use update::update;
+pub use update::{update, update_outputs};
 pub use warm_start::WARM_ROWS;

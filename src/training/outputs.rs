@@ -13,8 +13,9 @@ use super::start::{Function, Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Constraints, Session};
+use crate::latent::{InducingPrior, Layer};
 use crate::likelihood::{Gaussian, Mixed, OneFunction, Outputs};
-use crate::model::{LatentModel, LatentPrior};
+use crate::model::{LatentModel, LatentPrior, Model};
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
@@ -43,14 +44,17 @@ pub struct OutputRows<'a> {
 ///
 /// W starts at the leading principal axes of the outputs; each process has a separate kernel and separate inducing inputs.
 ///
+/// With the models of an earlier fit in `start`, one for each output, training starts from their hyper-parameters.
+///
 /// # Errors
 ///
-/// As for [`fit_arrays`](super::fit_arrays), and for more processes than outputs, or none.
+/// As for [`fit_arrays`](super::fit_arrays), for more processes than outputs, or none, and for models of another kind in `start`.
 pub fn fit_outputs(
     rows: OutputRows<'_>,
     names: &[String],
     processes: usize,
     options: &FitOptions,
+    start: &[&Model],
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
     let width = names.len();
@@ -59,41 +63,88 @@ pub fn fit_outputs(
             "⟨outputs mixed:{processes}⟩ asks for {processes} processes, expected 1 to {width}, the number of outputs"
         )));
     }
-    if options.neighbours.is_some() {
-        return Err(Error::usage(
-            "⟨outputs mixed⟩ cannot be combined with ⟨neighbours⟩: a site of a process would depend on the targets of all outputs",
-        )
-        .hint("use ⟨outputs own⟩"));
-    }
     check_outputs(rows, width)?;
     let options =
         FitOptions { likelihood: None, mean: MeanKind::Zero, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
+    if !start.is_empty() {
+        let start = joined(start, names)?;
+        if start.likelihood.alike() || start.processes() != processes {
+            return Err(Error::usage(format!("the start models do not mix {processes} processes")));
+        }
+        return fit_jointly(rows, width, Origin::Start(&Start { model: start, q: None }), &options, session);
+    }
     let weights = principal_axes(rows.targets, width, processes);
     let output = |(p, name): (usize, &String)| {
         let row: Vec<f64> = weights.row(p).iter().copied().collect();
         let noise = 1.0 - row.iter().map(|w| w * w).sum::<f64>();
         (name.clone(), Mixed::new(Box::new(Gaussian::new(noise.max(LEAST_NOISE))), row, 0.0))
     };
-    fit_jointly(rows, Outputs::new(names.iter().enumerate().map(output).collect()), &options, session)
+    let outputs = Outputs::new(names.iter().enumerate().map(output).collect());
+    fit_jointly(rows, width, prototype_of(outputs, rows, &options)?, &options, session)
+}
+
+/// Returns the prototype of outputs of a sparse GP.
+fn prototype_of(outputs: Outputs, rows: OutputRows<'_>, options: &FitOptions) -> Result<Origin<'static>> {
+    let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
+    let function = Function::Sparse { kernel, points: None };
+    Ok(Origin::Prototype(Prototype { function, likelihood: outputs.into() }))
+}
+
+/// Returns the model of all outputs, given the models that one fit returned for them.
+///
+/// # Errors
+///
+/// If the models are not of one fit of several outputs that share processes or a kernel.
+pub(super) fn joined(models: &[&Model], names: &[String]) -> Result<LatentPrior> {
+    let unlike = || {
+        Error::usage("the start models are not those of one fit whose outputs share a kernel or processes")
+    };
+    let first = models.first().filter(|_| models.len() == names.len()).ok_or_else(unlike)?.latent();
+    let shared = |model: &LatentPrior| {
+        let of_layer = |prior: &InducingPrior| {
+            let mut values = Vec::new();
+            prior.kernel().for_each_parameter(&mut |p| values.extend_from_slice(&p.values));
+            (values, prior.z().to_owned())
+        };
+        model.layers.iter().filter_map(Layer::prior).map(of_layer).collect::<Vec<_>>()
+    };
+    if models.iter().any(|model| shared(model.latent()) != shared(first)) {
+        return Err(unlike());
+    }
+    let mixed: Option<Vec<Mixed>> = models.iter().map(|model| model.latent().likelihood.output(0)).collect();
+    let named = names.iter().cloned();
+    let (layers, outputs) = match mixed {
+        Some(mixed) => (first.layers.clone(), Outputs::new(named.zip(mixed).collect())),
+        None => {
+            let own = |model: &&Model| {
+                let LatentPrior { likelihood, .. } = model.latent();
+                Some((likelihood.one()?.boxed_clone(), model.latent().layer().mean()?.values[0]))
+            };
+            let own = models.iter().map(own).collect::<Option<Vec<_>>>().ok_or_else(unlike)?;
+            let (likelihoods, means): (Vec<_>, Vec<_>) = own.into_iter().unzip();
+            let layer = first.layer().prior().cloned().ok_or_else(unlike)?;
+            let fixed = layer.mean().fixed;
+            (vec![layer.with_means(means, fixed).into()], Outputs::apart(named.zip(likelihoods).collect()))
+        }
+    };
+    let effects = first.effects.clone();
+    Ok(LatentPrior { effects, ..LatentPrior::of_layers(layers, outputs.into(), first.fix_inducing) })
 }
 
 /// Fits all outputs as one likelihood of several functions, and returns each of them.
 fn fit_jointly(
     rows: OutputRows<'_>,
-    outputs: Outputs,
+    width: usize,
+    origin: Origin<'_>,
     options: &FitOptions,
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
-    let width = outputs.count();
-    let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
-    let prototype =
-        Prototype { function: Function::Sparse { kernel, points: None }, likelihood: outputs.into() };
     // Some functions expect one number per observation.
     let y: Vec<f64> = rows.targets.chunks_exact(width).map(mean).collect();
     let targets = Targets { outputs: rows.targets, weights: rows.weights, ..Targets::of(&y) };
     let data = TrainingData::of(Dataset { x: rows.x, targets });
-    let fitted = fit_rows(&data, options, Origin::Prototype(prototype), session)?;
+    let fitted = fit_rows(&data, options, origin, session)?;
     (0..width).map(|which| of_output(&fitted, which)).collect()
 }
 
@@ -103,15 +154,17 @@ fn fit_jointly(
 ///
 /// If every bound has a closed form, the objective is their sum, and outputs observed in the same rows share one factorisation and one
 /// pass over the data. Other options, such as grouped effects, steps on q or direct losses, train the outputs as one likelihood of several
-/// functions.
+/// functions. With the models of an earlier fit in `start`, training starts from their hyper-parameters.
 ///
 /// # Errors
 ///
-/// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P numbers, and for an output without observations.
+/// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P numbers, for an output without observations, and for models of
+/// another kind in `start`.
 pub fn fit_shared_outputs(
     rows: OutputRows<'_>,
     names: &[String],
     options: &FitOptions,
+    start: &[&Model],
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
     check_outputs(rows, names.len())?;
@@ -120,11 +173,28 @@ pub fn fit_shared_outputs(
     if options.model == ModelKind::Glm {
         return Err(Error::usage("⟨outputs shared⟩ needs ⟨model gp⟩"));
     }
+    let known = match start {
+        [] => None,
+        start => Some(joined(start, names)?),
+    };
+    if known.as_ref().is_some_and(|known| !known.likelihood.alike()) {
+        return Err(Error::usage("the start models mix processes, and share no kernel"));
+    }
     if !has_closed_sum(&options) {
+        if let Some(model) = known {
+            return fit_jointly(
+                rows,
+                names.len(),
+                Origin::Start(&Start { model, q: None }),
+                &options,
+                session,
+            );
+        }
         let output = |name: &String| -> (String, Box<dyn OneFunction>) {
             (name.clone(), Box::new(Gaussian::new(START_NOISE)))
         };
-        return fit_jointly(rows, Outputs::apart(names.iter().map(output).collect()), &options, session);
+        let outputs = Outputs::apart(names.iter().map(output).collect());
+        return fit_jointly(rows, names.len(), prototype_of(outputs, rows, &options)?, &options, session);
     }
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
@@ -138,7 +208,10 @@ pub fn fit_shared_outputs(
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {
         return Err(Error::data(format!("the target '{name}' is missing in every row")));
     }
-    let model = shared_model(rows, names, &observed, &plan, &prototype)?;
+    let model = match known {
+        Some(known) => LatentPrior { fix_inducing: options.fix_inducing, ..known },
+        None => shared_model(rows, names, &observed, &plan, &prototype)?,
+    };
     let mut model = ready(model, &plan.hyper, observed[0].data())?;
     let mut training = None;
     if trains {
@@ -226,7 +299,7 @@ fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
 
 impl OutputRows<'_> {
     /// Returns the rows in which an output was observed.
-    fn of(&self, which: usize) -> RowBuffer {
+    pub(super) fn of(&self, which: usize) -> RowBuffer {
         let (n, d) = self.x.shape();
         let width = self.targets.len() / n.max(1);
         let rows: Vec<usize> = (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect();
@@ -239,7 +312,7 @@ impl OutputRows<'_> {
 }
 
 /// Refuses targets whose number does not match the rows and outputs.
-fn check_outputs(rows: OutputRows<'_>, width: usize) -> Result<()> {
+pub(super) fn check_outputs(rows: OutputRows<'_>, width: usize) -> Result<()> {
     let n = rows.x.nrows();
     if rows.targets.len() == n * width && width > 0 {
         return Ok(());

@@ -3,6 +3,7 @@
 use super::check::check_data;
 use super::failure::{huge_data, new_rows_not_finite};
 use super::neighbours::{Known, with_new_rows};
+use super::outputs::{OutputRows, check_outputs, joined};
 use super::row_sums::{pass_over, sum_over};
 use super::rows::TrainingData;
 use super::start::Start;
@@ -48,31 +49,84 @@ const FAR: f64 = 1e3;
 /// # Errors
 ///
 /// Usage errors if `forget` is not between 0 and 1, and for models that cannot be updated: trained
-/// for the squared loss, with nonnegative coefficients, with outputs that mix processes, or with very many grouped effects. Data errors as
+/// for the squared loss, with nonnegative coefficients, with outputs that mix processes (see [`update_outputs`]), or with very many grouped effects. Data errors as
 /// for a fit, and for new levels in a model with neighbours. Fit errors if the objective is not finite at the new rows, or the covariance of
 /// the inducing inputs has no Cholesky factor.
 pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Session<'_>) -> Result<Model> {
-    if !(0.0..=1.0).contains(&forget) {
-        return Err(Error::usage(format!("⟨forget⟩ is {forget}, expected a share from 0 to 1")));
-    }
+    check_forget(forget)?;
     check_model(model)?;
-    let (options, likelihood) = (model.options(), &model.latent().likelihood);
-    let weightless = options.objective.loss() == LossKind::Fitc || model.neighbours().is_some();
-    if weightless && !rows.targets.weights.is_empty() {
-        let what = if model.neighbours().is_some() { "with neighbours" } else { "of ⟨objective fitc⟩" };
-        return Err(Error::usage(format!("a model {what} takes no sample weights")));
+    if model.latent().likelihood.mixing().is_some() {
+        return Err(Error::usage("outputs that mix processes are updated together"));
     }
-    check_data(&TrainingData::of(rows), Some(model.inputs()), likelihood)?;
-    let mut x = rows.x.transpose().to_owned();
-    model.scaling().scale_inputs(x.as_mut().transpose_mut());
+    check_data(&TrainingData::of(rows), Some(model.inputs()), &model.latent().likelihood)?;
+    let x = model.on_scale(rows.x);
     let mut y = rows.targets.y.to_vec();
     model.scaling().scale_target(&mut y);
     let scaled = Dataset { x: x.transpose(), targets: Targets { y: &y, ..rows.targets } };
-    if let Some(cause) = huge_data(scaled) {
+    let start = Start::from_model(model, model.options(), None, true);
+    let (latent, q, nearby) = learnt(model, start, scaled, forget, session)?;
+    let mut updated = model.with_more(latent, q, nearby, Update { rows: rows.len(), forget });
+    updated.summary.warnings.extend(far_targets(model, rows.targets.y, &y));
+    Ok(updated)
+}
+
+/// Like [`update`], for the models of several outputs that one fit returned, in its order. Targets are in the user's units.
+///
+/// # Errors
+///
+/// As for [`update`], and if the models are not of one fit of several outputs.
+pub fn update_outputs(
+    models: &[&Model],
+    rows: OutputRows<'_>,
+    forget: f64,
+    session: &mut Session<'_>,
+) -> Result<Vec<Model>> {
+    check_forget(forget)?;
+    models.iter().try_for_each(|model| check_model(model))?;
+    check_outputs(rows, models.len())?;
+    if models.iter().all(|model| model.latent().likelihood.mixing().is_none()) {
+        // Each model has the posterior of its own process only.
+        let one = |(which, model): (usize, &&Model)| update(model, rows.of(which).data(), forget, session);
+        return models.iter().enumerate().map(one).collect();
+    }
+    let latent = joined(models, &vec![String::new(); models.len()])?;
+    let first = models[0];
+    let x = first.on_scale(rows.x);
+    let mut targets = rows.targets.to_vec();
+    for row in targets.chunks_exact_mut(models.len()) {
+        let cells = row.iter_mut().zip(models);
+        cells.for_each(|(cell, model)| model.scaling().scale_target(std::slice::from_mut(cell)));
+    }
+    let y = vec![0.0; rows.x.nrows()];
+    let targets = Targets { outputs: &targets, weights: rows.weights, ..Targets::of(&y) };
+    let start = Start { model: latent, q: Some(first.posteriors().to_vec()) };
+    let (latent, q, nearby) = learnt(first, start, Dataset { x: x.transpose(), targets }, forget, session)?;
+    let updated = |(which, model): (usize, &&Model)| {
+        let known = rows.targets.iter().skip(which).step_by(models.len()).filter(|y| !y.is_nan()).count();
+        let own = LatentModel { likelihood: model.latent().likelihood.clone(), ..latent.clone() };
+        model.with_more(own, q.clone(), nearby.clone(), Update { rows: known, forget })
+    };
+    Ok(models.iter().enumerate().map(updated).collect())
+}
+
+/// What an update learns: the factorised model, its posteriors and its neighbours.
+type Learnt = (LatentModel, Vec<Normal>, Option<Arc<Nearby>>);
+
+/// Learns from new rows on the scale that `model` sees, from a start with the posteriors before them.
+fn learnt(
+    model: &Model,
+    start: Start,
+    rows: Dataset<'_>,
+    forget: f64,
+    session: &mut Session<'_>,
+) -> Result<Learnt> {
+    if model.neighbours().is_some() && !rows.targets.weights.is_empty() {
+        return Err(Error::usage("a model with neighbours takes no sample weights"));
+    }
+    if let Some(cause) = huge_data(rows) {
         return Err(cause.error("the new rows cannot be learnt from"));
     }
-
-    let Start { model: latent, q } = Start::from_model(model, options, None, true);
+    let Start { model: latent, q } = start;
     let latent = latent.factorised().map_err(|_| {
         Error::fit(
             "the model cannot be updated: the covariance of its inducing inputs has no Cholesky factor",
@@ -91,23 +145,27 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     let earlier: Option<Vec<Evidence>> = q.iter().map(known).collect();
     let earlier =
         earlier.ok_or_else(|| Error::fit("the model's q has a covariance that cannot be inverted"))?;
-    let mut nearby = None;
-    let (latent, q) = if let Some(kept) = model.neighbours() {
+    let options = model.options();
+    if let Some(kept) = model.neighbours() {
         let known = Known { model: &latent, nearby: kept, evidence: &earlier, forget };
-        check_levels(&latent.effects, scaled)?;
-        let (q, all) = by_neighbours(known, scaled, options, session)?;
-        nearby = Some(all);
-        (latent.with_summed_effects(), q)
-    } else {
-        let latent = latent.with_summed_effects();
-        match closed_form(&latent, options, scaled, &earlier) {
-            Some(q) => (latent, q?),
-            None => by_steps(latent, q, options, scaled, &earlier, session)?,
-        }
+        check_levels(&latent.effects, rows)?;
+        let (q, all) = by_neighbours(known, rows, options, session)?;
+        return Ok((latent.with_summed_effects(), q, Some(all)));
+    }
+    let latent = latent.with_summed_effects();
+    let (latent, q) = match closed_form(&latent, options, rows, &earlier) {
+        Some(q) => (latent, q?),
+        None => by_steps(latent, q, options, rows, &earlier, session)?,
     };
-    let mut updated = model.with_more(latent, q, nearby, Update { rows: rows.len(), forget });
-    updated.summary.warnings.extend(far_targets(model, rows.targets.y, &y));
-    Ok(updated)
+    Ok((latent, q, None))
+}
+
+/// Refuses a number that is no share.
+fn check_forget(forget: f64) -> Result<()> {
+    match (0.0..=1.0).contains(&forget) {
+        true => Ok(()),
+        false => Err(Error::usage(format!("⟨forget⟩ is {forget}, expected a share from 0 to 1"))),
+    }
 }
 
 /// Refuses rows with a level that the training of a model with neighbours did not see: its effects would count as variance of f, which
@@ -155,15 +213,11 @@ fn far_targets(model: &Model, y: &[f64], scaled: &[f64]) -> Option<Warning> {
 
 /// Refuses models whose q does not contain all information of their rows.
 fn check_model(model: &Model) -> Result<()> {
-    let mixes = model.latent().likelihood.mixing().is_some();
     let (what, hint) = match model {
         _ if model.mean_only() => (
             "a model of ⟨objective dlm-square⟩ has no posterior covariance, and cannot be updated",
             "fit it with ⟨objective elbo⟩ or ⟨objective dlm-log⟩",
         ),
-        _ if mixes => {
-            ("outputs that mix processes cannot be updated one by one", "fit them with ⟨outputs own⟩")
-        }
         _ if model.options().steps.q_nonnegative => {
             ("a model of ⟨q_nonnegative⟩ cannot be updated", "fit it to all rows again")
         }

@@ -11,6 +11,7 @@ mod grouped_intervals;
 mod growth;
 mod inducing_init;
 mod neighbours;
+mod outputs;
 mod refusals;
 mod restarts;
 mod slopes;

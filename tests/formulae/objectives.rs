@@ -61,7 +61,7 @@ fn a_weight_is_a_number_of_rows() {
         assert_all_close(&weighted.1, &long.1, 1e-9, "gradient in θ");
         assert_all_close(&weighted.2, &long.2, 1e-9, "gradient in m");
     }
-    for bound in [Objective::elbo(1.3), Objective::square(0.4)] {
+    for bound in [Objective::elbo(1.3), Objective::square(0.4), Objective::fitc()] {
         let evaluate = |x: &Mat<f64>, targets: Targets<'_>| {
             let set = Dataset { x: x.transpose(), targets };
             let model = with_likelihood(LikelihoodKind::Gaussian, 2, 9);

@@ -11,7 +11,7 @@
 //!
 //! The site is equivalent to a target λ/Λ with noise variance 1/Λ.
 
-use crate::likelihood::{Expectation, Marginal, ObservationModel, Row, Slopes};
+use crate::likelihood::{Marginal, ObservationModel, Row, Slopes};
 use crate::objective::Targets;
 use crate::quadrature::Integrator;
 use crate::threads::PerThread;
@@ -93,7 +93,7 @@ impl Room {
         [&mut *by_mean, &mut *by_variance].into_iter().for_each(|slopes| slopes.resize(mean.len(), 0.0));
         let row = Row::new(targets.at(i), Marginal { mean, variance });
         let slopes = Slopes { mean: by_mean, variance: by_variance, own };
-        likelihood.expectation(Expectation::LogPredictive, row, slopes, integrator)
+        likelihood.log_evidence(row, slopes, integrator)
     }
 
     /// Writes precision Λ and shift λ of the sites of row `i`, one for each function, given predictions of all rows by the others; NaN if

@@ -212,8 +212,8 @@ fn together(
     let names: Vec<String> = outputs.iter().map(|output| output.schema.target_name().to_owned()).collect();
     let rows = OutputRows { x: scaled.transpose(), targets: &targets, weights: &weights };
     let fitted = match sharing {
-        Sharing::Processes(processes) => fit_outputs(rows, &names, processes, &options, session)?,
-        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, session)?,
+        Sharing::Processes(processes) => fit_outputs(rows, &names, processes, &options, &[], session)?,
+        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, &[], session)?,
     };
     let notes = input_warnings(&base.input_names(), x.as_ref());
     let model = |(fitted, OutputColumn { schema, scaling, known, .. })| {
