@@ -115,8 +115,15 @@ impl<'a> Contestant<'a> {
             }
             _ => {
                 let (table, columns, sharing) = (&train, &columns, self.args.sharing());
-                let request =
-                    OutputsRequest { table, columns, targets, options, test_fraction: 0.0, sharing };
+                let request = OutputsRequest {
+                    table,
+                    columns,
+                    targets,
+                    options,
+                    test_fraction: 0.0,
+                    sharing,
+                    start: None,
+                };
                 fit_outputs_in(&request, &mut session)?.models.into_models()
             }
         };

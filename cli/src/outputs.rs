@@ -32,6 +32,11 @@ pub fn run(
     if let Some(name) = option_of_one(args)? {
         return one_by_one(args, started, targets, options, start, name);
     }
+    if args.shuffle_buffer.is_some() && !args.output.quiet {
+        output::note(
+            "note: targets that share a kernel or processes are fitted together, so all rows are read into memory",
+        );
+    }
     let table = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
     let (mut options, mut crossed) = (options.clone(), Vec::new());
     if let Some(count) = args.held_out.cv {
@@ -47,6 +52,7 @@ pub fn run(
         options,
         test_fraction: args.test_fraction(),
         sharing: args.sharing(),
+        start,
     };
     let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
     let mut listener = |event: &Event| progress.show(event);
@@ -111,10 +117,10 @@ fn option_of_one(args: &FitArgs) -> Result<Option<&'static str>> {
         let name = if interruption.checkpoint.is_some() { "--checkpoint" } else { "--resume" };
         return Err(Error::usage(format!("{name} is for one --target")).hint("fit the targets one by one"));
     }
+    let shares = args.sharing().is_some_and(|sharing| sharing != Sharing::Own);
     let given = [
-        ("--from", args.objective.from.is_some()),
         ("--betas", args.objective.betas.is_some()),
-        ("--shuffle-buffer", args.shuffle_buffer.is_some()),
+        ("--shuffle-buffer", args.shuffle_buffer.is_some() && !shares),
     ];
     Ok(given.into_iter().find(|(_, given)| *given).map(|(name, _)| name))
 }

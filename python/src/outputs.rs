@@ -47,6 +47,7 @@ pub fn fit_outputs(
             options: &options,
             test_fraction: 0.0,
             sharing,
+            start: None,
         };
         let poll = || host.interrupted.load(Ordering::Relaxed) || custom.has_raised();
         let mut session = Session::new(host.tell).with_poll(&poll).with_enough(host.enough);

@@ -181,6 +181,11 @@ impl TableModel {
         Ok(TableModel { schema, model })
     }
 
+    /// Returns an updated model with the columns after the update.
+    pub(super) fn with(schema: Schema, model: Model) -> TableModel {
+        TableModel { schema, model }
+    }
+
     /// Draws the latent function `count` times, jointly at all rows of a table; see [`Model::samples`].
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use super::fit::{FitRequest, fit_table_in};
 use super::held_out::{Shares, split_table};
 use super::model::TableModel;
-use super::resolve::{find_schema, resolved};
+use super::resolve::{check_start_target, find_schema, resolved};
 use super::rows::known_targets;
 use super::sharing::{Sharing, decide};
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
@@ -15,10 +15,10 @@ use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, open_input};
 use sparsegp::hyper::{Clock, Session};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{SEVERAL, Tried, Warning, damaged_model, read_model_file};
+use sparsegp::model::{Model, SEVERAL, Tried, Warning, damaged_model, read_model_file};
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::registry::Registry;
-use sparsegp::training::{OutputRows, fit_outputs, fit_shared_outputs};
+use sparsegp::training::{OutputRows, fit_outputs, fit_shared_outputs, update_outputs};
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
@@ -38,8 +38,11 @@ pub struct OutputsRequest<'a> {
     pub options: &'a FitOptions,
     /// The share of the rows with a target that is held out for testing.
     pub test_fraction: f64,
-    /// The structure that the outputs share. If it is `None`, held-out training rows decide, unless nothing is [open](FitOptions::open).
+    /// The structure that the outputs share. If it is `None`, it is that of `start`, or held-out training rows decide, unless nothing is
+    /// [open](FitOptions::open).
     pub sharing: Option<Sharing>,
+    /// Models of these targets to start from: their columns, scaling, kernels, hyper-parameters and inducing inputs.
+    pub start: Option<&'a TableOutputs>,
 }
 
 /// Models of several outputs, with the held-out rows.
@@ -76,13 +79,22 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     let test_rows = rows.test.iter().map(|&row| known[row]).collect();
     let test = (!rows.test.is_empty()).then(|| labelled.take(&rows.test));
     // Columns are found in the whole table, so that its parts have the same categories.
-    let find = |target: &String| find_schema(&labelled, &columns_of(request, target), options, &rows.train);
+    let find = |target: &String| match request.start {
+        Some(start) => {
+            let schema = start.of_target(target)?.schema();
+            check_start_target(schema, &columns_of(request, target))?;
+            schema.check_training(&labelled.with_values(target))?;
+            Ok((schema.clone(), Vec::new()))
+        }
+        None => find_schema(&labelled, &columns_of(request, target), options, &rows.train),
+    };
     let found = targets.iter().map(find).collect::<Result<Vec<_>>>()?;
     let (schemas, notes): (Vec<Schema>, Vec<_>) = found.into_iter().unzip();
     let request = OutputsRequest { table: &train, ..*request };
     let clock = session.clock(options.max_seconds);
     let (sharing, tried) = match request.sharing {
         Some(sharing) => (sharing, Vec::new()),
+        None if request.start.is_some() => (Sharing::Own, Vec::new()),
         None if options.open.is_empty() || !columns.groups.is_empty() => (Sharing::Own, Vec::new()),
         None => decide(&request, &schemas, &mut session.until(clock, Clock::CHOICES))?,
     };
@@ -111,7 +123,8 @@ pub(super) fn fit_known(
     let one = |(place, schema): (usize, Schema)| {
         let columns =
             SchemaOptions { known: Some(schema.clone()), ..columns_of(request, schema.target_name()) };
-        let request = FitRequest::new(request.table, &columns, request.options);
+        let start = request.start.map(|start| start.of_target(schema.target_name())).transpose()?;
+        let request = FitRequest { start, ..FitRequest::new(request.table, &columns, request.options) };
         let session = &mut session.until(clock.map(|clock| clock.for_next_of(targets - place)), 1.0);
         fit_table_in(&request, session).map(|fit| fit.model)
     };
@@ -164,15 +177,22 @@ struct OutputColumn {
 }
 
 impl OutputColumn {
-    /// Reads the target of `schema` from a table with the inputs `x`.
-    fn of(schema: Schema, table: &Table, x: MatRef<'_, f64>, options: &FitOptions) -> Result<OutputColumn> {
+    /// Reads the target of `schema` from a table with the inputs `x`; `scaling` is that of a model to start from.
+    fn of(
+        schema: Schema,
+        table: &Table,
+        x: MatRef<'_, f64>,
+        options: &FitOptions,
+        scaling: Option<&Scaling>,
+    ) -> Result<OutputColumn> {
         let mut targets = known_targets(&schema, table)?;
         let known: Vec<f64> = targets.iter().copied().filter(|y| !y.is_nan()).collect();
-        let scaling = match options.standardize {
-            true => {
+        let scaling = match scaling {
+            Some(known) => known.clone(),
+            None if options.standardize => {
                 Scaling::standardise(x, &known).suited_to(&options.dimensions).with_effects(&options.effects)
             }
-            false => Scaling::none(x.ncols()),
+            None => Scaling::none(x.ncols()),
         };
         scaling.scale_target(&mut targets);
         Ok(OutputColumn { schema, scaling, targets, known: known.len() })
@@ -187,22 +207,30 @@ fn together(
     session: &mut Session<'_>,
 ) -> Result<Vec<TableModel>> {
     let base = schemas.first().ok_or_else(|| Error::usage("there are no targets"))?;
+    let known =
+        |schema: &Schema| request.start.map(|start| start.of_target(schema.target_name())).transpose();
+    let known: Vec<Option<&TableModel>> = schemas.iter().map(known).collect::<Result<_>>()?;
+    let start: Vec<&Model> = known.iter().flatten().map(|start| &start.model).collect();
     let options = resolved(request.options, base, None)?;
     check_shareable(&options, &schemas, sharing)?;
     let table = &*request.table.read(&base.readings, &|_| true)?;
     let all: Vec<usize> = (0..table.rows()).collect();
     // All outputs share one interpretation of the inputs.
     let mut base = base.clone();
-    base.settle(table, &all, true)?;
+    if start.is_empty() {
+        base.settle(table, &all, true)?;
+    }
     let options = base.options_of(options)?;
     let x = base.design(table, UnseenLevels::New)?;
-    base.take_means(&Scaling::standardise(x.as_ref(), &[]));
+    if start.is_empty() {
+        base.take_means(&Scaling::standardise(x.as_ref(), &[]));
+    }
     let weights = base.weights(table)?.unwrap_or_default();
-    let of_target = |schema: Schema| {
+    let of_target = |(schema, start): (Schema, Option<&TableModel>)| {
         let schema = Schema { target: schema.target, encoding: schema.encoding, ..base.clone() };
-        OutputColumn::of(schema, table, x.as_ref(), &options)
+        OutputColumn::of(schema, table, x.as_ref(), &options, start.map(|start| start.scaling()))
     };
-    let outputs = schemas.into_iter().map(of_target).collect::<Result<Vec<_>>>()?;
+    let outputs = schemas.into_iter().zip(known).map(of_target).collect::<Result<Vec<_>>>()?;
     let mut options = options.with_units_of(&outputs[0].scaling);
     options.constraints.columns = options.constraints.columns.without_target();
     let mut scaled = x.transpose().to_owned();
@@ -212,8 +240,8 @@ fn together(
     let names: Vec<String> = outputs.iter().map(|output| output.schema.target_name().to_owned()).collect();
     let rows = OutputRows { x: scaled.transpose(), targets: &targets, weights: &weights };
     let fitted = match sharing {
-        Sharing::Processes(processes) => fit_outputs(rows, &names, processes, &options, &[], session)?,
-        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, &[], session)?,
+        Sharing::Processes(processes) => fit_outputs(rows, &names, processes, &options, &start, session)?,
+        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, &start, session)?,
     };
     let notes = input_warnings(&base.input_names(), x.as_ref());
     let model = |(fitted, OutputColumn { schema, scaling, known, .. })| {
@@ -305,14 +333,31 @@ impl TableOutputs {
         Ok(covariances)
     }
 
-    /// Updates each model with the rows of a table that have its target; see [`TableModel::updated`].
+    /// Updates each model with the rows of a table that have its target; see [`TableModel::updated`]. Outputs that share processes are
+    /// updated together.
     ///
     /// # Errors
     ///
     /// As for [`TableModel::updated`].
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
-        let models = self.models.iter().map(|model| model.updated(table, forget, session));
-        Ok(models.collect::<Result<Vec<_>>>()?.into())
+        if !self.are_mixed() {
+            let models = self.models.iter().map(|model| model.updated(table, forget, session));
+            return Ok(models.collect::<Result<Vec<_>>>()?.into());
+        }
+        let targets: Vec<&str> = self.models().map(|model| model.schema().target_name()).collect();
+        let labelled = table.with_any_value(&targets);
+        let schemas =
+            self.models().map(|model| model.schema().after(&labelled)).collect::<Result<Vec<_>>>()?;
+        let x = schemas[0].design(&labelled, UnseenLevels::New)?;
+        let cells =
+            schemas.iter().map(|schema| known_targets(schema, &labelled)).collect::<Result<Vec<_>>>()?;
+        let targets: Vec<f64> =
+            (0..labelled.rows()).flat_map(|row| cells.iter().map(move |own| own[row])).collect();
+        let weights = schemas[0].weights(&labelled)?.unwrap_or_default();
+        let rows = OutputRows { x: x.as_ref(), targets: &targets, weights: &weights };
+        let models: Vec<&Model> = self.models().map(|model| &model.model).collect();
+        let updated = update_outputs(&models, rows, forget, session)?.into_iter().zip(schemas);
+        Ok(updated.map(|(model, schema)| TableModel::with(schema, model)).collect::<Vec<_>>().into())
     }
 
     /// Opens a file with the columns of all models, for predictions that treat levels in this way; see [`Schema::open_with`]. Predictions of

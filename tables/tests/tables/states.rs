@@ -119,8 +119,15 @@ impl Case {
         let (columns, options) = (self.columns(), &self.options);
         if self.targets.len() > 1 {
             let (targets, sharing) = (&self.targets[..], Some(self.sharing));
-            let request =
-                OutputsRequest { table, columns: &columns, targets, options, test_fraction: 0.0, sharing };
+            let request = OutputsRequest {
+                table,
+                columns: &columns,
+                targets,
+                options,
+                test_fraction: 0.0,
+                sharing,
+                start: None,
+            };
             return fit_outputs_in(&request, &mut Session::new(&mut |_: &Event| {})).map(|fit| fit.models);
         }
         fit(table, &columns, options).map(|model| vec![model].into())
