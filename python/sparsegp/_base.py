@@ -100,9 +100,9 @@ class Estimator(Shown):
             raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
         return values
 
-    def _prediction_table(self, X, *, y=None, exposure=None, weights=None, groups=None):
+    def _prediction_table(self, X, *, y=None, targets=(), exposure=None, weights=None, groups=None):
         """Returns the model, and the table of rows to predict or to learn from, with columns of targets and weights if
-        they are given."""
+        they are given: ``y``, or named columns of several targets."""
         model = self._fitted()
         own = self.__dict__.get("_group_column")
         if groups is not None and self.__dict__.get("_loaded") and len(self._columns["group_columns"]) == 1:
@@ -127,8 +127,9 @@ class Estimator(Shown):
             raise ValueError("exposure is given, but the model was fitted without exposure")
         if y is not None:
             check_consistent_length(np.empty(len(table)), y)
-            more.append((names["target"], self._target_column(y)))
-        if names["weights"] is not None and y is not None:
+            targets = [(names["target"], self._target_column(y))]
+        more.extend(targets)
+        if names["weights"] is not None and targets:
             weights = np.ones(len(table)) if weights is None else self._column_of(weights, table, "sample_weight")
             more.append((names["weights"], ("number", weights)))
         elif weights is not None and not np.all(np.asarray(weights) == 1.0):
@@ -265,7 +266,8 @@ class Estimator(Shown):
             open_to_choice = not self._linear and self.neighbours is None
             return self._fit(X, y, sample_weight, exposure, **({"neighbours": "none"} if open_to_choice else {}))
         model, table = self._prediction_table(X, y=y, exposure=exposure, weights=sample_weight)
-        self._take_model(model.updated(table, float(forget), threads=self.n_threads), **self._own)
+        (updated,) = _sparsegp.update_outputs([model], table, float(forget), threads=self.n_threads)
+        self._take_model(updated, **self._own)
         return self
 
     def _given_options(self) -> dict:

@@ -106,6 +106,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
 
     def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
         """Fit the models, or update the model of each target with the new rows that have the target; see ``SparseGPRegressor.partial_fit``.
+        Targets that mix processes are updated together.
 
         Parameters
         ----------
@@ -124,15 +125,12 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         """
         if "estimators_" not in self.__dict__:
             return self.fit(X, y, sample_weight)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        learned = []
-        for estimator, (known, column) in zip(self.estimators_, self._known(X, y)):
-            estimator = estimator._copy_with(estimator._model)
-            if known.any():
-                own = None if weights is None else weights[known]
-                estimator.partial_fit(_tables.take_rows(X, known), column[known], own, forget=forget)
-            learned.append(estimator)
-        self.estimators_ = learned
+        columns = [("number", column.copy()) for _, column in self._known(X, y)]
+        targets = [(estimator._columns["target"], column) for estimator, column in zip(self.estimators_, columns)]
+        first, models = self.estimators_[0], [estimator._model for estimator in self.estimators_]
+        _, table = first._prediction_table(X, targets=targets, weights=sample_weight)
+        models = _sparsegp.update_outputs(models, table, float(forget), threads=first.n_threads)
+        self.estimators_ = [estimator._copy_with(model) for estimator, model in zip(self.estimators_, models)]
         return self
 
     @overload

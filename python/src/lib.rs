@@ -41,7 +41,9 @@ mod _sparsegp {
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
-    use super::outputs::{fit_outputs, load_outputs, output_draws, output_functions, save_outputs};
+    use super::outputs::{
+        fit_outputs, load_outputs, output_draws, output_functions, save_outputs, update_outputs,
+    };
     #[pymodule_export]
     use super::parts::{Preparation, Round, fit_parts, merge_sums, merge_surveys, survey_part};
     #[pymodule_export]

@@ -276,18 +276,6 @@ impl Model {
         rows_of(py, self.run(py, threads, work)?, 2)
     }
 
-    /// Returns the model updated with the rows of a table that have targets. The share `forget` of the
-    /// earlier information is forgotten first.
-    #[pyo3(signature = (table, forget, *, threads=None))]
-    fn updated(&self, py: Python<'_>, table: &Table, forget: f64, threads: Option<usize>) -> PyResult<Model> {
-        let work = |host: host::Host<'_>| {
-            let poll = || host.interrupted.load(Ordering::Relaxed) || self.custom.has_raised();
-            let mut session = Session::new(host.tell).with_poll(&poll);
-            self.model.updated(&table.0, forget, &mut session)
-        };
-        Ok(Model::new(Arc::new(self.run(py, threads, work)?), self.custom.clone()))
-    }
-
     /// Returns the metrics document of the fit, as JSON text.
     fn document(&self) -> String {
         Document::new("fit", &self.model, DataSummary::of(&self.model), &python)

@@ -88,6 +88,27 @@ pub fn load_outputs(
     Ok(models.into_iter().map(|model| Model::new(model, custom.clone())).collect())
 }
 
+/// Returns models of one or several targets updated with the rows of a table. The share `forget` of the earlier
+/// information is forgotten first.
+#[pyfunction]
+#[pyo3(signature = (models, table, forget, *, threads=None))]
+pub fn update_outputs(
+    py: Python<'_>,
+    models: Vec<PyRef<'_, Model>>,
+    table: &Table,
+    forget: f64,
+    threads: Option<usize>,
+) -> PyResult<Vec<Model>> {
+    let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
+    let (outputs, custom) = (together(&models), model.custom());
+    let work = |host: Host<'_>| {
+        let poll = || host.interrupted.load(Ordering::Relaxed) || custom.has_raised();
+        outputs.updated(&table.0, forget, &mut Session::new(host.tell).with_poll(&poll))
+    };
+    let updated = model.run(py, threads, work)?.into_models();
+    Ok(updated.into_iter().zip(&models).map(|(model, before)| Model::new(model, before.custom())).collect())
+}
+
 /// Returns the means of the functions of P outputs at the rows of a table, a row for each row of the table,
 /// and their covariances, a P × P matrix for each row.
 #[pyfunction]

@@ -113,6 +113,22 @@ def test_updates_with_consecutive_parts(petals):
         assert np.array_equal(estimator.partial_fit(X[new], Y[name][new]).predict(X), learned.predict(X)[:, p])
 
 
+def test_mixed_targets_are_updated_together():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(0, 10, (150, 1))
+    f = np.sin(X[:, 0])
+    Y = np.column_stack([2 * f + 1, -f]) + 0.1 * rng.normal(size=(150, 2))
+    Y[::7, 1] = np.nan
+    how = SparseGPRegressor(n_inducing=15, auto="none", epochs=30)
+    first = SparseGPMultiOutputRegressor(how, outputs="mixed:1").fit(X[X[:, 0] < 5], Y[X[:, 0] < 5])
+    new = X[:, 0] >= 5
+    learned = clone(first).fit(X[~new], Y[~new]).partial_fit(X[new], Y[new])
+    errors = [np.abs(model.predict(X[new]) - np.column_stack([2 * f + 1, -f])[new]).mean(axis=0) for model in (first, learned)]
+    assert (errors[1] < 0.3 * errors[0]).all(), errors
+    weights = [estimator.hyperparameters_["likelihood.weights"] for estimator in learned.estimators_]
+    assert weights == [estimator.hyperparameters_["likelihood.weights"] for estimator in first.estimators_]
+
+
 def test_searches_and_tables(petals):
     X, Y = petals
     whole = Y.notna().all(axis=1)

@@ -83,11 +83,11 @@ const OPERATIONS: [(&str, &str, &str); 9] = [
 const OTHERS: &str = "\
 Refused beside this table:
 
-- `--neighbours` with `--outputs mixed:L`, because a site of a process would depend on the targets of all outputs; with `--hyper joint` or
-  `alternating`, because its q has a closed form; with sample weights. With `--shuffle-buffer` all rows are read into memory, because a model
-  with neighbours keeps its training rows.
+- `--neighbours` with `--hyper joint` or `alternating`, because its q has a closed form; with sample weights, because a row that is repeated
+  at the same place is its own neighbour. With `--shuffle-buffer` all rows are read into memory, because a model with neighbours keeps its
+  training rows; so are rows of targets that share a kernel or processes.
 - `vfe` and `fitc` without Gaussian noise: the bounds have no closed form.
-- Several targets with checkpoints, and with `--from`, `--betas` or rows on disk unless they share nothing (`--outputs own`).
+- Several targets with checkpoints, and with `--betas` unless they share nothing (`--outputs own`).
 ";
 
 /// The outcome of a cell.

@@ -341,8 +341,12 @@ impl TableOutputs {
     /// As for [`TableModel::updated`].
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
         if !self.are_mixed() {
-            let models = self.models.iter().map(|model| model.updated(table, forget, session));
-            return Ok(models.collect::<Result<Vec<_>>>()?.into());
+            let one = |model: &Arc<TableModel>| match table.with_values(model.schema().target_name()).rows() {
+                // Rows of other targets only.
+                0 if self.models.len() > 1 => Ok(Arc::clone(model)),
+                _ => model.updated(table, forget, session).map(Arc::new),
+            };
+            return Ok(self.models.iter().map(one).collect::<Result<Vec<_>>>()?.into());
         }
         let targets: Vec<&str> = self.models().map(|model| model.schema().target_name()).collect();
         let labelled = table.with_any_value(&targets);
