@@ -419,6 +419,11 @@ impl BatchPass {
         &self.sums
     }
 
+    /// The sums of every process after a run, to which the derivatives of further terms can be added.
+    pub(crate) fn process_sums(&mut self) -> &mut [ProcessSums] {
+        &mut self.sums.processes
+    }
+
     /// Exchanges the sums with others of the same shape.
     pub fn exchange(&mut self, sums: &mut BatchSums) {
         std::mem::swap(&mut self.sums, sums);

@@ -3,7 +3,7 @@
 use super::exact::ExactEvidence;
 use super::failure::failed_start;
 use super::place::Place;
-use super::row_sums::{pass_over, sum_over};
+use super::row_sums::{Sweep, pass_over, sum_over};
 use super::rows::{AllRows, Portion};
 use super::solver::Solved;
 use crate::checkpoint::encode;
@@ -150,7 +150,7 @@ impl<'a> CollapsedObjective<'a> {
         let model = &self.at.model;
         let form = Form::at_best_q(model.layer(), self.noise());
         let problem = Problem::new(model.layers(), &model.likelihood, self.objective, &self.q);
-        let value = sum_over(&*self.rows, &mut self.pass, model, problem, (form, wanted));
+        let value = sum_over(Sweep::over(&*self.rows), &mut self.pass, model, problem, (form, wanted));
         if let (Wanted::Envelope, Some(origin)) = (wanted, &self.origin) {
             self.pass.finish_envelope(problem, origin, 1.0);
         }

@@ -2,12 +2,12 @@
 
 use super::round::Losses;
 use super::rows::{AllRows, Portion};
-use crate::collapsed::Dataset;
 use crate::effects::{EffectRows, EffectSums};
 use crate::error::Result;
 use crate::gradient::{Batch, BatchPass, BlockRows, Form, Problem, Wanted};
 use crate::model::LatentModel;
 use crate::objective::Objective;
+use crate::threads::on_pool;
 use crate::variational::Normal;
 
 /// The maximum number of rows that a pass evaluates between two reductions; it bounds the memory of a pass.
@@ -32,19 +32,56 @@ pub(super) fn pass_over(
     BatchPass::new(model.layers(), &model.likelihood, objective, q, chunk)
 }
 
-/// Returns the value of the sums of a pass over all rows, each with weight 1.
+/// All rows of a fit, or a sample that stands for them, for a pass.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep<'a> {
+    pub rows: &'a dyn AllRows,
+    /// The number of rows that are evaluated at once.
+    part: usize,
+    /// The weight of every row.
+    scale: f64,
+}
+
+impl<'a> Sweep<'a> {
+    /// Creates a pass over `rows` in parts of `part` rows.
+    pub fn of(rows: &'a dyn AllRows, part: usize) -> Self {
+        Sweep { rows, part, scale: 1.0 }
+    }
+
+    /// Creates a pass over `rows` in large parts.
+    pub fn over(rows: &'a dyn AllRows) -> Self {
+        Sweep::of(rows, CHUNK)
+    }
+
+    /// Marks the rows as a sample that represents `n` rows.
+    pub fn standing_for(self, n: usize) -> Self {
+        Sweep { scale: n as f64 / self.rows.count() as f64, ..self }
+    }
+
+    /// Returns the number of rows that the pass stands for.
+    pub fn count(&self) -> f64 {
+        self.scale * self.rows.count() as f64
+    }
+
+    /// Returns true if all rows are evaluated at once.
+    pub fn is_one_part(&self) -> bool {
+        self.rows.is_one_part(self.part)
+    }
+}
+
+/// Returns the value of the sums of a pass over all rows.
 ///
 /// # Errors
 ///
 /// If rows cannot be read, or sums over remote rows are unavailable.
 pub(super) fn sum_over(
-    rows: &dyn AllRows,
+    sweep: Sweep<'_>,
     pass: &mut BatchPass,
     model: &LatentModel,
     problem: Problem<'_>,
     how: (Form, Wanted),
 ) -> Result<f64> {
-    sum_over_with(rows, pass, model, problem, how, None, &mut |_, _| {})
+    sum_over_with(sweep, pass, model, problem, how, None, &mut |_, _| {})
 }
 
 /// Like [`sum_over`], with sums by level. Every block of rows in memory is passed to `visit`, with the place of its first row.
@@ -53,13 +90,13 @@ pub(super) fn sum_over(
 ///
 /// As for [`sum_over`]; also if sums by level of rows on disk or elsewhere do not add up.
 pub(super) fn sum_over_with(
-    rows: &dyn AllRows,
+    Sweep { rows, part, scale }: Sweep<'_>,
     pass: &mut BatchPass,
     model: &LatentModel,
     problem: Problem<'_>,
     (form, wanted): (Form, Wanted),
     mut levels: Option<LevelSums<'_>>,
-    visit: &mut dyn FnMut(usize, &BlockRows<'_>),
+    visit: &mut (dyn FnMut(usize, &BlockRows<'_>) + Send),
 ) -> Result<f64> {
     if !pass.begin(problem, form, wanted) {
         return Ok(f64::NAN);
@@ -67,19 +104,24 @@ pub(super) fn sum_over_with(
     if let Some(LevelSums { sums, .. }) = &mut levels {
         sums.clear();
     }
-    let (mut first, mut outcome) = (0, Ok(()));
-    rows.for_each(CHUNK, &mut |portion| {
+    let squares: usize = problem.q.iter().map(|q| q.dim().pow(2)).sum();
+    let (mut first, mut parts, mut outcome) = (0, 0, Ok(()));
+    rows.for_each(part, &mut |portion| {
         if outcome.is_err() {
             return;
         }
         match portion {
             Portion::Here(rows) => {
                 let mut see = |block: &BlockRows<'_>| visit(first + block.first, block);
-                outcome = add_rows(pass, model, problem, rows, first, levels.as_mut(), &mut see);
+                let batch = Batch { x: rows.x, targets: rows.targets, scale };
+                let (levels, work) = (levels.as_mut(), squares * rows.len());
+                outcome =
+                    on_pool(work, || add_rows(pass, model, problem, (batch, parts), first, levels, &mut see));
                 first += rows.len();
+                parts += 1;
             }
             Portion::There(parts) => {
-                let asked = Losses::of(pass, problem, (form, wanted), 1.0);
+                let asked = Losses::of(pass, problem, (form, wanted), scale);
                 outcome = parts.losses(model, asked).and_then(|sums| {
                     let Some(sums) = sums else { return Ok(()) };
                     pass.merge(&sums.batch)?;
@@ -95,35 +137,35 @@ pub(super) fn sum_over_with(
     if let Some(LevelSums { levels: Some(rows), sums }) = levels {
         sums.add_products(rows);
     }
-    Ok(pass.finish(problem))
+    let cubes = problem.q.iter().map(|q| q.dim().pow(3)).sum();
+    Ok(on_pool(cubes, || pass.finish(problem)))
 }
 
-/// Adds rows in memory to the sums of a pass.
+/// Adds rows in memory, a part with its number, to the sums of a pass.
 fn add_rows(
     pass: &mut BatchPass,
     model: &LatentModel,
     problem: Problem<'_>,
-    rows: Dataset<'_>,
+    (batch, part): (Batch<'_>, u64),
     first: usize,
     levels: Option<&mut LevelSums<'_>>,
-    visit: &mut dyn FnMut(&BlockRows<'_>),
+    visit: &mut (dyn FnMut(&BlockRows<'_>) + Send),
 ) -> Result<()> {
-    let batch = Batch { x: rows.x, targets: rows.targets, scale: 1.0 };
     let Some(LevelSums { levels, sums }) = levels else {
-        pass.add_with(problem, batch, 0, &mut |block| visit(&block));
+        pass.add_with(problem, batch, part, &mut |block| visit(&block));
         return Ok(());
     };
     match levels {
-        Some(all) => pass.add_with(problem, batch, 0, &mut |block| {
+        Some(all) => pass.add_with(problem, batch, part, &mut |block| {
             add_levels(sums, all, first, &block);
             visit(&block);
         }),
         None => {
-            let own = EffectRows::new(&model.effects, rows.x);
-            let mut part = EffectSums::zeros(&own, model.layer().dim());
-            pass.add_with(problem, batch, 0, &mut |block| add_levels(&mut part, &own, 0, &block));
-            part.add_products(&own);
-            sums.merge(&part)?;
+            let own = EffectRows::new(&model.effects, batch.x);
+            let mut more = EffectSums::zeros(&own, model.layer().dim());
+            pass.add_with(problem, batch, part, &mut |block| add_levels(&mut more, &own, 0, &block));
+            more.add_products(&own);
+            sums.merge(&more)?;
         }
     }
     Ok(())

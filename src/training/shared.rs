@@ -3,7 +3,7 @@
 
 use super::place::Place;
 use super::row_buffer::RowBuffer;
-use super::row_sums::{pass_over, sum_over};
+use super::row_sums::{Sweep, pass_over, sum_over};
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
 use crate::hyper::HyperObjective;
@@ -137,14 +137,14 @@ impl Group {
         let mut pass = pass_over(&rows, &model, objective, &q);
         let like =
             Problem { noises: &noises, ..Problem::new(model.layers(), &model.likelihood, objective, &q) };
-        sum_over(&rows, &mut pass, &model, like, (form, Wanted::Origin)).ok()?;
+        sum_over(Sweep::over(&rows), &mut pass, &model, like, (form, Wanted::Origin)).ok()?;
         let Solution { value, q } = solve(pass.sums(), beta).ok()?;
         let origin = pass.sums().clone();
         let terms = origin.processes.iter().zip(&noises).zip(&q);
         let at_best = Problem { q: &q, ..like };
         let bars =
             terms.map(|((sums, noise), q)| noise_derivative(sums, origin.weight, *noise, beta, q)).collect();
-        sum_over(&rows, &mut pass, &model, at_best, (form, Wanted::Envelope)).ok()?;
+        sum_over(Sweep::over(&rows), &mut pass, &model, at_best, (form, Wanted::Envelope)).ok()?;
         pass.finish_envelope(at_best, &origin, 1.0);
         let gradient = pass.layer_gradients()[0].clone();
         Some(GroupBound { value, gradient, noises: bars })

@@ -6,13 +6,14 @@ use super::job::Job;
 use super::outcome::TakenBack;
 use super::outcome::Trained;
 use super::row_buffer::RowBuffer;
+use super::row_sums::Sweep;
 use super::rows::{MemoryBatches, TrainingData};
 use super::run::{finish, ready};
 use super::solver::adam_options;
 use super::start::initial_model;
 use super::steps::{
-    BatchTraining, InferenceOptions, Sweep, Valued, batch_model, polished, solves_in_one_step,
-    trained_values, with_best_q,
+    BatchTraining, InferenceOptions, Valued, batch_model, polished, solves_in_one_step, trained_values,
+    with_best_q,
 };
 use super::warm_start::warm_start;
 use crate::checkpoint::{decode, encode};

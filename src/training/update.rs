@@ -4,10 +4,10 @@ use super::check::check_data;
 use super::failure::{huge_data, new_rows_not_finite};
 use super::neighbours::{Known, with_new_rows};
 use super::outputs::{OutputRows, check_outputs, joined};
-use super::row_sums::{pass_over, sum_over};
+use super::row_sums::{Sweep, pass_over, sum_over};
 use super::rows::TrainingData;
 use super::start::Start;
-use super::steps::{SolveLimits, Sweep, VariationalModel, solve_q};
+use super::steps::{SolveLimits, VariationalModel, solve_q};
 use crate::collapsed::Dataset;
 use crate::effects::{Effects, Entry};
 use crate::error::{Error, Result};
@@ -263,7 +263,9 @@ fn closed_form(
         earlier.iter().map(|evidence| Normal::standard(Family::Full, evidence.shift.len())).collect();
     let mut pass = pass_over(&rows, latent, objective, &q);
     let problem = Problem::new(latent.layers(), &latent.likelihood, objective, &q);
-    if let Err(error) = sum_over(&rows, &mut pass, latent, problem, (Form::Stable, Wanted::Origin)) {
+    if let Err(error) =
+        sum_over(Sweep::over(&rows), &mut pass, latent, problem, (Form::Stable, Wanted::Origin))
+    {
         return Some(Err(error));
     }
     let absorbed = |(evidence, sums): (&Evidence, &ProcessSums)| {
@@ -288,8 +290,9 @@ fn by_steps(
     let part = PART.min(rows.len());
     let mut svgp = VariationalModel::new(latent, q, objective, part);
     let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
-    let sweep = Sweep::of(&rows, part).after(earlier);
-    let (value, _) = solve_q(&mut svgp, sweep, options.steps.q_guard, LIMITS, Some(&mut monitor))?;
+    svgp.learn_after(earlier);
+    let (value, _) =
+        solve_q(&mut svgp, Sweep::of(&rows, part), options.steps.q_guard, LIMITS, Some(&mut monitor))?;
     monitor.check()?;
     if !value.is_finite() {
         return Err(new_rows_not_finite());

@@ -13,7 +13,7 @@ use super::job::Job;
 use super::optimum::minimize_solved;
 use super::outcome::Trained;
 use super::place::Place;
-use super::row_sums::{LevelSums, pass_over, sum_over, sum_over_with};
+use super::row_sums::{LevelSums, Sweep, pass_over, sum_over, sum_over_with};
 use super::rows::{AllRows, TrainingRows};
 use super::solver::Solved;
 use crate::checkpoint::{decode, encode};
@@ -224,7 +224,15 @@ impl<'a> GroupedObjective<'a> {
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
         let how = (Form::Stable, Wanted::Origin);
-        let found = sum_over_with(rows, &mut self.pass, &asked, problem, how, Some(by_level), &mut |_, _| {});
+        let found = sum_over_with(
+            Sweep::over(rows),
+            &mut self.pass,
+            &asked,
+            problem,
+            how,
+            Some(by_level),
+            &mut |_, _| {},
+        );
         found.map_err(|error| self.error = Some(error)).ok()?;
         let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
         self.pass.exchange(&mut origin);
@@ -320,7 +328,7 @@ impl<'a> GroupedObjective<'a> {
             Problem { groups, ..Problem::new(model.layers(), &model.likelihood, sites.objective(), &q) };
         let (mut marginals, mut losses) = (RowMarginals::default(), Losses::default());
         let how = (Form::Stable, Wanted::Own);
-        let value = sum_over_with(data, pass, model, problem, how, None, &mut |_, rows| {
+        let value = sum_over_with(Sweep::over(data), pass, model, problem, how, None, &mut |_, rows| {
             marginals.mean.extend_from_slice(rows.mean);
             marginals.variance.extend_from_slice(rows.variance);
             losses.mean.extend_from_slice(rows.slope);
@@ -397,7 +405,7 @@ impl<'a> GroupedObjective<'a> {
         let form = Form::at_best_q(model.layer(), noise);
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
-        let found = sum_over(rows, &mut self.pass, model, problem, (form, Wanted::Envelope));
+        let found = sum_over(Sweep::over(rows), &mut self.pass, model, problem, (form, Wanted::Envelope));
         found.map_err(|error| self.error = Some(error)).ok()?;
         self.pass.finish_envelope(problem, origin, 1.0 / noise);
         Some(self.pass.layer_gradients()[0].clone())

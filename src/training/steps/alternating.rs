@@ -2,7 +2,7 @@
 //! gradient follows from the envelope theorem.
 
 use super::model::{ModelState, VariationalModel};
-use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
+use super::solve::{SolveLimits, UpdateCounts, solve_q};
 use super::stepping::{Stepped, Stepping};
 use crate::checkpoint::{MOST, decode, encode};
 use crate::collapsed::Dataset;
@@ -12,6 +12,7 @@ use crate::model::{Posterior, Score};
 use crate::training::failure::failed_start;
 use crate::training::job::Job;
 use crate::training::outcome::TakenBack;
+use crate::training::row_sums::Sweep;
 use crate::training::rows::{AllRows, TrainingRows, whole};
 use crate::training::solver::minimize;
 use crate::variational::Parameterization;
@@ -162,17 +163,11 @@ impl<'a> Alternating<'a> {
 
     /// Returns the gradient at the current point in natural units: the partial one, although q moves with θ.
     fn gradient(&mut self) -> Result<Vec<f64>> {
-        let mut sum = vec![0.0; self.natural.len()];
         let held = self.model.hold(Parameterization::Whitened);
-        let (model, mut summed) = (&mut self.model, Ok(()));
-        let visited =
-            self.train.for_each(self.batch, &mut |part| match model.evaluate_with(part, 1.0, true, None) {
-                Ok(_) => sum.iter_mut().zip(model.theta_gradient()).for_each(|(sum, g)| *sum += g),
-                Err(error) => summed = Err(error),
-            });
+        let summed = self.model.evaluate_all(Sweep::of(self.train, self.batch), true);
         self.model.hold(held);
         self.counts.evaluations += 1;
-        visited.and(summed).map(|()| sum)
+        summed.map(|_| self.model.theta_gradient().to_vec())
     }
 }
 

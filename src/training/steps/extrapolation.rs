@@ -8,10 +8,11 @@
 //! gain of a step to second order.
 
 use super::model::VariationalModel;
-use super::solve::{FullBatch, SolveLimits, UpdateCounts, record_step};
+use super::solve::{SolveLimits, UpdateCounts, record_step};
 use crate::error::Result;
 use crate::hyper::Monitor;
 use crate::linalg::{self, Operand, Part, dot, product};
+use crate::training::row_sums::Sweep;
 use crate::variational::{DataGradient, Evidence, Matrix, Normal};
 use faer::linalg::solvers::Solve;
 use faer::{Accum, Mat, Side};
@@ -173,18 +174,12 @@ struct Descent {
 
 impl Descent {
     /// Moves the posteriors to the extrapolated sites or by a share of a full step, `residual`, whichever first does not raise the
-    /// objective. Returns true if no move helps; `n` is the number of rows.
+    /// objective. Returns true if no move helps.
     ///
     /// # Errors
     ///
     /// If rows cannot be read.
-    fn step(
-        &mut self,
-        svgp: &mut VariationalModel,
-        full: &mut FullBatch<'_>,
-        residual: &[Evidence],
-        n: f64,
-    ) -> Result<bool> {
+    fn step(&mut self, svgp: &mut VariationalModel, sweep: Sweep<'_>, residual: &[Evidence]) -> Result<bool> {
         loop {
             let further = self.history.extrapolated().and_then(|sites| Some((posteriors(&sites)?, sites)));
             let extrapolates = further.is_some();
@@ -198,7 +193,7 @@ impl Descent {
                 Some((q, _)) => {
                     svgp.set_q(q.clone());
                     self.counts.evaluations += 1;
-                    full.evaluate(svgp)?
+                    svgp.evaluate_all(sweep, false)?
                 }
                 None => f64::NAN,
             };
@@ -210,7 +205,7 @@ impl Descent {
             svgp.set_q(before);
             self.counts.rollbacks += 1;
             // The objective has reached its minimum, up to rounding errors.
-            let mut ends = next - self.value <= f64::EPSILON * self.value.abs().max(n) * 64.0;
+            let mut ends = next - self.value <= f64::EPSILON * self.value.abs().max(sweep.count()) * 64.0;
             if extrapolates {
                 self.history.steps.clear();
             } else {
@@ -231,13 +226,12 @@ impl Descent {
 /// If rows cannot be read.
 pub(in crate::training) fn descend_together(
     svgp: &mut VariationalModel,
-    full: &mut FullBatch<'_>,
+    sweep: Sweep<'_>,
     limits: SolveLimits,
-    n: f64,
     mut monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
-    let beta = svgp.objective().beta;
-    let value = full.evaluate(svgp)?;
+    let (beta, n) = (svgp.objective().beta, sweep.count());
+    let value = svgp.evaluate_all(sweep, false)?;
     let counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
     let Some(at) = svgp.posteriors().iter().map(Evidence::of).collect::<Option<Sites>>() else {
         return Ok((value, counts));
@@ -252,11 +246,12 @@ pub(in crate::training) fn descend_together(
         if gain > NEAR {
             descent.history.steps.clear();
         }
+        let posteriors = svgp.posteriors().iter().enumerate();
         let goal: Sites =
-            full.gradients().zip(svgp.posteriors()).map(|(g, q)| asked_for(q, g, beta)).collect();
+            posteriors.map(|(process, q)| asked_for(q, svgp.q_gradient_of(process), beta)).collect();
         let residual = plus(&goal, &descent.at, -1.0);
         gain = 0.5 * beta * descent.history.learn(svgp.posteriors(), goal, residual.clone()) / n;
-        let ends = gain < limits.tolerance || gain.is_nan() || descent.step(svgp, full, &residual, n)?;
+        let ends = gain < limits.tolerance || gain.is_nan() || descent.step(svgp, sweep, &residual)?;
         record_step(monitor.as_deref_mut(), descent.value / n, ends);
         if ends {
             break;

@@ -2,7 +2,7 @@
 //! time.
 
 use super::model::{ModelState, VariationalModel};
-use super::solve::{Sweep, full_objective};
+use super::solve::full_objective;
 use super::watch::Watch;
 use crate::checkpoint::MOST;
 use crate::collapsed::Dataset;
@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::model::LatentModel;
 use crate::objective::{MOST_SAMPLES, Objective};
 use crate::options::StepPlan;
+use crate::training::row_sums::Sweep;
 use crate::training::rows::{BatchSource, MemoryBatches, Portion};
 use crate::variational::{Average, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo};
 use serde::{Deserialize, Serialize};

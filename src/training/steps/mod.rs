@@ -16,6 +16,7 @@ use super::collapsed::CollapsedObjective;
 use super::failure::diverged;
 use super::job::Job;
 use super::outcome::Trained;
+use super::row_sums::Sweep;
 use super::warm_start::warm_start;
 use crate::collapsed::Dataset;
 use crate::error::Result;
@@ -28,7 +29,7 @@ use crate::variational::{Family, Normal, Parameterization};
 pub(super) use batches::BatchTraining;
 pub use inference::{Inference, InferenceOptions};
 pub use model::VariationalModel;
-pub(super) use solve::{SolveLimits, Sweep, solve_q};
+pub(super) use solve::{SolveLimits, solve_q};
 use stepping::{Stepped, Stepping};
 
 /// The maximum number of rows for which training at fixed hyper-parameters takes steps on all of them.

@@ -2,15 +2,18 @@
 
 use crate::collapsed::Dataset;
 use crate::error::Result;
-use crate::gradient::{Batch, BatchPass, DrawState, Form, Problem, Wanted};
+use crate::gradient::{Batch, BatchPass, DrawState, Form, Problem, ProcessSums, Wanted};
 use crate::linalg;
 use crate::model::LatentModel;
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
 use crate::training::round::Losses;
+use crate::training::row_sums::{Sweep, sum_over};
 use crate::training::rows::Portion;
 use crate::variational::carry::{SiteAdjoint, SiteCarrier};
-use crate::variational::{DataGradient, Factor, Normal, Parameterization, Rules, StepInfo, UpdateRule};
+use crate::variational::{
+    DataGradient, Evidence, Factor, Normal, Parameterization, Rules, StepInfo, UpdateRule,
+};
 use faer::MatMut;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +35,8 @@ pub struct VariationalModel {
     /// The carrier of every process, once sites are carried.
     carriers: Vec<SiteCarrier>,
     site_adjoints: Vec<SiteAdjoint>,
+    /// The evidence of earlier rows about every process; empty if there are no earlier rows.
+    earlier: Vec<Evidence>,
 }
 
 /// Parameters, q and the state of sampling.
@@ -71,6 +76,7 @@ impl VariationalModel {
             direct_guard: None,
             carriers: Vec::new(),
             site_adjoints: Vec::new(),
+            earlier: Vec::new(),
         }
     }
 
@@ -242,13 +248,29 @@ impl VariationalModel {
         })
     }
 
-    /// Returns the data part `scale·Σ ℓ_i` of the objective on some rows, and stores its gradient in q.
+    /// Returns the objective on all rows of a sweep, a sum, and stores its gradient in q and, with `train_theta`, in θ and Z.
     ///
     /// # Errors
     ///
-    /// As for [`VariationalModel::evaluate_with`].
-    pub(in crate::training) fn evaluate_data(&mut self, rows: Portion<'_>, scale: f64) -> Result<f64> {
-        on_pool(self.batch_work(rows.len()), || self.run_data(rows, scale, false, None))
+    /// If rows cannot be read, or summed over.
+    pub(in crate::training) fn evaluate_all(&mut self, sweep: Sweep<'_>, train_theta: bool) -> Result<f64> {
+        let (form, wanted) = (self.form(), Wanted::of(train_theta));
+        let (objective, model) = (self.objective.at(self.iteration), &self.model);
+        let problem = Problem::new(model.layers(), &model.likelihood, objective, &self.q);
+        let mut value = sum_over(sweep, &mut self.pass, model, problem, (form, wanted))?;
+        if train_theta && value.is_finite() {
+            on_pool(self.step_work(), || self.finish_theta());
+        }
+        for ((sums, earlier), q) in self.pass.process_sums().iter_mut().zip(&self.earlier).zip(&self.q) {
+            let ProcessSums { mean, cov, curvature, .. } = sums;
+            value += earlier.add_to(q, objective.beta, mean, cov, curvature.as_mut());
+        }
+        Ok(value + objective.beta * self.kl())
+    }
+
+    /// Adds the evidence of earlier rows about every process to the objective on all rows.
+    pub(in crate::training) fn learn_after(&mut self, earlier: &[Evidence]) {
+        self.earlier = earlier.to_vec();
     }
 
     /// Sets whether features are kept from one evaluation to the next. If they are, the batch must
@@ -343,16 +365,6 @@ impl VariationalModel {
     pub fn update_all(&mut self, rules: &mut Rules, step: f64) -> StepInfo {
         let (work, pass, beta) = (self.step_work(), &self.pass, self.objective.beta);
         on_pool(work, || rules.step(&mut self.q, &|process| pass.q_gradient(process), beta, step))
-    }
-
-    /// Like [`update_all`](Self::update_all), along gradients collected elsewhere.
-    pub(in crate::training) fn update_all_along<'g>(
-        &mut self,
-        rules: &mut Rules,
-        gradient: &dyn Fn(usize) -> DataGradient<'g>,
-        step: f64,
-    ) -> StepInfo {
-        rules.step(&mut self.q, gradient, self.objective.beta, step)
     }
 
     /// Returns the model and its posteriors.
