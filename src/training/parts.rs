@@ -3,13 +3,13 @@
 use super::check::check_groups;
 use super::round::{Draw, OwnedFactor, PartSums, PartedPortion, PartedRows, Round, Sums};
 use super::row_buffer::RowBuffer;
-use super::row_sums::{CHUNK, add_levels};
+use super::row_sums::{CHUNK, LevelSums, Sweep, add_all};
 use super::rows::{AllRows, BatchSource, Portion};
 use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
 use crate::effects::{EffectRows, EffectSums, RowMoments};
 use crate::error::{Error, Result};
-use crate::gradient::{Batch, BatchPass, Problem, Wanted};
+use crate::gradient::{BatchPass, Problem, Wanted};
 
 impl Round {
     /// Computes the sums over the rows of part `part`, on the scale the model sees. Parts are counted from 0, including parts without rows.
@@ -50,25 +50,14 @@ impl Round {
         pass.seed(asked.seed);
         pass.set_samples(asked.samples);
         pass.go_to_run(asked.run);
-        if !pass.begin(problem, asked.form, asked.wanted) {
-            return Ok(Sums::NoFactor);
-        }
         let by_level = asked.wanted == Wanted::Origin && !effects.is_empty() && !model.sums_effects();
         let levels = by_level.then(|| EffectRows::new(effects, rows.x));
         let mut by_level = levels.as_ref().map(|levels| EffectSums::zeros(levels, layers.dim()));
-        for (chunk, from) in (0..rows.len()).step_by(CHUNK).enumerate() {
-            let rows = rows.part(from, CHUNK.min(rows.len() - from));
-            let batch = Batch { x: rows.x, targets: rows.targets, scale: asked.scale };
-            // Each chunk draws its own samples, as a part does.
-            let part = part as u64 | (chunk as u64) << 32;
-            pass.add_with(problem, batch, part, &mut |block| {
-                if let (Some(levels), Some(sums)) = (&levels, &mut by_level) {
-                    add_levels(sums, levels, from, &block);
-                }
-            });
-        }
-        if let (Some(levels), Some(sums)) = (&levels, &mut by_level) {
-            sums.add_products(levels);
+        let own = by_level.as_mut().map(|sums| LevelSums { levels: levels.as_ref(), sums });
+        let sweep = Sweep::of_part(&rows, asked.scale, part);
+        let how = (asked.form, asked.wanted);
+        if !add_all(sweep, &mut pass, model, problem, how, own, &mut |_, _| {})? {
+            return Ok(Sums::NoFactor);
         }
         let batch = pass.sums_so_far().clone();
         Ok(Sums::Losses(Box::new(PartSums { batch, effects: by_level })))

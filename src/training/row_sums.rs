@@ -40,17 +40,29 @@ pub(super) struct Sweep<'a> {
     part: usize,
     /// The weight of every row.
     scale: f64,
+    /// The number of the holder of the rows, on which random draws depend.
+    number: u64,
 }
 
 impl<'a> Sweep<'a> {
     /// Creates a pass over `rows` in parts of `part` rows.
     pub fn of(rows: &'a dyn AllRows, part: usize) -> Self {
-        Sweep { rows, part, scale: 1.0 }
+        Sweep { rows, part, scale: 1.0, number: 0 }
     }
 
     /// Creates a pass over `rows` in large parts.
     pub fn over(rows: &'a dyn AllRows) -> Self {
         Sweep::of(rows, CHUNK)
+    }
+
+    /// Creates a pass over rows that are evaluated at once, each with the weight `scale`.
+    pub fn of_weight(rows: &'a dyn AllRows, scale: f64) -> Self {
+        Sweep { rows, part: usize::MAX, scale, number: 0 }
+    }
+
+    /// Creates a pass over the rows of part `number`, each with the weight `scale`.
+    pub fn of_part(rows: &'a dyn AllRows, scale: f64, number: usize) -> Self {
+        Sweep { scale, number: number as u64, ..Sweep::over(rows) }
     }
 
     /// Marks the rows as a sample that represents `n` rows.
@@ -90,22 +102,43 @@ pub(super) fn sum_over(
 ///
 /// As for [`sum_over`]; also if sums by level of rows on disk or elsewhere do not add up.
 pub(super) fn sum_over_with(
-    Sweep { rows, part, scale }: Sweep<'_>,
+    sweep: Sweep<'_>,
+    pass: &mut BatchPass,
+    model: &LatentModel,
+    problem: Problem<'_>,
+    how: (Form, Wanted),
+    levels: Option<LevelSums<'_>>,
+    visit: &mut (dyn FnMut(usize, &BlockRows<'_>) + Send),
+) -> Result<f64> {
+    if !add_all(sweep, pass, model, problem, how, levels, visit)? {
+        return Ok(f64::NAN);
+    }
+    let cubes = problem.q.iter().map(|q| q.dim().pow(3)).sum();
+    Ok(on_pool(cubes, || pass.finish(problem)))
+}
+
+/// Like [`sum_over_with`], but leaves the sums to be merged with others. Returns false if S has no Cholesky factor to draw samples.
+///
+/// # Errors
+///
+/// As for [`sum_over_with`].
+pub(super) fn add_all(
+    Sweep { rows, part, scale, number }: Sweep<'_>,
     pass: &mut BatchPass,
     model: &LatentModel,
     problem: Problem<'_>,
     (form, wanted): (Form, Wanted),
     mut levels: Option<LevelSums<'_>>,
     visit: &mut (dyn FnMut(usize, &BlockRows<'_>) + Send),
-) -> Result<f64> {
+) -> Result<bool> {
     if !pass.begin(problem, form, wanted) {
-        return Ok(f64::NAN);
+        return Ok(false);
     }
     if let Some(LevelSums { sums, .. }) = &mut levels {
         sums.clear();
     }
     let squares: usize = problem.q.iter().map(|q| q.dim().pow(2)).sum();
-    let (mut first, mut parts, mut outcome) = (0, 0, Ok(()));
+    let (mut first, mut draws, mut outcome) = (0, number, Ok(true));
     rows.for_each(part, &mut |portion| {
         if outcome.is_err() {
             return;
@@ -115,33 +148,32 @@ pub(super) fn sum_over_with(
                 let mut see = |block: &BlockRows<'_>| visit(first + block.first, block);
                 let batch = Batch { x: rows.x, targets: rows.targets, scale };
                 let (levels, work) = (levels.as_mut(), squares * rows.len());
-                outcome =
-                    on_pool(work, || add_rows(pass, model, problem, (batch, parts), first, levels, &mut see));
+                let added =
+                    on_pool(work, || add_rows(pass, model, problem, (batch, draws), first, levels, &mut see));
+                outcome = added.map(|()| true);
                 first += rows.len();
-                parts += 1;
+                draws += 1 << 32;
             }
             Portion::There(parts) => {
                 let asked = Losses::of(pass, problem, (form, wanted), scale);
                 outcome = parts.losses(model, asked).and_then(|sums| {
-                    let Some(sums) = sums else { return Ok(()) };
+                    let Some(sums) = sums else { return Ok(false) };
                     pass.merge(&sums.batch)?;
-                    match (&mut levels, &sums.effects) {
-                        (Some(own), Some(other)) => own.sums.merge(other),
-                        _ => Ok(()),
+                    if let (Some(own), Some(other)) = (&mut levels, &sums.effects) {
+                        own.sums.merge(other)?;
                     }
+                    Ok(true)
                 });
             }
         }
     })?;
-    outcome?;
     if let Some(LevelSums { levels: Some(rows), sums }) = levels {
         sums.add_products(rows);
     }
-    let cubes = problem.q.iter().map(|q| q.dim().pow(3)).sum();
-    Ok(on_pool(cubes, || pass.finish(problem)))
+    outcome
 }
 
-/// Adds rows in memory, a part with its number, to the sums of a pass.
+/// Adds rows in memory, with the number of their draws, to the sums of a pass.
 fn add_rows(
     pass: &mut BatchPass,
     model: &LatentModel,
@@ -172,7 +204,7 @@ fn add_rows(
 }
 
 /// Adds the rows of a block of a pass at the origin to the sums by level: their weights are ω = 2h, and their weighted residuals −g.
-pub(super) fn add_levels(sums: &mut EffectSums, rows: &EffectRows, first: usize, block: &BlockRows<'_>) {
+fn add_levels(sums: &mut EffectSums, rows: &EffectRows, first: usize, block: &BlockRows<'_>) {
     let weights: Vec<f64> = block.half_curvature.iter().map(|h| 2.0 * h).collect();
     let weighted: Vec<f64> = block.slope.iter().map(|g| -g).collect();
     sums.add_features(rows, first + block.first, block.features, &weights, &weighted);

@@ -125,6 +125,22 @@ impl AllRows for Dataset<'_> {
     }
 }
 
+/// All rows at once.
+impl AllRows for Portion<'_> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn for_each(&self, _most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        visit(*self);
+        Ok(())
+    }
+
+    fn is_one_part(&self, _most: usize) -> bool {
+        true
+    }
+}
+
 /// The batches of a fit, which depend only on its seed.
 pub trait BatchSource: Send {
     /// Returns the rows that batches are drawn from.

@@ -164,7 +164,7 @@ impl<'a> Alternating<'a> {
     /// Returns the gradient at the current point in natural units: the partial one, although q moves with θ.
     fn gradient(&mut self) -> Result<Vec<f64>> {
         let held = self.model.hold(Parameterization::Whitened);
-        let summed = self.model.evaluate_all(Sweep::of(self.train, self.batch), true);
+        let summed = self.model.evaluate_all(Sweep::of(self.train, self.batch), true, None);
         self.model.hold(held);
         self.counts.evaluations += 1;
         summed.map(|_| self.model.theta_gradient().to_vec())

@@ -193,7 +193,7 @@ impl Descent {
                 Some((q, _)) => {
                     svgp.set_q(q.clone());
                     self.counts.evaluations += 1;
-                    svgp.evaluate_all(sweep, false)?
+                    svgp.evaluate_all(sweep, false, None)?
                 }
                 None => f64::NAN,
             };
@@ -231,7 +231,7 @@ pub(in crate::training) fn descend_together(
     mut monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
     let (beta, n) = (svgp.objective().beta, sweep.count());
-    let value = svgp.evaluate_all(sweep, false)?;
+    let value = svgp.evaluate_all(sweep, false, None)?;
     let counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
     let Some(at) = svgp.posteriors().iter().map(Evidence::of).collect::<Option<Sites>>() else {
         return Ok((value, counts));

@@ -280,7 +280,8 @@ impl<'a> Inference<'a> {
         let step = self.shrink * self.options.step.at(self.done.iterations);
         let remember = self.done.iterations.is_multiple_of(per_epoch);
         self.done.iterations += 1;
-        let value = self.model.evaluate_with(batch, scale, train_theta, self.rules.factor())?;
+        let rows = Sweep::of_weight(&batch, scale);
+        let value = self.model.evaluate_all(rows, train_theta, self.rules.factor())?;
         let per_row = value / n as f64;
         // The batch after a step that was taken back is accepted at any value, and rows of the caller may differ from earlier ones.
         let rises = own && train_theta && self.before.is_some() && self.watch.is_far_above(per_row);

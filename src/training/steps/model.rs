@@ -7,7 +7,6 @@ use crate::linalg;
 use crate::model::LatentModel;
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
-use crate::training::round::Losses;
 use crate::training::row_sums::{Sweep, sum_over};
 use crate::training::rows::Portion;
 use crate::variational::carry::{SiteAdjoint, SiteCarrier};
@@ -221,42 +220,27 @@ impl VariationalModel {
     /// Like [`evaluate`](Self::evaluate), for rules that may carry a factor of S, in which reparameterised gradients are then taken.
     pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         let Batch { x, targets, scale } = batch;
+        let rows = Portion::Here(Dataset { x, targets });
         // Sums over rows in memory cannot fail.
-        let value = self.evaluate_with(Portion::Here(Dataset { x, targets }), scale, train_theta, factor);
-        value.unwrap_or(f64::NAN)
+        self.evaluate_all(Sweep::of_weight(&rows, scale), train_theta, factor).unwrap_or(f64::NAN)
     }
 
-    /// Like [`evaluate`](Self::evaluate), for rows in memory or elsewhere, each with weight `scale`; the other parameters request the
-    /// gradient in θ and Z, and pass the factor of S.
-    ///
-    /// # Errors
-    ///
-    /// If sums over remote rows are unavailable.
-    pub(in crate::training) fn evaluate_with(
-        &mut self,
-        rows: Portion<'_>,
-        scale: f64,
-        train_theta: bool,
-        factor: Option<Factor<'_>>,
-    ) -> Result<f64> {
-        on_pool(self.batch_work(rows.len()), || {
-            let value = self.run_data(rows, scale, train_theta, factor)? + self.objective.beta * self.kl();
-            if train_theta && value.is_finite() {
-                self.finish_theta();
-            }
-            Ok(value)
-        })
-    }
-
-    /// Returns the objective on all rows of a sweep, a sum, and stores its gradient in q and, with `train_theta`, in θ and Z.
+    /// Returns the objective on all rows of a sweep, a sum, and stores its gradient in q and, with `train_theta`, in θ and Z. `factor` is as in
+    /// [`evaluate_under`](Self::evaluate_under).
     ///
     /// # Errors
     ///
     /// If rows cannot be read, or summed over.
-    pub(in crate::training) fn evaluate_all(&mut self, sweep: Sweep<'_>, train_theta: bool) -> Result<f64> {
+    pub(in crate::training) fn evaluate_all(
+        &mut self,
+        sweep: Sweep<'_>,
+        train_theta: bool,
+        factor: Option<Factor<'_>>,
+    ) -> Result<f64> {
         let (form, wanted) = (self.form(), Wanted::of(train_theta));
         let (objective, model) = (self.objective.at(self.iteration), &self.model);
-        let problem = Problem::new(model.layers(), &model.likelihood, objective, &self.q);
+        let problem =
+            Problem { factor, ..Problem::new(model.layers(), &model.likelihood, objective, &self.q) };
         let mut value = sum_over(sweep, &mut self.pass, model, problem, (form, wanted))?;
         if train_theta && value.is_finite() {
             on_pool(self.step_work(), || self.finish_theta());
@@ -287,32 +271,6 @@ impl VariationalModel {
     /// Returns the number of multiplications of a step on all of q.
     fn step_work(&self) -> usize {
         self.q.iter().map(|q| q.dim().pow(3)).sum()
-    }
-
-    fn run_data(
-        &mut self,
-        rows: Portion<'_>,
-        scale: f64,
-        train_theta: bool,
-        factor: Option<Factor<'_>>,
-    ) -> Result<f64> {
-        let form = self.form();
-        let (objective, model) = (self.objective.at(self.iteration), &self.model);
-        let problem =
-            Problem { factor, ..Problem::new(model.layers(), &model.likelihood, objective, &self.q) };
-        let wanted = Wanted::of(train_theta);
-        if !self.pass.begin(problem, form, wanted) {
-            return Ok(f64::NAN);
-        }
-        match rows {
-            Portion::Here(Dataset { x, targets }) => self.pass.add(problem, Batch { x, targets, scale }, 0),
-            Portion::There(parts) => {
-                let asked = Losses::of(&self.pass, problem, (form, wanted), scale);
-                let Some(sums) = parts.losses(model, asked)? else { return Ok(f64::NAN) };
-                self.pass.merge(&sums.batch)?;
-            }
-        }
-        Ok(self.pass.finish(problem))
     }
 
     /// Completes the gradient in θ and Z.

@@ -52,7 +52,7 @@ impl SolveLimits {
 pub(in crate::training) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
     let trained = svgp.objective();
     svgp.set_objective(trained.without_samples());
-    let value = svgp.evaluate_all(sweep, false);
+    let value = svgp.evaluate_all(sweep, false, None);
     svgp.set_objective(trained);
     value
 }
@@ -104,7 +104,7 @@ fn descend(
     if svgp.posteriors().len() > 1 && full_q && !svgp.objective().has_own_curvature() {
         return descend_together(svgp, sweep, limits, monitor);
     }
-    let mut value = svgp.evaluate_all(sweep, false)?;
+    let mut value = svgp.evaluate_all(sweep, false, None)?;
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
     let (mut step, mut small) = (1.0, 0);
     let mut rules = Rules::of_all(&RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) }, svgp.posteriors());
@@ -119,7 +119,7 @@ fn descend(
         if info.step == 0.0 {
             break;
         }
-        let next = svgp.evaluate_all(sweep, false)?;
+        let next = svgp.evaluate_all(sweep, false, None)?;
         counts.evaluations += 1;
         let gain = (value - next) / n;
         if next.is_finite() && gain >= 0.0 {
@@ -133,7 +133,7 @@ fn descend(
             let rounded = next.is_finite() && gain > -f64::EPSILON * (value / n).abs().max(1.0) * 64.0;
             if !rounded {
                 // Restores the gradient at the earlier point.
-                svgp.evaluate_all(sweep, false)?;
+                svgp.evaluate_all(sweep, false, None)?;
                 counts.evaluations += 1;
                 counts.rollbacks += 1;
                 step = 0.5 * info.step;
