@@ -135,8 +135,7 @@ fn dependence_follows_the_most_probable_of_many_classes() {
     assert!(shown > 1.5 * 3.0 / classes as f64, "{shown}");
 }
 
-/// Returns the Shapley values of a row over all subsets of the columns and all rows of the
-/// background.
+/// Returns the Shapley values of a row over all subsets of the columns and all rows of the background.
 fn shapley(model: &Model, row: &[f64], background: &Mat<f64>) -> Vec<f64> {
     let (n, dims) = (background.nrows(), row.len());
     let value = |set: usize| {
