@@ -92,93 +92,45 @@ fn replacement(old: &Value, random: &mut ChaCha8Rng) -> Value {
             Value::Object(fields)
         }
         Value::Bool(flag) => json!(!flag),
-        Value::String(_) => json!(WORDS[random.random_range(0..WORDS.len())]),
+        Value::String(_) => {
+            let words = WORDS.concat();
+            json!(words[random.random_range(0..words.len())])
+        }
         _ => number(random),
     }
 }
 
 fn number(random: &mut ChaCha8Rng) -> Value {
-    const NUMBERS: [f64; 16] = [
-        0.0,
-        -1.0,
-        1.0,
-        2.0,
-        0.5,
-        -0.0,
-        1e-300,
-        1e300,
-        -1e300,
-        5e-324,
-        f64::MAX,
-        f64::MIN,
-        1e-12,
-        1e12,
-        1e6,
-        709.0,
-    ];
+    const NUMBERS: [f64; 14] =
+        [0.0, -1.0, 1.0, 2.0, 0.5, -0.0, 1e-300, 1e300, -1e300, 5e-324, 1e-12, 1e12, 1e6, 709.0];
     match random.random_range(0..20usize) {
         k if k < NUMBERS.len() => json!(NUMBERS[k]),
+        14 => json!(f64::MAX),
+        15 => json!(f64::MIN),
         16 => Value::Null,
         17 => json!(u64::MAX),
         _ => json!(random.random_range(0..100_000u32)),
     }
 }
 
-/// Kernels, likelihoods, kinds of target, levels and names that are valid somewhere in a
-/// description.
-const WORDS: &[&str] = &[
-    "",
-    "x",
-    "y",
-    "a",
-    "1",
-    "2",
-    "3",
-    "NaN",
-    "rbf",
-    "rbf(ard)",
-    "matern12",
-    "periodic(ard)",
-    "cosine",
-    "linear(ard)",
-    "polynomial(degree=5)",
-    "arccosine(order=2)",
-    "rq + white",
-    "scale(rbf * constant)",
-    "rbf[0]",
-    "gaussian",
-    "bernoulli-probit",
-    "bernoulli-logit",
-    "poisson",
-    "poisson-softplus",
-    "negative-binomial",
-    "student-t",
-    "gamma",
-    "exponential",
-    "beta-logit",
-    "beta-probit",
-    "ordinal",
-    "real",
-    "positive",
-    "unit_interval",
-    "count",
-    "binary",
-    "regression",
-    "classification",
-    "numeric",
-    "categorical",
-    "elbo",
-    "dlm-square",
-    "variance",
-    "lengthscales",
-    "scale",
-    "Identity",
-    "glm",
-    "gp",
-    "shift",
-    "first_edge",
-    "gaps",
-    "df",
-    "alpha",
-    "noise_variance",
+/// Words that are valid somewhere in a description: names and levels, kernels, likelihoods, kinds and tasks, roles and objectives,
+/// parameters.
+const WORDS: [&[&str]; 8] = [
+    &["", "x", "y", "a", "1", "2", "3", "NaN"],
+    &["rbf", "rbf(ard)", "rbf[0]", "matern12", "periodic(ard)", "cosine", "linear(ard)", "rq + white"],
+    &["polynomial(degree=5)", "arccosine(order=2)", "scale(rbf * constant)"],
+    &[
+        "gaussian",
+        "poisson",
+        "negative-binomial",
+        "student-t",
+        "gamma",
+        "exponential",
+        "beta-logit",
+        "ordinal",
+    ],
+    &["bernoulli-probit", "bernoulli-logit", "poisson-softplus", "beta-probit"],
+    &["real", "positive", "unit_interval", "count", "binary", "regression", "classification"],
+    &["numeric", "categorical", "elbo", "dlm-square", "glm", "gp", "Identity"],
+    &["variance", "lengthscales", "scale", "shift", "first_edge", "gaps", "df", "alpha", "noise_variance"],
 ];

@@ -11,11 +11,14 @@ pub fn assert_close(got: f64, want: f64, tolerance: f64, what: &str) {
 pub fn assert_all_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
     assert_eq!(got.len(), want.len(), "length of {what}");
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!(
-            (got - want).abs() <= tolerance * (1.0 + want.abs()),
-            "{what} [{i}]: {got} instead of {want}"
-        );
+        assert_close(*got, *want, tolerance, &format!("{what} [{i}]"));
     }
+}
+
+/// Compares matrices entry by entry within `tolerance · (1 + |want|)`.
+pub fn assert_matrices_close(got: MatRef<'_, f64>, want: MatRef<'_, f64>, tolerance: f64, what: &str) {
+    assert_eq!(got.shape(), want.shape(), "shape of {what}");
+    assert_all_close(&entries(got), &entries(want), tolerance, what);
 }
 
 /// Returns the entries of a matrix, column by column.

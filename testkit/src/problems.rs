@@ -9,6 +9,7 @@ use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::LatentModel;
+use sparsegp::options::{FitOptions, StepOptions};
 use sparsegp::variational::{MatrixRef, Normal};
 
 /// A source of standard normals.
@@ -68,6 +69,16 @@ pub fn posterior(seed: u64, m: usize) -> Normal {
         scale * inner + if i == j { 0.3 } else { 0.0 }
     });
     Normal::new(normals.vec(m), cov).expect("q")
+}
+
+/// Returns the options of a fit with few inducing inputs and epochs.
+pub fn small(inducing: usize, epochs: usize) -> FitOptions {
+    FitOptions { inducing: Some(inducing), epochs: Some(epochs), ..FitOptions::default() }
+}
+
+/// Returns the options of steps on mini-batches of this size.
+pub fn batches_of(batch_size: usize) -> StepOptions {
+    StepOptions { batch_size, ..StepOptions::default() }
 }
 
 /// Returns the numbers of a full or a diagonal matrix.

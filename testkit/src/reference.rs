@@ -2,13 +2,10 @@
 
 use faer::Mat;
 use serde_json::Value;
-use sparsegp_kernels::{
-    ActiveDims, ArcCosine, Combination, Constant, Cosine, Kernel, Operation, Periodic, Polynomial, Profile,
-    Stationary,
-};
+use sparsegp_kernels::{ActiveDims, Combination, Kernel, Operation, parse};
 use std::path::PathBuf;
 
-pub use crate::compare::{assert_all_close, assert_close};
+pub use crate::compare::{assert_all_close, assert_close, assert_matrices_close};
 
 /// The relative tolerance for values. The reference numbers are accurate to the last digit; the
 /// product form of distances is less accurate.
@@ -46,45 +43,21 @@ pub fn matrix(value: &Value) -> Mat<f64> {
     Mat::from_fn(rows.len(), rows.first().map_or(0, Vec::len), |i, j| rows[i][j])
 }
 
-/// Returns the kernel of a description in the reference files.
+/// Returns the kernel of a description in the reference files. Descriptions of leaves have the names of the grammar.
 pub fn build(description: &Value) -> Box<dyn Kernel> {
-    let values = |key: &str| numbers(&description[key]);
-    let scalar = |key: &str| number(&description[key]);
-    let stationary = |profile| Stationary::new(profile, scalar("variance"), &values("lengthscales"));
-    let combination = |operation| {
-        let children = description["kernels"].as_array().expect("kernels").iter().map(build).collect();
-        Combination::new(operation, children)
-    };
+    let fields = description.as_object().expect("a description");
     let kind = description["type"].as_str().expect("type");
-    let kernel: Box<dyn Kernel> = match kind {
-        "rbf" => Box::new(stationary(Profile::SquaredExponential)),
-        "matern12" => Box::new(stationary(Profile::Matern12)),
-        "matern32" => Box::new(stationary(Profile::Matern32)),
-        "matern52" => Box::new(stationary(Profile::Matern52)),
-        "rational_quadratic" => Box::new(Stationary::rational_quadratic(
-            scalar("variance"),
-            &values("lengthscales"),
-            scalar("alpha"),
-        )),
-        "periodic" => Box::new(Periodic::new(scalar("variance"), &values("lengthscales"), &values("period"))),
-        "cosine" => Box::new(Cosine::new(scalar("variance"), &values("lengthscales"))),
-        "linear" => Box::new(Polynomial::linear(&values("variance"))),
-        "polynomial" => {
-            Box::new(Polynomial::new(scalar("degree") as u32, &values("variance"), scalar("offset")))
-        }
-        "arccosine" => Box::new(ArcCosine::new(
-            scalar("order") as u32,
-            scalar("variance"),
-            &values("weight_variances"),
-            scalar("bias_variance"),
-        )),
-        "constant" => Box::new(Constant::new(scalar("variance"))),
-        "white" => Box::new(Constant::white(scalar("variance"))),
-        "sum" => Box::new(combination(Operation::Sum)),
-        "product" => Box::new(combination(Operation::Product)),
-        other => panic!("unknown kernel type {other}"),
+    let kernel: Box<dyn Kernel> = if let Some(children) = fields.get("kernels").and_then(Value::as_array) {
+        let operation = if kind == "sum" { Operation::Sum } else { Operation::Product };
+        Box::new(Combination::new(operation, children.iter().map(build).collect()))
+    } else {
+        let values = fields.iter().filter(|(key, _)| !["type", "active_dims"].contains(&key.as_str()));
+        let dims = values.clone().filter_map(|(_, value)| value.as_array().map(Vec::len)).max().unwrap_or(1);
+        let values: Vec<String> = values.map(|(key, value)| format!("{key}={value}")).collect();
+        let text = format!("{kind}({})", values.join(", "));
+        parse(&text, dims).unwrap_or_else(|error| panic!("{text}: {error}"))
     };
-    match description.get("active_dims") {
+    match fields.get("active_dims") {
         Some(columns) => {
             Box::new(ActiveDims::new(numbers(columns).into_iter().map(|d| d as usize).collect(), kernel))
         }
@@ -106,21 +79,12 @@ pub fn paths(description: &Value, prefix: &str) -> Vec<String> {
 
 /// Compares within `tolerance · (1 + |want|)`.
 pub fn assert_matrix(got: &Mat<f64>, want: &Value, tolerance: f64, what: &str) {
-    let want = matrix(want);
-    assert_eq!((got.nrows(), got.ncols()), (want.nrows(), want.ncols()), "shape of {what}");
-    for i in 0..want.nrows() {
-        for j in 0..want.ncols() {
-            assert_close(got[(i, j)], want[(i, j)], tolerance, &format!("{what} ({i}, {j})"));
-        }
-    }
+    assert_matrices_close(got.as_ref(), matrix(want).as_ref(), tolerance, what);
 }
 
 /// Compares within `tolerance · (1 + |want|)`.
 pub fn assert_parameters(got: &[f64], want: &Value, paths: &[String], what: &str) {
     let want_flat: Vec<f64> = paths.iter().flat_map(|path| numbers(&want[path])).collect();
     assert_eq!(want.as_object().map(|map| map.len()), Some(paths.len()), "parameters of {what}");
-    assert_eq!(got.len(), want_flat.len(), "parameter values of {what}");
-    for (i, (&got, &want)) in got.iter().zip(&want_flat).enumerate() {
-        assert_close(got, want, GRADIENT_TOLERANCE, &format!("{what}, parameter value {i} of {paths:?}"));
-    }
+    assert_all_close(got, &want_flat, GRADIENT_TOLERANCE, &format!("{what}, values of {paths:?}"));
 }

@@ -1,14 +1,16 @@
-//! Fits, model files and grouped effects, as several files of these tests need them.
+//! What several files of these tests use: the items of the crates, and helpers for fits, model files and grouped effects.
 
-use faer::{Mat, MatRef};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use sparsegp::collapsed::Dataset;
-use sparsegp::effects::{EffectTerm, POPULATION};
-use sparsegp::likelihood::{Gaussian, Likelihood, LikelihoodKind, Observation, StudentT};
-use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp::training::{Fit, Fitted, TrainingData, fit_arrays};
+pub use faer::{Mat, MatRef};
+pub use proptest::prelude::*;
+pub use rand::SeedableRng;
+pub use rand_chacha::ChaCha8Rng;
+pub use sparsegp::ErrorKind;
+pub use sparsegp::model::Slopes;
+pub use sparsegp::{
+    collapsed::*, effects::*, hyper::*, kernels::*, latent::*, likelihood::*, model::*, objective::*,
+    options::*, training::*, variational::*,
+};
+pub use sparsegp_testkit::{dense::*, differences::*, problems::*};
 
 /// Fits a model to rows.
 pub fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
@@ -20,16 +22,35 @@ pub fn fit_columns(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::R
     fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
 }
 
+/// Checks that every inducing input after the first ones is the row of the largest variance given those before it.
+pub fn assert_pivots(
+    kernel: &dyn Kernel,
+    x: &Mat<f64>,
+    z: MatRef<'_, f64>,
+    first: usize,
+    jitter: impl Fn(usize) -> f64,
+) {
+    for i in first..z.nrows() {
+        let variances = conditional_variances(kernel, x.transpose(), z.subrows(0, i), &jitter);
+        let largest = variances.iter().copied().fold(0.0, f64::max);
+        let is_next = |j: &usize| (0..x.nrows()).all(|d| x[(d, *j)] == z[(i, d)]);
+        let at = (0..x.ncols()).find(is_next).expect("a row of the data");
+        assert!((variances[at] - largest).abs() < 1e-9, "step {i}: {} {largest}", variances[at]);
+    }
+}
+
 /// Returns a model after a round trip through a file.
 pub fn reread(model: &Model) -> Model {
     Model::from_bytes("model", &model.to_bytes().expect("bytes")).expect("a model")
 }
 
-/// Checks that a model file keeps the predictions of rows, and the effects, to the last bit.
+/// Checks that a model file keeps the predictions of rows, their joint draws, and the effects, to the last bit.
 pub fn assert_kept(model: &Model, x: MatRef<'_, f64>) {
     let again = reread(model);
     let [own, other] = [model, &again].map(|model| model.predict(x, &[]).expect("predictions"));
     assert!((0..x.nrows()).all(|row| own.row(row) == other.row(row)));
+    let draws = |model: &Model| model.samples(x, 2, 0).expect("joint draws");
+    assert_eq!(draws(model), draws(&again));
     assert_eq!(model.level_effects(), again.level_effects());
     assert_eq!(model.variance_components(), again.variance_components());
     assert_eq!(model.intraclass_correlations(), again.intraclass_correlations());
@@ -38,6 +59,11 @@ pub fn assert_kept(model: &Model, x: MatRef<'_, f64>) {
 /// Returns the options of a linear model with grouped effects.
 pub fn linear(effects: Vec<EffectTerm>) -> FitOptions {
     FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
+}
+
+/// Returns the intercepts of two crossed groupings with these numbers of levels.
+pub fn crossed_intercepts(a: usize, b: usize) -> Vec<EffectTerm> {
+    vec![EffectTerm::intercepts("a", a, 0), EffectTerm::intercepts("b", b, 1)]
 }
 
 /// Returns correlated intercepts and slopes of the columns `values`.

@@ -2,16 +2,7 @@
 //! models and the fitted values.
 
 use super::common::fit_columns as fit;
-use proptest::prelude::*;
-use sparsegp::collapsed::Dataset;
-use sparsegp::hyper::{Constraints, Descriptor, FreeVector};
-use sparsegp::kernels::{Prior, Role, Transform};
-use sparsegp::latent::Jitter;
-use sparsegp::objective::Objective;
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
-use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
-use sparsegp_testkit::differences::check_objective;
-use sparsegp_testkit::problems::{data, model};
+use super::common::*;
 
 /// Reads constraints from lines such as `fix kernel.variance=2`.
 fn constraints(lines: &str) -> Constraints {
@@ -34,11 +25,9 @@ fn options(objective: ObjectiveKind, lines: &str) -> FitOptions {
         objective,
         constraints: constraints(lines),
         default_priors: false,
-        inducing: Some(15),
-        epochs: Some(30),
         tolerance: Some(0.0),
-        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
-        ..FitOptions::default()
+        steps: batches_of(100),
+        ..small(15, 30)
     }
 }
 
@@ -170,8 +159,7 @@ fn a_prior_moves_a_fit_that_continues_from_another() {
         let data = TrainingData::of(Dataset::of(x.transpose(), &y));
         let second = fit_arrays(data, &more, Some(&start), &mut |_| {}).expect("fit");
         assert_eq!(value(&second, "kernel.variance"), value(&first, "kernel.variance"), "fixed where it was");
-        // With the prior, the objective without priors is worse at the end, which must not undo the
-        // fit.
+        // With the prior, the objective without priors is worse at the end, which must not undo the fit.
         assert!(second.summary.objective > first.summary.objective, "{objective}");
         let length = value(&second, "kernel.lengthscales.0");
         assert!((length / 2.3f64.exp() - 1.0).abs() < 0.2, "{objective}: {length}");

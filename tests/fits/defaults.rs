@@ -1,14 +1,6 @@
 //! Default fits to periodic signals, simulators without noise, counts that look like numbers and very few rows.
 
-use super::common::reread;
-use faer::Mat;
-use sparsegp::hyper::Constraints;
-use sparsegp::kernels::Role;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind, Open};
-use sparsegp::training::Fit;
-use sparsegp_testkit::problems::Normals;
+use super::common::*;
 use std::f64::consts::PI;
 
 fn fit(x: &Mat<f64>, y: &[f64], options: FitOptions) -> Model {
@@ -83,16 +75,22 @@ fn a_periodic_kernel_finds_its_period() {
 }
 
 /// The errors of an exact GP with the same kernel are 0.0279 and 0.00892 by scipy 1.17 (L-BFGS-B on the log evidence, the best of three
-/// starts, noise of at least 1e-10 of the variance); standard deviations of the target are 48 and 50.
+/// starts, noise of at least 1e-10 of the variance); standard deviations of the target are 48 and 50. With the smooth kernel alone the error
+/// is below 2e-3, and with the collapsed bound in place of the evidence of an exact GP it is 0.01.
 #[test]
 fn simulators_without_noise_are_learned_exactly() {
     let x = plane(1001..1501);
     let truth = branin(&x);
-    for (rows, exact, options) in [(60, 0.0279, FitOptions::default()), (150, 0.008_92, chosen())] {
+    let smooth = FitOptions { kernel: "rbf(ard)".into(), ..FitOptions::default() };
+    for (rows, most, options) in
+        [(60, 1.5 * 0.0279, FitOptions::default()), (150, 1.5 * 0.008_92, chosen()), (150, 2e-3, smooth)]
+    {
         let inputs = plane(1..rows + 1);
         let model = fit(&inputs, &branin(&inputs), options);
         let error = rmse(&model, &x, &truth);
-        assert!(error < 1.5 * exact, "{rows} rows: {error}, exact GP {exact}");
+        assert!(error < most, "{rows} rows: {error}, at most {most}");
+        let summary = model.summary();
+        assert!(most > 2e-3 || summary.elbo_sum == summary.evidence_upper_bound, "an exact GP has no bound");
     }
 }
 
@@ -129,18 +127,6 @@ fn noise_that_the_evidence_leaves_open_is_not_taken_for_zero() {
         let loss = model.predict(x.as_ref(), &[]).expect("predictions").report(&again).nll;
         assert!(loss.is_some_and(|loss| loss < 8.0), "{seed}: {loss:?}");
     }
-}
-
-/// The standard deviation of the target is 50. With the collapsed bound in place of the evidence of an exact GP, the error is 0.01.
-#[test]
-fn a_smooth_function_without_noise_is_known_between_its_rows() {
-    let (inputs, x) = (plane(1..151), plane(1001..1501));
-    let options = FitOptions { kernel: "rbf(ard)".into(), ..FitOptions::default() };
-    let model = fit(&inputs, &branin(&inputs), options);
-    let error = rmse(&model, &x, &branin(&x));
-    assert!(error < 2e-3, "{error}");
-    let summary = model.summary();
-    assert_eq!(summary.elbo_sum, summary.evidence_upper_bound, "an exact GP has no bound");
 }
 
 /// With an inducing input at every distinct input the bounds on the log evidence meet, however often rows repeat.

@@ -1,29 +1,12 @@
-//! Warnings and errors of fits: each is caused by data or options made for it, and ordinary data
-//! cause none.
+//! Warnings and errors of fits: each is caused by data or options made for it, and ordinary data cause none.
 
 use super::common::fit_columns as fit;
-use faer::Mat;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use super::common::*;
 use rand_distr::{Distribution, Gamma, Poisson};
-use sparsegp::collapsed::Dataset;
-use sparsegp::hyper::Constraints;
-use sparsegp::latent::Jitter;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::Warning;
-use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp::training::{TrainingData, fit_arrays};
-use sparsegp::variational::Schedule;
-use sparsegp::{Error, ErrorKind};
-use sparsegp_testkit::problems::{Normals, data};
+use sparsegp::Error;
 
 fn options(objective: ObjectiveKind) -> FitOptions {
-    FitOptions {
-        objective,
-        inducing: Some(20),
-        steps: StepOptions { batch_size: 50, ..StepOptions::default() },
-        ..FitOptions::default()
-    }
+    FitOptions { objective, inducing: Some(20), steps: batches_of(50), ..FitOptions::default() }
 }
 
 fn warnings(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> Vec<Warning> {

@@ -1,21 +1,10 @@
 //! Ways to train against each other: all of them end near the collapsed bound, and the best validated parameters are kept.
 
 use super::common::fit_columns as fit;
-use sparsegp::collapsed::Dataset;
-use sparsegp::model::Score;
-use sparsegp::objective::Targets;
-use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind, StepOptions};
-use sparsegp::training::{TrainingData, fit_arrays};
-use sparsegp::variational::QUpdate;
-use sparsegp_testkit::problems::data;
+use super::common::*;
 
 fn options(objective: ObjectiveKind) -> FitOptions {
-    FitOptions {
-        objective,
-        inducing: Some(25),
-        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
-        ..FitOptions::default()
-    }
+    FitOptions { objective, inducing: Some(25), steps: batches_of(100), ..FitOptions::default() }
 }
 
 #[test]
@@ -54,14 +43,7 @@ fn the_best_validated_parameters_of_full_batch_searches_are_kept() {
     };
     let (train, validation) = (part(0, 60), part(60, 30));
     for hyper in [Hyper::Collapsed, Hyper::Alternating] {
-        let options = FitOptions {
-            hyper: Some(hyper),
-            epochs: Some(60),
-            tolerance: Some(0.0),
-            patience: 8,
-            inducing: Some(25),
-            ..FitOptions::default()
-        };
+        let options = FitOptions { hyper: Some(hyper), tolerance: Some(0.0), patience: 8, ..small(25, 60) };
         let data = TrainingData { train, validation: Some(validation), levels: 0 };
         let fitted = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit");
         let scores = fitted.summary.trace.iter().map(|record| record.validation_nll.expect("a score"));

@@ -1,10 +1,7 @@
 //! Draws of functions and gradients of predictions: moments over draws against the posterior, derivatives against finite differences.
 
-use super::common::fit;
-use faer::{Mat, MatRef, mat};
-use sparsegp::model::{Model, Slopes};
-use sparsegp::options::FitOptions;
-use sparsegp::prelude::*;
+use super::common::*;
+use faer::mat;
 
 fn inputs() -> Mat<f64> {
     Mat::from_fn(150, 2, |i, d| ((i * (7 + 6 * d)) % 150) as f64 / 15.0)
@@ -23,7 +20,7 @@ fn fitted(options: FitOptions, map: impl Fn(f64) -> f64) -> Model {
 }
 
 fn fixed(kernel: &str) -> FitOptions {
-    FitOptions { kernel: kernel.to_owned(), open: sparsegp::options::Open::NOTHING, ..FitOptions::default() }
+    FitOptions { kernel: kernel.to_owned(), open: Open::NOTHING, ..FitOptions::default() }
 }
 
 fn rows() -> Mat<f64> {
@@ -86,10 +83,7 @@ fn draws_are_normal_with_the_variance_of_the_posterior_at_rows_of_little_noise()
     let kernels = ["rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic + matern52"];
     let alone = kernels.map(|kernel| (kernel, 40, None)).into_iter();
     for (kernel, inducing, neighbours) in alone.chain([("matern52", 10, Some(8)), ("rbf", 0, Some(8))]) {
-        let constraints = sparsegp::hyper::Constraints {
-            fix: vec!["likelihood.noise_variance=1e-4".parse().expect("a constraint")],
-            ..Default::default()
-        };
+        let constraints = Constraints::fixing([("likelihood.noise_variance", 1e-4)]).expect("a name");
         let options = FitOptions { inducing: Some(inducing), neighbours, constraints, ..fixed(kernel) };
         let model = fit(&options, x.as_ref(), &y);
         let draws = model.function_draws(COUNT, 1, 0).expect("draws").values(rows.as_ref()).expect("values");
@@ -117,7 +111,7 @@ fn check_slopes(model: &Model, exposure: &[f64], name: &str) {
                 at(moved.as_ref(), i)
             };
             let (up, down) = (step(1e-5), step(-1e-5));
-            let check = |found: f64, of: &dyn Fn(&sparsegp::model::Prediction) -> f64, what: &str| {
+            let check = |found: f64, of: &dyn Fn(&Prediction) -> f64, what: &str| {
                 let expected = (of(&up) - of(&down)) / 2e-5;
                 let size = 1.0 + expected.abs() + of(&up).abs();
                 assert!(
@@ -148,11 +142,7 @@ fn gradients_of_predictions_are_those_of_finite_differences() {
     check_slopes(&fitted(counts, |y| (y / 5.0).round()), &[1.0, 2.0, 0.5, 3.0], "counts");
     let classes = FitOptions { likelihood: Some(LikelihoodKind::BernoulliLogit), ..fixed("rbf(ard)") };
     check_slopes(&fitted(classes, |y| f64::from(y > 45.0)), &[], "classes");
-    let linear = FitOptions {
-        model: sparsegp::options::ModelKind::Glm,
-        open: sparsegp::options::Open::NOTHING,
-        ..FitOptions::default()
-    };
+    let linear = FitOptions { model: ModelKind::Glm, open: Open::NOTHING, ..FitOptions::default() };
     let linear = fit(&linear, x.as_ref(), &target(&x));
     check_slopes(&linear, &[], "linear");
 }

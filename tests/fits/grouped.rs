@@ -1,15 +1,6 @@
 //! Fits with grouped effects: recovery with and without Gaussian noise, singular fits, model files, new levels.
 
 use super::common::*;
-use faer::Mat;
-use sparsegp::collapsed::Dataset;
-use sparsegp::effects::EffectTerm;
-use sparsegp::hyper::{Event, Session};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, Hyper, ModelKind};
-use sparsegp::training::{Start, TrainingData, fit_arrays, update};
-use sparsegp_testkit::problems::Normals;
 
 /// Returns one input with the codes of two crossed groupings, and targets with effects of these
 /// standard deviations.
@@ -29,25 +20,6 @@ fn crossed(seed: u64, n: usize, (first, second): (f64, f64)) -> (Mat<f64>, Vec<f
 }
 
 #[test]
-fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
-    let (x, y) = crossed(6, 300, (0.8, 0.4));
-    let slope = slopes("a", 30, 0, &[2]);
-    let wide = Mat::from_fn(300, 4, |i, j| if j == 3 { x[(i, 0)] } else { x[(i, j)] });
-    for model in [ModelKind::Gp, ModelKind::Glm] {
-        let effects = vec![slope.clone(), EffectTerm::intercepts("b", 20, 1)];
-        let options =
-            FitOptions { model, effects, inducing: Some(15), epochs: Some(5), ..FitOptions::default() };
-        let options =
-            if model == ModelKind::Glm { FitOptions { inducing: None, ..options } } else { options };
-        let fitted = fit(&options, wide.as_ref(), &y);
-        assert_kept(&fitted, wide.as_ref());
-        assert_eq!(fitted.level_effects().len(), 30 * 2 + 20);
-        let draws = |model: &Model| model.samples(wide.as_ref(), 2, 0).expect("joint draws");
-        assert_eq!(draws(&fitted), draws(&reread(&fitted)));
-    }
-}
-
-#[test]
 fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
     let (x, eta) = crossed(15, 900, (0.8, 0.4));
     let eta: Vec<f64> = eta.iter().map(|y| y - 9.7).collect();
@@ -58,7 +30,7 @@ fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
     ] {
         let y = drawn(kind, &eta, 31);
         let inducing = (model == ModelKind::Gp).then_some(15);
-        let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
+        let effects = crossed_intercepts(30, 20);
         let options =
             FitOptions { likelihood: Some(kind), model, inducing, effects, ..FitOptions::default() };
         let fitted = fit(&options, x.as_ref(), &y);
@@ -82,10 +54,7 @@ fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
 fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
     let (x, y) = crossed(7, 600, (0.0, 0.4));
     for reml in [false, true] {
-        let options = FitOptions {
-            reml,
-            ..linear(vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)])
-        };
+        let options = FitOptions { reml, ..linear(crossed_intercepts(30, 20)) };
         let model = fit(&options, x.as_ref(), &y);
         let sds: Vec<f64> = model.variance_components().iter().map(|component| component.sd).collect();
         // A grouping with variance 0 changes nothing.
@@ -108,7 +77,7 @@ fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
 #[test]
 fn updates_by_new_rows_equal_a_fit_to_all_rows() {
     let (x, y) = crossed(8, 300, (0.8, 0.4));
-    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
+    let effects = crossed_intercepts(30, 20);
     let hyper = Some(Hyper::Fixed);
     let base = FitOptions { effects, inducing: Some(10), hyper, standardize: false, ..FitOptions::default() };
     for (neighbours, inducing) in [(None, 10), (Some(4), 5)] {
@@ -125,15 +94,9 @@ fn updates_by_new_rows_equal_a_fit_to_all_rows() {
         let got = updated.posterior().marginals(x.as_ref());
         // Rows given neighbours depend on the order of the rows.
         let tolerance = if neighbours.is_some() { 0.05 } else { 1e-7 };
-        for i in 0..300 {
-            assert!(
-                (got.mean[i] - want.mean[i]).abs() < tolerance,
-                "mean {i}: {} {}",
-                got.mean[i],
-                want.mean[i]
-            );
-            assert!((got.variance[i] - want.variance[i]).abs() < tolerance, "variance {i}");
-        }
+        let near = |got: &[f64], want: &[f64]| got.iter().zip(want).all(|(a, b)| (a - b).abs() < tolerance);
+        assert!(near(&got.mean, &want.mean), "means {:?} {:?}", got.mean, want.mean);
+        assert!(near(&got.variance, &want.variance), "variances {:?} {:?}", got.variance, want.variance);
     }
 }
 
@@ -144,7 +107,7 @@ fn classes_with_groups_are_trained_to_their_optimum_by_default() {
     // Three classes of different centres and widths.
     let classes: Vec<f64> =
         y.iter().map(|y| f64::from(u8::from(*y > 9.6)) + f64::from(u8::from(*y > 10.8))).collect();
-    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
+    let effects = crossed_intercepts(30, 20);
     let options = FitOptions {
         likelihood: Some(LikelihoodKind::Softmax),
         effects,

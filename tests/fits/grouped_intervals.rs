@@ -3,17 +3,13 @@
 use super::common::*;
 use argmin::core::{CostFunction, Executor};
 use argmin::solver::neldermead::NelderMead;
+use faer::Side;
 use faer::linalg::solvers::Solve;
-use faer::{Mat, Side};
-use sparsegp::effects::EffectTerm;
-use sparsegp::options::FitOptions;
-use sparsegp_testkit::problems::Normals;
 
 /// The deviate at both ends of a 95 % interval.
 const DEVIATE: f64 = 1.959_963_984_540_054;
 
-/// The tolerance of deviates. Searches end within 0.005 of the deviate, and fits at a slope of
-/// about 1e-6.
+/// The tolerance of deviates. Searches end within 0.005 of the deviate, and fits at a slope of about 1e-6.
 const TOLERANCE: f64 = 0.01;
 
 /// The log standard deviation of effects that do not exist.
@@ -143,6 +139,8 @@ fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelih
         .collect();
     let slopes = slopes("a", 12, 0, &[2]);
     let model = fit(&linear(vec![slopes, EffectTerm::intercepts("b", 8, 1)]), x.as_ref(), &y);
+    assert_kept(&model, x.as_ref());
+    assert_eq!(model.level_effects().len(), 12 * 2 + 8);
     let components = model.variance_components();
     let value = |at: &[f64]| dense(&x, &y, false, at);
     let estimate = [

@@ -1,18 +1,7 @@
 //! Inducing inputs that are added until there are enough: bounds against dense algebra, the greedy
 //! choice, the end of growth.
 
-use super::common::fit_columns;
-use faer::Mat;
-use sparsegp::collapsed::{Dataset, dense_upper_bound};
-use sparsegp::latent::{InducingLayer, Jitter, more_inducing};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel};
-use sparsegp::objective::{Objective, Targets};
-use sparsegp::options::{FitOptions, Growth, ObjectiveKind, StepOptions};
-use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, fit_arrays};
-use sparsegp::variational::Family;
-use sparsegp_testkit::dense::{conditional_variances, dense_gp, gram};
-use sparsegp_testkit::problems::{Normals, data, model};
+use super::common::*;
 
 fn layer(model: &LatentModel) -> &InducingLayer {
     model.layer().inducing().expect("a sparse GP")
@@ -80,14 +69,8 @@ fn additional_inducing_inputs_are_the_pivots_of_the_residual_covariance() {
     let more = more_inducing(x.transpose(), layer, 8, 5).expect("more");
     assert_eq!(more.nrows(), 8);
     let jitter = layer.relative_jitter() * gram(layer.kernel(), layer.z())[(0, 0)];
-    for i in 0..8 {
-        let z = Mat::from_fn(9 + i, 2, |k, d| if k < 9 { layer.z()[(k, d)] } else { more[(k - 9, d)] });
-        let jitter = |i: usize| if i < 9 { jitter } else { 0.0 };
-        let variances = conditional_variances(layer.kernel(), x.transpose(), z.as_ref(), jitter);
-        let largest = variances.iter().copied().fold(0.0, f64::max);
-        let at = (0..700).find(|&j| (0..2).all(|d| x[(d, j)] == more[(i, d)])).expect("a row of the data");
-        assert!((variances[at] - largest).abs() < 1e-9, "step {i}: {} {largest}", variances[at]);
-    }
+    let z = Mat::from_fn(17, 2, |k, d| if k < 9 { layer.z()[(k, d)] } else { more[(k - 9, d)] });
+    assert_pivots(layer.kernel(), &x, z.as_ref(), 9, |i| if i < 9 { jitter } else { 0.0 });
     // If all data are inducing inputs, no variance is left.
     let few = Normals::new(4).mat(2, 12);
     let all = model_at("rbf(ard)", &few, 12);
@@ -109,7 +92,7 @@ fn options(objective: ObjectiveKind, tolerance: f64, most: usize) -> FitOptions 
         objective,
         growth: Some(growth),
         epochs: Some(15),
-        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
+        steps: batches_of(100),
         ..FitOptions::default()
     }
 }

@@ -1,13 +1,6 @@
 //! Fits with neighbours, with every kind of noise, and with grouped effects: what inducing inputs cannot represent, model files, choices.
 
 use super::common::*;
-use faer::{Mat, MatRef};
-use sparsegp::effects::EffectTerm;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, Hyper};
-use sparsegp_testkit::dense::{conditional, covariances, gram, with_diagonal};
-use sparsegp_testkit::problems::Normals;
 
 /// Returns inputs from 0 to `end`, and the values of waves along them, which ten inducing inputs cannot represent.
 fn waves(n: usize, first: usize, end: f64) -> (Mat<f64>, Vec<f64>) {
@@ -24,12 +17,7 @@ fn numbers(n: usize, first: usize) -> (Mat<f64>, Vec<f64>) {
 }
 
 fn few() -> FitOptions {
-    FitOptions {
-        inducing: Some(10),
-        kernel: "matern52(ard)".into(),
-        epochs: Some(10),
-        ..FitOptions::default()
-    }
+    FitOptions { kernel: "matern52(ard)".into(), ..small(10, 10) }
 }
 
 fn beside(count: usize) -> FitOptions {
@@ -119,7 +107,7 @@ fn grouped(n: usize) -> (Mat<f64>, Vec<f64>) {
 }
 
 fn with_effects(neighbours: Option<usize>) -> FitOptions {
-    let effects = vec![EffectTerm::intercepts("a", 40, 0), EffectTerm::intercepts("b", 15, 1)];
+    let effects = crossed_intercepts(40, 15);
     FitOptions {
         kernel: "matern52(ard)".into(),
         effects,
@@ -164,10 +152,8 @@ fn many_levels_are_trained_on_a_part_of_them() {
     let options = FitOptions {
         kernel: "matern32".into(),
         effects: vec![EffectTerm::intercepts("g", levels, 0)],
-        inducing: Some(5),
         neighbours: Some(4),
-        epochs: Some(2),
-        ..FitOptions::default()
+        ..small(5, 2)
     };
     let model = fit(&options, x.as_ref(), &y);
     // With 1500 levels in training the standard error of the standard deviation is 0.8 / √3000.

@@ -1,13 +1,6 @@
 //! Options and data that fits refuse before any work, with an error of one line.
 
-use faer::{Mat, MatRef};
-use sparsegp::ErrorKind;
-use sparsegp::collapsed::Dataset;
-use sparsegp::effects::EffectTerm;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
-use sparsegp::training::{Start, TrainingData, fit_arrays};
-use sparsegp_testkit::problems::data;
+use super::common::*;
 
 fn refused(
     data: TrainingData<'_>,
@@ -33,10 +26,7 @@ fn options_that_grouped_effects_do_not_support() {
     let (points, y) = data(9, 1, 100);
     let code = |i: usize, j: usize| if j == 1 { i % 30 } else { i / 5 } as f64;
     let x = Mat::from_fn(100, 3, |i, j| if j == 0 { points[(0, i)] } else { code(i, j) });
-    let base = FitOptions {
-        effects: vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)],
-        ..FitOptions::default()
-    };
+    let base = FitOptions { effects: crossed_intercepts(30, 20), ..FitOptions::default() };
     let with = |likelihood| FitOptions { likelihood: Some(likelihood), ..base.clone() };
     let glm = FitOptions { model: ModelKind::Glm, ..base.clone() };
     let cases = [

@@ -2,12 +2,7 @@
 //! is an ordinary fit.
 
 use super::common::fit_columns as fit;
-use faer::Mat;
-use sparsegp::hyper::Constraints;
-use sparsegp::model::Restart;
-use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp::training::Fitted;
-use sparsegp_testkit::problems::{Normals, data};
+use super::common::*;
 
 /// Returns a fast oscillation, which looks like noise at the starting lengthscale.
 fn oscillation(n: usize) -> (Mat<f64>, Vec<f64>) {
@@ -24,7 +19,7 @@ fn options(objective: ObjectiveKind, restarts: usize) -> FitOptions {
         restarts,
         inducing: Some(40),
         epochs,
-        steps: StepOptions { batch_size: 60, ..StepOptions::default() },
+        steps: batches_of(60),
         ..FitOptions::default()
     }
 }
@@ -52,7 +47,6 @@ fn restarts_escape_an_optimum_in_which_noise_explains_everything() {
     }
 }
 
-/// Returns the chosen start.
 fn chosen(restarts: &[Restart]) -> &Restart {
     let mut chosen = restarts.iter().filter(|restart| restart.chosen);
     let one = chosen.next().expect("a chosen start");

@@ -2,13 +2,6 @@
 //! weights as rows, and separated classes have finite coefficients.
 
 use super::common::*;
-use faer::Mat;
-use sparsegp::effects::EffectTerm;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::Model;
-use sparsegp::options::FitOptions;
-use sparsegp::training::Fit;
-use sparsegp_testkit::problems::Normals;
 
 /// Four rows each of six subjects, at ages that follow each other.
 const AGES: [f64; 24] = [

@@ -1,11 +1,6 @@
 //! Fits and trainers from Rust: everything known of a row, values of kernels in the user's units.
 
-use faer::Mat;
-use sparsegp::kernels::{Changepoint, Constant, Periodic, Role, Stationary};
-use sparsegp::likelihood::Gaussian;
-use sparsegp::model::Model;
-use sparsegp::objective::Targets;
-use sparsegp::prelude::*;
+use super::common::*;
 
 fn options(likelihood: LikelihoodKind) -> FitOptions {
     let steps = StepOptions { polish: false, ..StepOptions::default() };

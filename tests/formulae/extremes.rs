@@ -1,17 +1,9 @@
 //! Every family at extreme targets, marginals and exposures: results are finite, or infinite if the exact value overflows; Jensen's
 //! inequality holds, distributions are valid, and draws are in the domain.
 
-use proptest::prelude::*;
+use crate::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use sparsegp::likelihood::{
-    BetaPrecise, GammaShaped, GaussianHeteroskedastic, LatentMarginal, Likelihood, LikelihoodKind, Marginal,
-    NegativeBinomialDispersed, Observation, OneFunction, Row, Softmax, StudentTHeteroskedastic, TargetKind,
-    ZeroAltered,
-};
-use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::{Expectation, every_kind, family, joint_expectation, log_density};
+use sparsegp_testkit::families::{Expectation, log_density};
 
 /// A target, an exposure and marginals of up to four functions far from standardised values.
 #[derive(Clone, Debug)]
@@ -78,7 +70,6 @@ impl Case {
         Marginal { mean: &self.mean[..n], variance: &self.variance[..n] }
     }
 
-    /// Returns the marginal of the only function.
     fn latent(&self) -> LatentMarginal {
         LatentMarginal::new(self.mean[0], self.variance[0])
     }
@@ -135,7 +126,6 @@ fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Te
     Ok(())
 }
 
-/// Checks the signs of the slopes of both expectations under a likelihood of one function.
 fn check_slopes(
     likelihood: &dyn OneFunction,
     at: Observation,
@@ -245,8 +235,7 @@ fn slow_log_predictive(likelihood: &dyn OneFunction, at: Observation, latent: La
     let sd = v.sqrt();
     let g = |z: f64| log_density(likelihood, at, mu + sd * z).0 - 0.5 * z * z;
     let slope = |z: f64| sd * log_density(likelihood, at, mu + sd * z).1 - z;
-    // The slope decreases everywhere. If an exponential overflows, the maximum is on the other
-    // side.
+    // The slope decreases everywhere. If an exponential overflows, the maximum is on the other side.
     let (mut low, mut high) = (-1e10, 1e10);
     for _ in 0..400 {
         let middle = 0.5 * (low + high);

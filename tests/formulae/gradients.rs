@@ -2,20 +2,8 @@
 
 use super::grouped::{self, FITC, Problem, VFE, linear_model};
 use super::grouped_sites::{elbo, observed};
-use faer::Mat;
-use proptest::prelude::*;
-use sparsegp::collapsed::{Dataset, WeightPrior};
-use sparsegp::gradient::Batch;
-use sparsegp::latent::{InducingPrior, Jitter};
-use sparsegp::likelihood::Gaussian;
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Objective, Targets};
-use sparsegp::options::{GroupedBound, Keeping, LossKind, NeighbourPlan};
-use sparsegp::training::{CollapsedObjective, GroupedObjective, NeighbourObjective, VariationalModel};
-use sparsegp::variational::{Normal, Parameterization};
-use sparsegp_testkit::compare::inverse;
-use sparsegp_testkit::differences::{check_gradient, check_objective};
-use sparsegp_testkit::problems::{Normals, data, model, posterior};
+use super::summed_effects::of_several;
+use crate::prelude::*;
 
 const KERNELS: [&str; 7] = [
     "rbf(ard)",
@@ -165,6 +153,22 @@ proptest! {
         check_objective(&mut objective, &theta, seed)?;
     }
 
+    /// Classes share a layer, and zero-inflated counts have one for each function.
+    #[test]
+    fn direct_losses_of_several_functions_with_effects(seed in 0u64..1000, which in 0usize..2) {
+        let (model, x, y) = of_several(which, seed);
+        let model = model.with_summed_effects();
+        let q = (0..model.likelihood.functions() as u64).map(|process| posterior(seed + process, model.layer().dim()));
+        let mut svgp = VariationalModel::new(model.clone(), q.collect::<Vec<_>>(), Objective::dlm(0.7), y.len());
+        let mut evaluated = |natural: &[f64]| {
+            assert!(svgp.set_natural(natural));
+            (svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true), svgp.theta_gradient().to_vec())
+        };
+        let natural = model.natural();
+        let (_, gradient) = evaluated(&natural);
+        check_gradient(&mut |natural| evaluated(natural).0, &natural, &gradient, seed)?;
+    }
+
     #[test]
     fn rows_given_their_neighbours(
         seed in 0u64..1000, kernel in 0..KERNELS.len(), inducing: bool, k in 0usize..9, loss in 0usize..3,
@@ -183,6 +187,13 @@ proptest! {
         let Problem { x, y, model, .. } = grouped::problem(seed, [a, b, 3], correlated);
         let loss = if direct { LossKind::Log } else { LossKind::Elbo };
         check_neighbours(model, Dataset::of(x.as_ref(), &y), (loss, 1.0), (31, k), seed)?;
+    }
+
+    #[test]
+    fn several_functions_with_effects_given_their_neighbours(seed in 0u64..1000, which in 0usize..2, direct: bool) {
+        let (model, x, y) = of_several(which, seed);
+        let loss = if direct { LossKind::Log } else { LossKind::Elbo };
+        check_neighbours(model, Dataset::of(x.as_ref(), &y), (loss, 1.0), (31, 5), seed)?;
     }
 
     /// Sites stay as they were matched at the start.

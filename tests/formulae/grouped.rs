@@ -1,22 +1,6 @@
 //! Grouped effects against reference numbers, dense algebra and finite differences.
 
-use faer::linalg::solvers::Solve;
-use faer::{Mat, Side};
-use proptest::prelude::*;
-use serde_json::Value;
-use sparsegp::collapsed::{Dataset, WeightPrior};
-use sparsegp::effects::{EffectTerm, Effects, POPULATION};
-use sparsegp::kernels::Scratch;
-use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingPrior, Jitter, LinearLayer, RawFeatures};
-use sparsegp::likelihood::{Gaussian, ObservationModel};
-use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::options::GroupedBound;
-use sparsegp::training::GroupedObjective;
-use sparsegp_testkit::compare::entries;
-use sparsegp_testkit::dense::*;
-use sparsegp_testkit::problems::{Normals, data, model};
-use sparsegp_testkit::reference::*;
+use crate::prelude::*;
 use std::f64::consts::PI;
 
 pub const VFE: GroupedBound = GroupedBound { fitc: false, weights: WeightPrior::Unit, losses: None };
@@ -43,8 +27,7 @@ pub fn solved(model: &LatentModel, data: Dataset<'_>, bound: GroupedBound) -> (f
     (value, gradient, Posterior::new(&model, &q).with_effects(vec![effects]))
 }
 
-/// Returns the inputs of the reference file, followed by the codes of g1 and g2 and the column of
-/// the slope.
+/// Returns the inputs of the reference file, followed by the codes of g1 and g2 and the column of the slope.
 fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
     let levels = |code: f64| if code > 8.0 { 99.0 } else { code };
     Mat::from_fn(x.nrows(), x.ncols() + 3, |i, j| match j.checked_sub(x.ncols()) {
@@ -76,17 +59,14 @@ impl Reference {
         Reference { y: of("y"), x, z, train, test, file }
     }
 
-    /// Returns a hyper-parameter that is one number.
     pub fn value(&self, name: &str) -> f64 {
         number(&self.file["hyper"][name])
     }
 
-    /// Returns the results for an approximation.
     pub fn case(&self, name: &str) -> &Value {
         self.file["cases"].get(name).expect("a case")
     }
 
-    /// Returns the model with the hyper-parameters of the file.
     pub fn model(&self, inducing: &Mat<f64>, jitter: f64) -> LatentModel {
         let value = |name: &str| self.value(name);
         let mut kernel = parse("matern32(ard)", 2).expect("kernel");
@@ -111,15 +91,13 @@ fn evidence_gradients_and_predictions_are_those_of_dense_algebra() {
     for (case, bound, inducing, tolerance) in
         [("vfe", VFE, z, VALUE_TOLERANCE), ("fitc", FITC, z, VALUE_TOLERANCE), ("exact", VFE, x, 1e-5)]
     {
-        // With an inducing input at every row, the bound and the evidence differ only by the
-        // jitter.
+        // With an inducing input at every row, the bound and the evidence differ only by the jitter.
         let model = reference.model(inducing, if case == "exact" { 1e-10 } else { 1e-6 });
         let (found, gradient, posterior) = solved(&model, Dataset::of(train.as_ref(), y), bound);
         let want = reference.case(case);
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);
 
-        // The order is variance, lengthscales, noise, mean; then the variances of g1, of its slope
-        // and of g2.
+        // The order is variance, lengthscales, noise, mean; then the variances of g1, of its slope and of g2.
         let last = gradient.len() - 3;
         let by_deviation = |at: usize, variance: f64| -gradient[last + at] / (2.0 * variance.sqrt());
         let got = [-gradient[0], -gradient[1], -gradient[2], -gradient[4], -gradient[3]];
@@ -284,7 +262,7 @@ proptest! {
         let (marginals, covariance) = (posterior.marginals(test.as_ref()), posterior.covariance(test.as_ref()));
         let means: Vec<f64> = want.mean.iter().map(|mean| 0.3 + mean).collect();
         assert_all_close(&marginals.mean, &means, 1e-8, "mean");
-        assert_all_close(&entries(covariance.as_ref()), &entries(want.covariance.as_ref()), 1e-8, "covariance");
+        assert_matrices_close(covariance.as_ref(), want.covariance.as_ref(), 1e-8, "covariance");
         for i in 0..n {
             assert_close(marginals.variance[i], want.covariance[(i, i)], 1e-8, "variance");
         }

@@ -2,21 +2,7 @@
 //! variational posterior.
 
 use crate::grouped::{VFE, linear_model, problem, solved, term};
-use faer::{Mat, Side};
-use sparsegp::collapsed::{Dataset, WeightPrior};
-use sparsegp::effects::Effects;
-use sparsegp::latent::{InducingPrior, Jitter};
-use sparsegp::likelihood::{
-    BernoulliLogit, BernoulliProbit, Expectation, Gamma, Gaussian, NegativeBinomial, ObservationModel,
-    OneFunction, PoissonExp, Row, StudentT,
-};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Objective, Targets};
-use sparsegp::options::GroupedBound;
-use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::compare::{self, assert_all_close, assert_close};
-use sparsegp_testkit::dense::{gram, with_diagonal};
-use sparsegp_testkit::problems::{Normals, model};
+use crate::prelude::*;
 
 /// Returns the ELBO of a function (or of fixed effects) and grouped effects.
 pub fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
@@ -60,9 +46,8 @@ fn gaussian_noise_has_the_evidence_the_gradient_and_the_posterior_of_the_closed_
     }
 }
 
-/// Finds the best q(η) = N(μ, S) of all rows under the prior N(o, V), by dense algebra and damped
-/// steps in natural parameters from the prior mean. Returns minus the ELBO, μ and the diagonal of
-/// S.
+/// Finds the best q(η) = N(μ, S) of all rows under the prior N(o, V), by dense algebra and damped steps in
+/// natural parameters from the prior mean. Returns minus the ELBO, μ and the diagonal of S.
 fn dense_posterior(
     likelihood: &dyn OneFunction,
     y: &[f64],
@@ -70,23 +55,19 @@ fn dense_posterior(
     v: &Mat<f64>,
 ) -> (f64, Vec<f64>, Vec<f64>) {
     let n = y.len();
-    let inverse = compare::inverse(v.as_ref());
+    let prior = inverse(v.as_ref());
     let (mut precision, mut shift) = (vec![0.3; n], vec![0.0; n]);
     let mut integrator = Integrator::new(None);
     let mut found = (f64::NAN, Vec::new(), Vec::new());
     for _ in 0..400 {
-        let cov = compare::inverse(with_diagonal(inverse.clone(), |i| precision[i]).as_ref());
+        let cov = inverse(with_diagonal(prior.clone(), |i| precision[i]).as_ref());
         let mean = &cov * Mat::from_fn(n, 1, |i, _| shift[i]);
         let mut value = 0.0;
         for i in 0..n {
-            let at = sparsegp::likelihood::Observation::of(y[i]);
-            let latent = sparsegp::likelihood::LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
-            let local = likelihood.expectation(
-                Expectation::ExpectedLog,
-                Row::new(at, latent),
-                &mut [],
-                &mut integrator,
-            );
+            let at = Observation::of(y[i]);
+            let latent = LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
+            let row = Row::new(at, latent);
+            let local = likelihood.expectation(Expectation::ExpectedLog, row, &mut [], &mut integrator);
             value -= local.value;
             let d = -2.0 * local.variance;
             precision[i] = 0.6 * precision[i] + 0.4 * d;
@@ -96,11 +77,11 @@ fn dense_posterior(
             let factor = m.llt(Side::Lower).expect("positive definite");
             2.0 * (0..n).map(|i| factor.L()[(i, i)].ln()).sum::<f64>()
         };
-        let trace: f64 = (0..n).map(|i| (0..n).map(|j| inverse[(i, j)] * cov[(j, i)]).sum::<f64>()).sum();
-        let square = (mean.transpose() * &inverse * &mean)[(0, 0)];
+        let trace: f64 = (0..n).map(|i| (0..n).map(|j| prior[(i, j)] * cov[(j, i)]).sum::<f64>()).sum();
+        let square = (mean.transpose() * &prior * &mean)[(0, 0)];
         value += 0.5 * (trace + square - n as f64 + log_det(v) - log_det(&cov));
-        found =
-            (value, (0..n).map(|i| offset + mean[(i, 0)]).collect(), (0..n).map(|i| cov[(i, i)]).collect());
+        let means = mean.col(0).iter().map(|mean| offset + mean);
+        found = (value, means.collect(), (0..n).map(|i| cov[(i, i)]).collect());
     }
     found
 }
@@ -110,8 +91,7 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
     let n = 24;
     let mut normals = Normals::new(17);
     let numbers: Vec<f64> = (0..n).map(|_| normals.next()).collect();
-    // A grouping of a few levels; a single level; one level per row; and effects of almost no
-    // variance.
+    // A grouping of a few levels; a single level; one level per row; and effects of almost no variance.
     for (levels, deviation) in [(5, 0.8), (1, 0.8), (n, 0.8), (5, 1e-7)] {
         for which in [0, 2, 3, 4] {
             let x = Mat::from_fn(n, 2, |i, j| if j == 0 { 0.37 * i as f64 } else { (i % levels) as f64 });

@@ -1,11 +1,8 @@
 //! The guarantees against 50-digit numbers and enumerations.
 
-use faer::Mat;
+use crate::prelude::*;
 use sparsegp::linalg::symmetric_eigen;
-use sparsegp::variational::{Average, DataGradient, IterateAverage, MatrixRef, Normal, QUpdate, RuleOptions};
 use sparsegp_research::*;
-use sparsegp_testkit::problems::Normals;
-use sparsegp_testkit::reference::{load, matrix, number, numbers};
 
 #[test]
 fn the_constants_of_wu_and_gardner_are_the_reference_numbers() {

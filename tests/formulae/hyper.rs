@@ -1,7 +1,7 @@
 //! The solvers on functions with a known minimum and with regions that cannot be evaluated, and the
 //! stopping rules.
 
-use sparsegp::hyper::*;
+use crate::prelude::*;
 
 fn limits(epochs: usize) -> Limits {
     Limits {
@@ -171,19 +171,15 @@ fn the_stopping_test_is_smoothed_and_counts_plateaus() {
 }
 
 #[test]
-fn time_limits_end_a_fit_between_epochs() {
+fn time_limits_and_target_scores_end_a_fit_between_epochs() {
     let mut ignore = |_: &Event| {};
-    let mut monitor = Monitor::new(Limits { seconds: Some(0.0), ..limits(1000) }, &mut ignore);
+    let timed = Limits { seconds: Some(0.0), ..limits(1000) };
+    let mut monitor = Monitor::new(timed, &mut ignore);
     monitor.look_around(None);
     assert_eq!(monitor.stopped(), Some(StopReason::MaxSeconds));
-    let mut monitor = Monitor::new(Limits { seconds: Some(0.0), ..limits(1000) }, &mut ignore);
+    let mut monitor = Monitor::new(timed, &mut ignore);
     monitor.record(1.0, None);
     assert_eq!(monitor.stopped(), Some(StopReason::MaxSeconds));
-}
-
-#[test]
-fn a_target_score_ends_a_fit() {
-    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(Limits { target: Some(0.5), ..limits(1000) }, &mut ignore);
     monitor.record(0.6, None);
     monitor.record(0.4, Some(0.7));

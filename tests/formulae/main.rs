@@ -14,6 +14,7 @@ mod linalg;
 mod metrics;
 mod neighbours;
 mod objectives;
+mod prelude;
 mod reference;
 mod rules;
 mod sampling;

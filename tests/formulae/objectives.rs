@@ -1,23 +1,6 @@
 //! Objectives beyond the ELBO: weights, exposure, samples of the log loss and of its gradients, guards of the q update.
 
-use faer::Mat;
-use sparsegp::collapsed::Dataset;
-use sparsegp::gradient::Batch;
-use sparsegp::latent::Jitter;
-use sparsegp::likelihood::{
-    Expectation, LatentMarginal, LikelihoodKind, Observation, OneFunction, PoissonExp, Row,
-};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{
-    DensityMoments, Estimator, Loss, Objective, Targets, failure_at, samples_for_step,
-};
-use sparsegp::quadrature::Integrator;
-use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::Normal;
-use sparsegp_testkit::compare::{assert_all_close, assert_close};
-use sparsegp_testkit::differences::check_gradient;
-use sparsegp_testkit::problems::{Normals, data, flat, model, posterior};
-use sparsegp_testkit::statistics::{assert_unbiased, moments};
+use crate::prelude::*;
 
 /// Returns a model with the likelihood `kind` and a smooth latent function.
 fn with_likelihood(kind: LikelihoodKind, d: usize, m: usize) -> LatentModel {
@@ -33,7 +16,7 @@ fn counts(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
 }
 
 fn log_predictive(estimator: Estimator) -> Objective {
-    Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false }
+    Objective { loss: Loss::LogPredictive(estimator), ..Objective::elbo(1.0) }
 }
 
 /// Returns the rows of a table, each repeated `times` times.
@@ -77,7 +60,7 @@ fn a_weight_is_a_number_of_rows() {
 #[test]
 fn an_exposure_is_an_offset_in_the_log_rate() {
     let (_, y) = counts(4, 30);
-    let likelihood = PoissonExp;
+    let likelihood: &dyn OneFunction = &PoissonExp;
     let mut integrator = Integrator::default();
     for (i, &y) in y.iter().enumerate() {
         let (e, mu, v) = (0.3 + i as f64, 0.2 * i as f64 - 1.0, 0.1 + 0.05 * i as f64);
@@ -158,11 +141,11 @@ fn gradients_of_sampled_averages_match_finite_differences() {
 
 #[test]
 fn the_samples_of_corollary_5_follow_their_formula() {
-    let poisson = PoissonExp;
+    let poisson: &dyn OneFunction = &PoissonExp;
     let at = Observation::of(2.0);
     let bounds = poisson.density_bounds(at).expect("bounds");
     let moments =
-        DensityMoments::at(&poisson, Row::new(at, LatentMarginal::new(0.3, 0.5)), &mut Integrator::default());
+        DensityMoments::at(poisson, Row::new(at, LatentMarginal::new(0.3, 0.5)), &mut Integrator::default());
     // Estimates the three moments by Monte Carlo.
     let (mut normals, n) = (Normals::new(1), 400_000);
     let mut sums = [0.0; 3];

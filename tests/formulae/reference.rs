@@ -5,19 +5,7 @@ mod expectations;
 mod several;
 mod svgp;
 
-use faer::Mat;
-use serde_json::Value;
-use sparsegp::collapsed::Dataset;
-use sparsegp::kernels::Kernel;
-use sparsegp::latent::{InducingPrior, Jitter, Layer, Layers, LinearLayer};
-use sparsegp::likelihood::{Expectation, Gaussian, LatentMarginal, Likelihood, Observation, Row};
-use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::objective::{Objective, Targets};
-use sparsegp::quadrature::Integrator;
-use sparsegp::training::CollapsedObjective;
-use sparsegp::variational::{NaturalGradient, Normal, UpdateRule};
-use sparsegp_testkit::compare::{entries, inverse};
-use sparsegp_testkit::reference::*;
+use crate::prelude::*;
 
 fn columns_of(rows: &Value) -> Mat<f64> {
     matrix(rows).transpose().to_owned()
@@ -45,9 +33,8 @@ fn model(
     model.factorised().expect("K_uu factorises")
 }
 
-/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with `sign` times a reference
-/// gradient; `own` has the derivatives in the likelihood's parameters, `None` if the reference
-/// lacks them.
+/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with `sign` times a reference gradient;
+/// `own` has the derivatives in the likelihood's parameters, `None` if the reference lacks them.
 fn assert_gradient(
     flat: &[f64],
     sign: f64,
@@ -69,50 +56,49 @@ fn assert_gradient(
     assert_all_close(got, &entries(matrix(z).as_ref()), GRADIENT_TOLERANCE, &format!("{what}, Z"));
 }
 
-/// Checks latent predictions, the joint covariance and q(u) of a posterior against a reference block.
+/// Checks predictions, the joint covariance and q(u) of a posterior against a reference block, which may lack some.
 fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value, what: &str) {
-    let x = columns_of(&file["inputs"]["X_test"]);
+    let (x, y) = (columns_of(&file["inputs"]["X_test"]), numbers(&file["inputs"]["y_test"]));
     let posterior = Posterior::new(model, q);
     let marginals = posterior.marginals(x.transpose());
-    assert_vector(&marginals.mean, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean"));
-    assert_vector(&marginals.variance, &want["predict_f_var"], VALUE_TOLERANCE, &format!("{what} f var"));
-    let means = posterior.means(x.transpose());
-    assert_vector(&means, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean alone"));
-    if !want["predict_f_cov"].is_null() {
-        let cov = posterior.covariance(x.transpose());
-        assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &format!("{what} f cov"));
-    }
     let likelihood = posterior.likelihood().one().expect("one function");
     let mut integrator = Integrator::default();
     let at = |i: usize| LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
-    let moments: Vec<(f64, f64)> = (0..means.len())
-        .map(|i| likelihood.predictive_moments(Row::new(Observation::of(1.0), at(i)), &mut integrator))
-        .collect();
-    if !want["predict_y_mean"].is_null() {
-        let (mean, var): (Vec<f64>, Vec<f64>) = moments.into_iter().unzip();
-        assert_vector(&mean, &want["predict_y_mean"], VALUE_TOLERANCE, &format!("{what} y mean"));
-        assert_vector(&var, &want["predict_y_var"], VALUE_TOLERANCE, &format!("{what} y var"));
-    }
-    if !want["predict_log_density"].is_null() {
-        let y = numbers(&file["inputs"]["y_test"]);
-        let density = |i: usize| {
-            let row = Row::new(Observation::of(y[i]), at(i));
-            likelihood.expectation(Expectation::LogPredictive, row, &mut [], &mut integrator).value
-        };
-        let got: Vec<f64> = (0..y.len()).map(density).collect();
-        assert_vector(&got, &want["predict_log_density"], VALUE_TOLERANCE, &format!("{what} log density"));
-    }
-    if !want["qu_mean_whitened"].is_null() {
-        assert_vector(q.mean(), &want["qu_mean_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) mean"));
-        let cov = q.cov().full().to_owned();
-        assert_matrix(&cov, &want["qu_cov_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) cov"));
-    }
+    let moments = (0..y.len()).map(|i| Row::new(Observation::of(1.0), at(i)));
+    let moments = moments.map(|row| likelihood.predictive_moments(row, &mut integrator));
+    let (mean, variance): (Vec<f64>, Vec<f64>) = moments.unzip();
+    let density = (0..y.len())
+        .map(|i| Row::new(Observation::of(y[i]), at(i)))
+        .map(|row| likelihood.expectation(Expectation::LogPredictive, row, &mut [], &mut integrator).value);
+    let density: Vec<f64> = density.collect();
     let l = model.layer().inducing().expect("inducing points").factor();
-    let mean = l * faer::ColRef::from_slice(q.mean());
-    let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
-    assert_vector(&mean, &want["qu_mean"], VALUE_TOLERANCE, &format!("{what} q(u) mean"));
-    let cov = l * q.cov().full() * l.transpose();
-    assert_matrix(&cov, &want["qu_cov"], VALUE_TOLERANCE, &format!("{what} q(u) cov"));
+    let of_u = l * faer::ColRef::from_slice(q.mean());
+    let of_u: Vec<f64> = of_u.iter().copied().collect();
+    let optional = |key: &str| !["predict_f_mean", "predict_f_var", "qu_mean", "qu_cov"].contains(&key);
+    let wanted = |key: &&str| !(optional(key) && want[*key].is_null());
+    for (key, got) in [
+        ("predict_f_mean", &marginals.mean[..]),
+        ("predict_f_mean", &posterior.means(x.transpose())),
+        ("predict_f_var", &marginals.variance),
+        ("predict_y_mean", &mean),
+        ("predict_y_var", &variance),
+        ("predict_log_density", &density),
+        ("qu_mean_whitened", q.mean()),
+        ("qu_mean", &of_u),
+    ] {
+        if wanted(&key) {
+            assert_vector(got, &want[key], VALUE_TOLERANCE, &format!("{what} {key}"));
+        }
+    }
+    for (key, got) in [
+        ("predict_f_cov", posterior.covariance(x.transpose())),
+        ("qu_cov_whitened", q.cov().full().to_owned()),
+        ("qu_cov", l * q.cov().full() * l.transpose()),
+    ] {
+        if wanted(&key) {
+            assert_matrix(&got, &want[key], VALUE_TOLERANCE, &format!("{what} {key}"));
+        }
+    }
 }
 
 #[test]
@@ -129,39 +115,29 @@ fn collapsed_bounds_and_their_posteriors() {
             let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
             model(build(description), z, number(&shared["jitter"]), Box::new(Gaussian::new(noise)), mean)
         };
-        let parts = |g: &Value| (g["kernel"].clone(), [Some(number(&g["noise_variance"]))], g["Z"].clone());
-
-        let mut vfe = CollapsedObjective::new(start(), data, Objective::elbo(1.0));
-        let (value, flat) = vfe.natural_gradient().expect("bound");
-        let want = &outputs["sgpr"];
-        assert_close(-value, number(&want["elbo"]), VALUE_TOLERANCE, &format!("{name} elbo"));
-        let (k, n, z) = parts(&want["grad_elbo"]);
-        assert_gradient(&flat, -1.0, description, (&k, &n, &z), &format!("{name} grad elbo"));
-        assert_posterior(vfe.model(), vfe.q(), &file, want, &format!("{name} sgpr"));
+        let check_gradient = |flat: &[f64], sign: f64, want: &Value, what: &str| {
+            let noise = [Some(number(&want["noise_variance"]))];
+            assert_gradient(flat, sign, description, (&want["kernel"], &noise, &want["Z"]), what);
+        };
+        let check = |bound: Objective, sign: f64, want: &Value, [value, slopes]: [&str; 2]| {
+            let what = format!("{name} {value}, β = {}", bound.beta);
+            let mut objective = CollapsedObjective::new(start(), data, bound);
+            let (got, flat) = objective.natural_gradient().expect("a bound");
+            assert_close(sign * got, number(&want[value]), VALUE_TOLERANCE, &what);
+            check_gradient(&flat, sign, &want[slopes], &what);
+            assert_posterior(objective.model(), objective.q(), &file, want, &what);
+            objective
+        };
+        let mut vfe = check(Objective::elbo(1.0), -1.0, &outputs["sgpr"], ["elbo", "grad_elbo"]);
         let upper = vfe.evidence_upper_bound().expect("upper bound");
-        let flat = upper_bound_slopes(&start(), data);
-        assert_close(upper, number(&want["upper_bound"]), VALUE_TOLERANCE, &format!("{name} upper bound"));
-        let (k, n, z) = parts(&want["grad_upper_bound"]);
-        assert_gradient(&flat, 1.0, description, (&k, &n, &z), &format!("{name} grad upper bound"));
-
-        let mut fitc = CollapsedObjective::new(start(), data, Objective::fitc());
-        let (value, flat) = fitc.natural_gradient().expect("fitc");
-        let want = &outputs["fitc"];
-        assert_close(-value, number(&want["log_marginal"]), VALUE_TOLERANCE, &format!("{name} fitc"));
-        let (k, n, z) = parts(&want["grad_log_marginal"]);
-        assert_gradient(&flat, -1.0, description, (&k, &n, &z), &format!("{name} grad fitc"));
-        assert_posterior(fitc.model(), fitc.q(), &file, want, &format!("{name} fitc"));
-
+        let (want, what) = (&outputs["sgpr"], format!("{name} upper bound"));
+        assert_close(upper, number(&want["upper_bound"]), VALUE_TOLERANCE, &what);
+        check_gradient(&upper_bound_slopes(&start(), data), 1.0, &want["grad_upper_bound"], &what);
+        check(Objective::fitc(), -1.0, &outputs["fitc"], ["log_marginal", "grad_log_marginal"]);
         for want in outputs["beta_elbo"].as_array().expect("beta_elbo") {
-            let beta = number(&want["beta"]);
-            let mut bound = CollapsedObjective::new(start(), data, Objective::elbo(beta));
-            let (value, flat) = bound.natural_gradient().expect("bound");
-            let what = format!("{name} beta {beta}");
-            assert_close(value, number(&want["objective"]), VALUE_TOLERANCE, &what);
-            assert_close(bound.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &format!("{what} kl"));
-            let (k, n, z) = parts(&want["grad_objective"]);
-            assert_gradient(&flat, 1.0, description, (&k, &n, &z), &format!("{what} gradient"));
-            assert_posterior(bound.model(), bound.q(), &file, want, &what);
+            let bound = Objective::elbo(number(&want["beta"]));
+            let objective = check(bound, 1.0, want, ["objective", "grad_objective"]);
+            assert_close(objective.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &format!("{name} kl"));
         }
     }
 }
@@ -223,9 +199,10 @@ fn bayesian_linear_regression() {
         let noise = number(&inputs["noise_variance"]);
         let prior = matrix(&inputs["prior_cov"]);
         let layer = LinearLayer::new(prior.as_ref()).expect("prior");
-        let model = LatentModel::new(layer.clone().into(), Gaussian::new(noise), true);
-        let model = model.factorised().expect("nothing to factorise");
-        let mut bound = CollapsedObjective::new(model, Dataset::of(x.transpose(), &y), Objective::elbo(1.0));
+        let start = LatentModel::new(layer.clone().into(), Gaussian::new(noise), true);
+        let start = start.factorised().expect("nothing to factorise");
+        let data = Dataset::of(x.transpose(), &y);
+        let mut bound = CollapsedObjective::new(start.clone(), data, Objective::elbo(1.0));
         let value = bound.solve(&bound.start()).expect("evidence");
         let evidence = number(&want["log_evidence"]);
         assert_close(-value, evidence, VALUE_TOLERANCE, &format!("{name} evidence"));
@@ -233,7 +210,7 @@ fn bayesian_linear_regression() {
         assert_vector(&mean, &want["posterior_mean"], VALUE_TOLERANCE, &format!("{name} mean"));
         assert_matrix(&cov, &want["posterior_cov"], VALUE_TOLERANCE, &format!("{name} cov"));
         for (key, full) in [("ngd_minibatch_step", false), ("ngd_full_step", true)] {
-            let (mean, cov) = linear_step(&layer, inputs, (&x, &y), full);
+            let (mean, cov) = linear_step(&layer, start.clone(), inputs, (&x, &y), full);
             let what = format!("{name} {key}");
             assert_vector(&mean, &want[key]["mean"], VALUE_TOLERANCE, &what);
             assert_matrix(&cov, &want[key]["cov"], VALUE_TOLERANCE, &what);
@@ -243,12 +220,12 @@ fn bayesian_linear_regression() {
 
 /// Takes one natural-gradient step on the linear model, on the batch of the case or on all data.
 fn linear_step(
-    linear: &LinearLayer,
+    layer: &LinearLayer,
+    start: LatentModel,
     inputs: &Value,
     (x, y): (&Mat<f64>, &[f64]),
     full: bool,
 ) -> (Vec<f64>, Mat<f64>) {
-    use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
     let rows: Vec<usize> = if full {
         (0..y.len()).collect()
     } else {
@@ -262,20 +239,11 @@ fn linear_step(
     let to_w = lower.transpose() * inverse((&lower * lower.transpose()).as_ref());
     let mean = &to_w * faer::Col::from_fn(x.nrows(), |i| numbers(&inputs["q_mean"])[i]);
     let cov = &to_w * matrix(&inputs["q_cov"]) * to_w.transpose();
-    let mut q = Normal::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
-    let likelihood = Gaussian::new(number(&inputs["noise_variance"])).into();
-    let (objective, layer) = (Objective::elbo(1.0), Layer::from(linear.clone()));
-    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
-    let problem = Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
-    let batch = Batch {
-        x: batch_x.transpose(),
-        targets: Targets::of(&batch_y),
-        scale: y.len() as f64 / rows.len() as f64,
-    };
-    pass.run(problem, batch, Form::Stable, false);
-    let gradient = pass.q_gradient(0);
+    let q = Normal::new(mean.iter().copied().collect(), cov).expect("q");
     let mut rule = NaturalGradient::new(&q);
-    let info = rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
-    assert_eq!(info.rollbacks, 0);
-    linear.coefficient_posterior(&q)
+    let mut svgp = VariationalModel::new(start, q, Objective::elbo(1.0), rows.len());
+    let scale = y.len() as f64 / rows.len() as f64;
+    svgp.evaluate(Batch::of(batch_x.transpose(), &batch_y, scale), false);
+    assert_eq!(svgp.update_q(&mut rule, number(&inputs["rho"])).rollbacks, 0);
+    layer.coefficient_posterior(svgp.q())
 }

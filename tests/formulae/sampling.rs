@@ -1,18 +1,8 @@
 //! Monte Carlo gradients from samples of w: unbiased in (m, S) and in C, for both layers and
 //! families, and noiseless at the posterior.
 
-use faer::Mat;
-use sparsegp::collapsed::Dataset;
-use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{Jitter, Layer, Layers, LinearLayer};
-use sparsegp::likelihood::{BernoulliLogit, Gaussian, ObservationModel, PoissonSoftplus};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::CollapsedObjective;
-use sparsegp::variational::{DataGradient, Factor, Family, MatrixRef, Normal};
-use sparsegp_testkit::compare::inverse;
-use sparsegp_testkit::problems::{Normals, data, flat, model, posterior};
-use sparsegp_testkit::statistics::{self, assert_unbiased};
+use crate::prelude::*;
+use sparsegp_testkit::statistics;
 
 const BETA: f64 = 0.7;
 
@@ -24,7 +14,7 @@ fn moments(
     estimator: Estimator,
     runs: usize,
 ) -> Vec<(f64, f64)> {
-    let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: BETA, nodes: None, coarse: false };
+    let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(BETA) };
     let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
     pass.seed(3);
     let problem = Problem { factor, ..Problem::new(Layers::one(layer), likelihood, objective, q.as_ref()) };
@@ -36,7 +26,6 @@ fn moments(
     }))
 }
 
-/// A layer, a likelihood, inputs and targets.
 type Case<'a> = (&'a Layer, &'a ObservationModel, &'a Mat<f64>, &'a [f64]);
 
 #[test]
@@ -68,21 +57,17 @@ fn gradients_from_samples_are_unbiased() {
             let exact = moments((layer, likelihood), (q, None), (x, y), Estimator::Exact, 1);
             let exact: Vec<f64> = exact.iter().map(|(mean, _)| *mean).collect();
             // ∇_C = 2 B C.
-            let mut in_factor = exact[..m].to_vec();
-            let (factor, c) = match q.family() {
-                Family::Full => (Factor::Lower(lower.as_ref()), lower.clone()),
-                Family::Diagonal => (
-                    Factor::Diagonal(&deviations),
-                    Mat::from_fn(m, m, |i, j| if i == j { deviations[i] } else { 0.0 }),
-                ),
-            };
-            match q.family() {
+            let (factor, slopes) = match q.family() {
                 Family::Full => {
                     let b = Mat::from_fn(m, m, |i, j| exact[m + j * m + i]);
-                    in_factor.extend(flat(MatrixRef::Full((2.0 * b * &c).as_ref())));
+                    (Factor::Lower(lower.as_ref()), entries((2.0 * b * &lower).as_ref()))
                 }
-                Family::Diagonal => in_factor.extend((0..m).map(|j| 2.0 * exact[m + j] * deviations[j])),
-            }
+                Family::Diagonal => {
+                    let slopes = exact[m..].iter().zip(&deviations).map(|(b, c)| 2.0 * b * c);
+                    (Factor::Diagonal(&deviations), slopes.collect())
+                }
+            };
+            let in_factor = [&exact[..m], &slopes].concat();
             let samples = 4;
             for estimator in [
                 Estimator::Price { samples },
@@ -102,9 +87,8 @@ fn gradients_from_samples_are_unbiased() {
     }
 }
 
-/// If q is the posterior, gradients that stick the landing have no noise (Roeder, Wu & Duvenaud
-/// 2017): they equal the exact gradient, which is 0 including the terms of the prior and the
-/// entropy.
+/// If q is the posterior, gradients that stick the landing have no noise (Roeder, Wu & Duvenaud 2017): they
+/// equal the exact gradient, which is 0 including the terms of the prior and the entropy.
 #[test]
 fn sticking_the_landing_is_noiseless_at_the_posterior() {
     let (x, y) = data(6, 3, 50);
@@ -120,8 +104,7 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
             true => Estimator::StickingTheLanding { samples },
             false => Estimator::EnergyEntropy { samples },
         };
-        let objective =
-            Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None, coarse: false };
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
         let mut pass =
             BatchPass::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref(), y.len());
         let problem = Problem::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref());

@@ -3,19 +3,7 @@
 
 use crate::grouped::{FITC, problem, solved};
 use crate::grouped_sites::{elbo, observed};
-use faer::Mat;
-use sparsegp::collapsed::{Dataset, WeightPrior};
-use sparsegp::effects::{Effects, POPULATION};
-use sparsegp::gradient::Batch;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::objective::{Estimator, Loss, Objective, Targets};
-use sparsegp::options::GroupedBound;
-use sparsegp::registry::Registry;
-use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::Normal;
-use sparsegp_testkit::problems::Normals;
-use sparsegp_testkit::reference::assert_close;
+use crate::prelude::*;
 
 #[test]
 fn bounds_gradients_and_predictions_are_those_of_the_closed_form() {
@@ -96,36 +84,4 @@ pub fn of_several(which: usize, seed: u64) -> (LatentModel, Mat<f64>, Vec<f64>) 
     values.iter_mut().for_each(|value| *value *= (0.1 * normals.next()).exp());
     prior.set_natural(&values);
     (prior.factorised().expect("a factor"), problem.x, y)
-}
-
-#[test]
-fn direct_losses_of_several_functions_have_the_gradient_of_finite_differences() {
-    for which in 0..2 {
-        let (model, x, y) = of_several(which, 11);
-        let model = model.with_summed_effects();
-        let of_process = |process| sparsegp_testkit::problems::posterior(11 + process, model.layer().dim());
-        let q: Vec<Normal> = (0..model.likelihood.functions() as u64).map(of_process).collect();
-        let objective = Objective { loss: Loss::LogPredictive(Estimator::Exact), ..Objective::elbo(0.7) };
-        let mut svgp = VariationalModel::new(model, q, objective, y.len());
-        let batch = Batch::of(x.as_ref(), &y, 1.0);
-        let value = svgp.evaluate(batch, true);
-        assert!(value.is_finite());
-        let (gradient, natural) = (svgp.theta_gradient().to_vec(), svgp.model.natural());
-        let effects = svgp.model.effects.parameter_count();
-        assert!(effects > 0 && gradient.len() == natural.len());
-        // All values except inducing inputs, and all factors of effects.
-        let named =
-            svgp.model.descriptors().into_iter().map(|descriptor| !descriptor.name.contains("inducing"));
-        for at in named.enumerate().filter_map(|(at, named)| named.then_some(at)) {
-            let mut moved = |step: f64| {
-                let mut values = natural.clone();
-                values[at] += step;
-                assert!(svgp.set_natural(&values));
-                svgp.evaluate(batch, false)
-            };
-            let h = 1e-5 * natural[at].abs().max(0.1);
-            let slope = (moved(h) - moved(-h)) / (2.0 * h);
-            assert_close(gradient[at], slope, 1e-5, &format!("{which}, value {at}"));
-        }
-    }
 }

@@ -7,18 +7,10 @@
 
 mod parts;
 
-use faer::{Mat, MatRef};
+use crate::prelude::*;
 use parts::{Rows, partition};
-use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sparsegp::gradient::{Batch, BatchPass, Form, Problem, Wanted};
-use sparsegp::latent::{Jitter, Layer, LayerGradient, Layers, LinearLayer};
-use sparsegp::likelihood::{Gaussian, NegativeBinomial, ObservationModel};
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::variational::{DataGradient, Factor, MatrixRef, Normal};
-use sparsegp_testkit::compare::entries;
-use sparsegp_testkit::problems::{flat, model, posterior};
 
 const M: usize = 6;
 const NOISE: f64 = 0.2;
@@ -62,8 +54,6 @@ fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
 fn layer(seed: u64, kernel: &str) -> Layer {
     model(seed, kernel, 2, M, Jitter::Relative(0.1)).layers.remove(0)
 }
-
-// --------------------------------------------------------------------------------------------------- mini-batches
 
 fn likelihood(kind: usize) -> (ObservationModel, bool) {
     match kind {
@@ -151,8 +141,7 @@ proptest! {
             pass.finish_theta(Layers::one(&layer), None);
         }
         let want = step(&pass, value);
-        // For a given q everything is linear in the sums, so the terms are the steps of single
-        // rows.
+        // For a given q everything is linear in the sums, so the terms are the steps of single rows.
         let mut scales = vec![Vec::new(); want.len()];
         for row in rows.each() {
             let terms = step_of_parts(problem, &[(0, row)], (form, train, 0), 0);
@@ -169,8 +158,7 @@ proptest! {
         }
     }
 
-    /// A linear layer has no residual variance, so only w is sampled, and all parts share its
-    /// draws.
+    /// A linear layer has no residual variance, so only w is sampled, and all parts share its draws.
     #[test]
     fn samples_of_w_are_those_of_all_rows_in_every_part(
         seed in 0u64..1000, partition in partition(), estimator in 0usize..4, diagonal: bool, factored: bool,
@@ -194,7 +182,7 @@ proptest! {
             Estimator::EnergyEntropy { samples },
             Estimator::StickingTheLanding { samples },
         ][estimator];
-        let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 0.7, nodes: None, coarse: false };
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(0.7) };
         let likelihood = Gaussian::new(NOISE).into();
         let problem = Problem { factor, ..Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref()) };
         let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
@@ -213,5 +201,3 @@ proptest! {
         }
     }
 }
-
-// ---------------------------------------------------------------------------------------------------------- serde

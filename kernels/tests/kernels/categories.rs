@@ -1,9 +1,7 @@
 //! Columns of codes: the contract, one-hot codes with tied lengthscales, permuted codes, kernels
 //! that refuse codes.
 
-use super::evaluation::{cross, evaluate, perturb};
-use faer::Mat;
-use sparsegp_kernels::{Dimension, Inputs, Kernel, parse, testkit::check_kernel, value_names};
+use super::evaluation::*;
 
 /// Numbers in columns 0 and 2, codes of 4 levels in column 1 and of 3 in column 3.
 fn points(n: usize, offset: usize) -> Mat<f64> {
@@ -49,8 +47,7 @@ fn every_kernel_with_a_meaning_for_categories_keeps_the_contract() {
     );
     for text in texts {
         let (left, right) = (points(11, 0), points(14, 2));
-        check_kernel(kernel(&text).as_ref(), left.as_ref(), right.as_ref())
-            .unwrap_or_else(|violation| panic!("{text}: {violation}"));
+        assert_contract(kernel(&text).as_ref(), &left, &right, &text);
     }
 }
 

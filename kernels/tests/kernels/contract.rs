@@ -1,10 +1,6 @@
 //! Runs every kernel and several compositions through the public contract, in few and in many dimensions.
 
-use super::evaluation::{cross, evaluate_weighted, perturb};
-use faer::Mat;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp_kernels::{Inputs, parse, testkit::check_kernel};
+use super::evaluation::*;
 
 fn points(n: usize, dims: usize, seed: u64) -> Mat<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -15,12 +11,9 @@ fn check(text: &str, dims: usize) {
     let mut kernel = parse(text, dims).unwrap_or_else(|error| panic!("{text}: {error}"));
     kernel.initialise(&vec![0.9; dims], 1.5);
     perturb(kernel.as_mut());
-    // Numbers of points that are not multiples of a vector's length; more on the right than on the
-    // left.
+    // Numbers of points that are not multiples of a vector's length; more on the right than on the left.
     let (left, right) = (points(11, dims, 1), points(14, dims, 2));
-    if let Err(violation) = check_kernel(kernel.as_ref(), left.as_ref(), right.as_ref()) {
-        panic!("{text} in {dims} dimensions: {violation}");
-    }
+    assert_contract(kernel.as_ref(), &left, &right, &format!("{text} in {dims} dimensions"));
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Extreme inputs: tiny and huge lengthscales, far offsets, strided views, NaN.
 
-use super::evaluation::{Evaluation, cross, evaluate, weights};
-use faer::{Mat, MatRef};
-use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch, parse};
+use super::evaluation::*;
 
 const ALL: [&str; 19] = [
     "rbf(ard)",

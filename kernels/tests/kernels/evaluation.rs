@@ -1,7 +1,9 @@
-//! Covariances of a kernel with every adjoint.
+//! What several files of these tests use: the items of the crate, and covariances of a kernel with every adjoint.
 
-use faer::Mat;
-use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch, value_names};
+pub use faer::{Mat, MatRef};
+pub use rand::{RngExt, SeedableRng};
+pub use rand_chacha::ChaCha8Rng;
+pub use sparsegp_kernels::{testkit::check_kernel, *};
 
 /// Covariances, and their adjoints for weights.
 #[derive(PartialEq)]
@@ -17,7 +19,6 @@ pub fn weights(rows: usize, cols: usize) -> Mat<f64> {
     Mat::from_fn(rows, cols, |i, j| ((3 * i + 7 * j) as f64 * 0.37 + 0.2).sin())
 }
 
-/// Evaluates a kernel with irregular weights.
 pub fn evaluate(kernel: &dyn Kernel, inputs: Inputs<'_>) -> Evaluation {
     let (rows, cols) = inputs.shape();
     evaluate_weighted(kernel, inputs, &weights(rows, cols))
@@ -39,6 +40,11 @@ pub fn evaluate_weighted(kernel: &dyn Kernel, inputs: Inputs<'_>, weights: &Mat<
     };
     kernel.adjoint(inputs, found.k.as_ref(), weights.as_ref(), gradient, &mut scratch);
     found
+}
+
+/// Checks that a kernel keeps the contract on the rows of two matrices.
+pub fn assert_contract(kernel: &dyn Kernel, left: &Mat<f64>, right: &Mat<f64>, what: &str) {
+    check_kernel(kernel, left.as_ref(), right.as_ref()).unwrap_or_else(|why| panic!("{what}: {why}"));
 }
 
 /// Returns the covariances of the rows of two matrices.

@@ -1,7 +1,7 @@
 //! The text form: structure, names, identifiability, round trips of random expressions, and errors with positions.
 
+use super::evaluation::*;
 use proptest::prelude::*;
-use sparsegp_kernels::{Kernel, Parameter, parse, value_names};
 
 fn parameters(kernel: &dyn Kernel) -> Vec<Parameter> {
     let mut found = Vec::new();
@@ -100,7 +100,6 @@ fn starting_values_follow_the_documented_rules() {
 
 #[test]
 fn the_prior_variance_starts_at_the_target() {
-    use sparsegp_kernels::Scratch;
     // One point that is one spread away from the centre in every dimension.
     let x = faer::mat![[0.7, 2.0, 0.1]];
     for text in [
@@ -245,16 +244,9 @@ proptest! {
 
 #[test]
 fn terms_add_up_and_columns_are_those_that_values_depend_on() {
-    use faer::Mat;
-    use sparsegp_kernels::{Inputs, Scratch};
     let points = |shift: f64| Mat::from_fn(5, 3, |i, d| (i as f64 + shift) * 0.3 + d as f64 * 0.2 * i as f64);
     let (left, right) = (points(0.0), points(0.7));
-    let eval = |kernel: &dyn Kernel| {
-        let mut k = Mat::zeros(5, 5);
-        let inputs = Inputs::Cross { left: left.as_ref(), right: right.as_ref() };
-        kernel.eval(inputs, k.as_mut(), &mut Scratch::new());
-        k
-    };
+    let eval = |kernel: &dyn Kernel| evaluate(kernel, cross(&left, &right)).k;
     let cases: &[(&str, &[Option<&[usize]>])] = &[
         ("rbf[0] + matern32[2] * linear[1] + constant", &[Some(&[0]), Some(&[1, 2]), Some(&[])]),
         ("rbf[1] + rbf", &[Some(&[1]), None]),

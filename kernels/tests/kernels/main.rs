@@ -1,5 +1,4 @@
-//! Covariance functions: the contract, the grammar, edges, reference numbers, a kernel of another
-//! crate.
+//! Covariance functions: the contract, the grammar, edges, reference numbers, a kernel of another crate.
 
 mod categories;
 mod contract;

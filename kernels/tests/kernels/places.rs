@@ -1,9 +1,6 @@
 //! Coordinates of places: the contract, the equivalent kernel with equal lengthscales, refusals.
 
-use super::evaluation::evaluate;
-use faer::Mat;
-use sparsegp_kernels::testkit::check_kernel;
-use sparsegp_kernels::{Dimension, Inputs, Kernel, Unit, parse};
+use super::evaluation::*;
 
 /// A number, the three coordinates of a place, and another number.
 const DIMENSIONS: [Dimension; 5] = [
@@ -41,8 +38,7 @@ fn kernels_of_places_keep_the_contract() {
         "rbf",
     ] {
         let (left, right) = (points(11, 0), points(14, 2));
-        check_kernel(told(text).as_ref(), left.as_ref(), right.as_ref())
-            .unwrap_or_else(|violation| panic!("{text}: {violation}"));
+        assert_contract(told(text).as_ref(), &left, &right, text);
     }
 }
 

@@ -1,10 +1,7 @@
 //! Random features against their kernels: products have the kernel as their mean, gradients equal finite differences.
 
-use faer::Mat;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use super::evaluation::*;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp_kernels::{Chance, Dimension, Inputs, Kernel, Scratch, Unit, parse};
 
 const KERNELS: [&str; 14] = [
     "rbf(lengthscales=[0.7, 1.3, 2.0], variance=2.0)",

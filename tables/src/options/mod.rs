@@ -209,34 +209,22 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_list_is_read() {
-        for Entry { name, .. } in options() {
-            let values = Map::from_iter([((*name).to_owned(), json!({ "no": "value" }))]);
-            let error = fit_options(&values, &[]).expect_err(name);
-            assert!(error.options().contains(&(*name).to_owned()), "{name}: {error}");
-        }
-    }
-
-    #[test]
-    fn defaults_in_the_list_are_those_of_the_options() {
+    fn every_option_of_the_list_is_read_with_its_default_and_its_words() {
         let unset = fit_options(&Map::new(), &[]).expect("no options");
-        for option in options().filter(|option| !option.default.is_empty()) {
-            let value = option.kind.parse(option.default).expect("a default");
-            let values = Map::from_iter([(option.name.to_owned(), value)]);
-            let set = FitOptions { open: unset.open, ..fit_options(&values, &[]).expect("the default") };
-            assert_eq!(set, unset, "{}", option.name);
-        }
-    }
-
-    #[test]
-    fn every_word_of_an_option_is_read() {
-        for option in options() {
-            let Kind::Words(words) = option.kind else { continue };
-            for word in words {
-                let values = Map::from_iter([(option.name.to_owned(), json!(word))]);
+        for Entry { name, default, kind, .. } in options() {
+            let of = |value: Value| Map::from_iter([((*name).to_owned(), value)]);
+            let error = fit_options(&of(json!({ "no": "value" })), &[]).expect_err(name);
+            assert!(error.options().contains(&(*name).to_owned()), "{name}: {error}");
+            if !default.is_empty() {
+                let set =
+                    fit_options(&of(kind.parse(default).expect("a default")), &[]).expect("the default");
+                assert_eq!(FitOptions { open: unset.open, ..set }, unset, "{name}");
+            }
+            let Kind::Words(words) = kind else { continue };
+            for word in *words {
                 // Some words require other options, but only the checks enforce this.
-                let read = unchecked(&values, &Given::default());
-                assert!(read.is_ok(), "{} {word}: {:?}", option.name, read.err());
+                let read = unchecked(&of(json!(word)), &Given::default());
+                assert!(read.is_ok(), "{name} {word}: {:?}", read.err());
             }
         }
     }

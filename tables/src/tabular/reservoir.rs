@@ -223,22 +223,19 @@ impl Cells {
 mod tests {
     use super::*;
 
-    /// A block of 7 rows. The column of numbers holds the row; the column of text holds "row" and the row in
-    /// every third row.
+    /// The cell of a row in the column of text: "row" and the row in every third row, and otherwise the row alone.
+    fn word(row: usize) -> String {
+        if row.is_multiple_of(3) { format!("row {row}") } else { row.to_string() }
+    }
+
+    /// A block of 7 rows. The column of numbers holds the row.
     fn block(first: usize) -> Table {
         let numbers = Column::Number((first..first + 7).map(|row| row as f64).collect());
-        let words: Vec<String> = (first..first + 7)
-            .map(|row| if row % 3 == 0 { format!("row {row}") } else { row.to_string() })
-            .collect();
+        let words: Vec<String> = (first..first + 7).map(word).collect();
         let words = Column::from_text(words.iter().map(|word| Some(word.as_str())));
         let named = |name: &str, column| NamedColumn { name: name.into(), column };
-        Table::from_block(
-            "t".into(),
-            vec![named("n", numbers), named("w", words)],
-            7,
-            first,
-            Lines::default(),
-        )
+        let columns = vec![named("n", numbers), named("w", words)];
+        Table::from_block("t".into(), columns, 7, first, Lines::default())
     }
 
     /// Checks that every number, and every word if the second column is text, belongs to its row.
@@ -246,10 +243,7 @@ mod tests {
         let numbers: Vec<f64> = rows.iter().map(|&row| row as f64).collect();
         assert_eq!(table.columns()[0].column, Column::Number(numbers));
         let Column::Text(words) = &table.columns()[1].column else { return };
-        for (place, &row) in rows.iter().enumerate() {
-            let word = if row % 3 == 0 { format!("row {row}") } else { row.to_string() };
-            assert_eq!(words.get(place), Some(word.as_str()));
-        }
+        assert!(rows.iter().enumerate().all(|(place, &row)| words.get(place) == Some(&word(row))));
     }
 
     #[test]

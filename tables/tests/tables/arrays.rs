@@ -1,8 +1,7 @@
 //! Fits to arrays in the user's units: equality with fits to tables, custom training loops, any strides,
 //! files.
 
-use super::common::{fit, numbers, target};
-use faer::{Mat, MatRef};
+use super::common::*;
 use sparsegp_tables::prelude::*;
 
 /// A smooth function of two inputs in odd units with some noise, `n` rows.
@@ -15,15 +14,13 @@ fn rows(n: usize) -> (Mat<f64>, Vec<f64>) {
     (x, y)
 }
 
-fn small() -> FitOptions {
+fn joint() -> FitOptions {
     FitOptions {
         hyper: Some(Hyper::Joint),
-        inducing: Some(12),
-        epochs: Some(6),
         tolerance: Some(0.0),
         warm_start: 5,
-        steps: StepOptions { batch_size: 40, ..StepOptions::default() },
-        ..FitOptions::default()
+        steps: batches_of(40),
+        ..small(12, 6)
     }
 }
 
@@ -40,7 +37,7 @@ fn arrays_give_the_model_that_a_table_of_them_gives() {
     let column = |d: usize| x.col(d).iter().copied().collect();
     let table = numbers([("a", column(0)), ("b", column(1)), ("y", y.clone())]);
     for options in
-        [small(), FitOptions { objective: ObjectiveKind::DlmLog, ..small() }, FitOptions::default()]
+        [joint(), FitOptions { objective: ObjectiveKind::DlmLog, ..joint() }, FitOptions::default()]
     {
         let of_table = fit(&table, &target("y"), &options).expect("a fit");
         let of_arrays = Fit::of(options).fit(x.as_ref(), &y).expect("a fit");
@@ -65,9 +62,9 @@ fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
     let (x, y) = rows(120);
     let is_send = |_: &dyn Send| {};
     for options in [
-        small(),
-        FitOptions { hyper: Some(Hyper::Dual), ..small() },
-        FitOptions { objective: ObjectiveKind::DlmLog, ..small() },
+        joint(),
+        FitOptions { hyper: Some(Hyper::Dual), ..joint() },
+        FitOptions { objective: ObjectiveKind::DlmLog, ..joint() },
     ] {
         let fit = Fit::of(options);
         let whole = fit.fit(x.as_ref(), &y).expect("a fit");
@@ -123,7 +120,7 @@ fn in_any_strides(what: &str, rows: MatRef<'_, f64>, numbers: impl Fn(MatRef<'_,
 #[test]
 fn arrays_of_any_strides_give_the_same_fits() {
     let (x, y) = rows(120);
-    let options = FitOptions { validation_fraction: 0.0, ..small() };
+    let options = FitOptions { validation_fraction: 0.0, ..joint() };
     in_any_strides("fit and predict", x.as_ref(), |x| {
         let fit = Fit::of(options.clone()).validation(x, &y);
         let fitted = fit.fit(x, &y).expect("a fit");

@@ -1,27 +1,31 @@
-//! Tables, fits and model files of small tests.
+//! What several files of these tests use: the items of the crates, and helpers for tables, fits and model files.
 
-use sparsegp::options::FitOptions;
-use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Column, NamedColumn, Table, read_csv};
-use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+pub use faer::{Mat, MatRef};
+pub use proptest::prelude::*;
+pub use rand::SeedableRng;
+pub use rand_chacha::ChaCha8Rng;
+pub use sparsegp::ErrorKind;
+pub use sparsegp::kernels::{Dimension, Grammar, Kernel, Make, Stationary, parse};
+pub use sparsegp::{
+    collapsed::*, data::*, hyper::*, latent::*, likelihood::*, model::*, objective::*, options::*,
+    training::*, variational::*,
+};
+pub use sparsegp_tables::{explain::*, schema::*, tables::*, tabular::*};
+pub use sparsegp_testkit::{compare::*, dense::*, problems::*};
 
-/// Returns the table of a CSV text.
 pub fn csv(text: impl Into<String>) -> Table {
     read_csv("f.csv", std::io::Cursor::new(text.into())).expect("a table")
 }
 
-/// Returns a table of numbers.
 pub fn numbers<N: Into<String>>(columns: impl IntoIterator<Item = (N, Vec<f64>)>) -> Table {
     let named = |(name, values): (N, _)| NamedColumn { name: name.into(), column: Column::Number(values) };
     Table::new("f.csv", columns.into_iter().map(named).collect()).expect("a table")
 }
 
-/// Returns the options of a target.
 pub fn target(name: &str) -> SchemaOptions {
     SchemaOptions { target: name.to_owned(), ..SchemaOptions::default() }
 }
 
-/// Fits a model to all rows of a table.
 pub fn fit(table: &Table, columns: &SchemaOptions, options: &FitOptions) -> sparsegp::Result<TableModel> {
     fit_from(table, columns, options, None)
 }

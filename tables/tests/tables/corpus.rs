@@ -1,10 +1,7 @@
 //! Replays the fuzzing corpus: inputs named `good-…` are accepted, inputs named `bad-…` refused, and none panics.
 
-use super::common::{csv, fit, predicted, target};
+use super::common::*;
 use super::fuzzing;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp_tables::tabular::TableModel;
 use std::path::Path;
 
 /// Runs every input of a target.

@@ -1,20 +1,13 @@
 //! Data files in and out: every kind of bad input, round trips, and streams that equal the whole.
 
+use super::common::*;
+use sparsegp::Error;
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
-use super::common::target;
-use faer::Mat;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use proptest::prelude::*;
-use sparsegp::Error;
-use sparsegp::kernels::Dimension;
-use sparsegp_tables::schema::{Feature, Schema, SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{
-    Column, PredictedRows, PredictedTable, PredictionWriter, Table, read_csv, read_table,
-};
 use tempfile::TempDir;
 
 /// A folder with one file in it.
@@ -46,7 +39,6 @@ fn refused(text: &str) -> String {
     error.to_string()
 }
 
-/// A row of a matrix.
 fn input_row(x: &Mat<f64>, row: usize) -> Vec<f64> {
     x.row(row).iter().copied().collect()
 }

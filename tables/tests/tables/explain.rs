@@ -1,12 +1,7 @@
 //! Explanations against slow loops: permutation over all pairs of rows, partial dependence by
 //! direct predictions, Shapley values over all subsets.
 
-use faer::{Mat, MatRef};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, ModelKind};
-use sparsegp::training::Fit;
-use sparsegp_tables::explain::{Explainer, Relevance, Rows, Scale, Settings};
+use super::common::*;
 
 fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
     Fit::of(options.clone()).fit(x, y).expect("a fit")
@@ -24,9 +19,12 @@ fn target(x: &Mat<f64>) -> Vec<f64> {
 }
 
 fn with_kernel(x: &Mat<f64>, y: &[f64], kernel: &str) -> Model {
-    let options =
-        FitOptions { kernel: kernel.into(), inducing: Some(20), epochs: Some(15), ..FitOptions::default() };
+    let options = FitOptions { kernel: kernel.into(), ..small(20, 15) };
     fit(&options, x.as_ref(), y)
+}
+
+fn rows_of<'a>(x: &'a Mat<f64>, targets: &'a [f64]) -> Rows<'a> {
+    Rows { x: x.as_ref(), exposure: &[], targets }
 }
 
 fn means(model: &Model, x: MatRef<'_, f64>) -> Vec<f64> {
@@ -48,7 +46,7 @@ fn permuting_with_all_other_rows_gives_the_mean_over_all_pairs() {
     let y = target(&x);
     let model = with_kernel(&x, &y, "rbf(ard)");
     let settings = Settings { repeats: 24, ..Settings::default() };
-    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+    let rows = rows_of(&x, &y);
     let found = Explainer::of_inputs(&model).relevance(rows, &settings);
     assert!(found.windows(2).all(|pair| increase(&pair[0]) >= increase(&pair[1])), "sorted");
 
@@ -82,7 +80,7 @@ fn partial_dependence_is_the_mean_of_direct_predictions() {
     let x = inputs(30, 3);
     let y = target(&x);
     let model = with_kernel(&x, &y, "matern52(ard)");
-    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+    let rows = rows_of(&x, &y);
     let found = Explainer::of_inputs(&model).dependence(1, rows, &Settings::default());
     assert_eq!((found.rows, found.settings.len(), found.curves.len()), (30, 25, 1));
     assert_eq!(found.curves[0].scale, Scale::Mean);
@@ -95,7 +93,7 @@ fn partial_dependence_is_the_mean_of_direct_predictions() {
     }
     // If there are at most 25 distinct values, all of them are settings.
     let coarse = Mat::from_fn(30, 3, |i, d| if d == 0 { (i % 24) as f64 } else { x[(i, d)] });
-    let rows = Rows { x: coarse.as_ref(), exposure: &[], targets: &y };
+    let rows = rows_of(&coarse, &y);
     let found = Explainer::of_inputs(&model).dependence(0, rows, &Settings::default());
     let values: Vec<f64> = found.settings.iter().map(|setting| setting.value).collect();
     assert_eq!(values, (0..24).map(f64::from).collect::<Vec<_>>());
@@ -107,14 +105,9 @@ fn dependence_follows_the_most_probable_of_many_classes() {
     let x = inputs(150, 2);
     // Higher classes have more rows.
     let y: Vec<f64> = (0..150).map(|i| f64::from(((i % 81) as f64).sqrt() as u32)).collect();
-    let options = FitOptions {
-        likelihood: Some(LikelihoodKind::Softmax),
-        inducing: Some(15),
-        epochs: Some(3),
-        ..FitOptions::default()
-    };
+    let options = FitOptions { likelihood: Some(LikelihoodKind::Softmax), ..small(15, 3) };
     let model = fit(&options, x.as_ref(), &y);
-    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+    let rows = rows_of(&x, &y);
     let settings = Settings { classes: 3, background: 20, ..Settings::default() };
     let explainer = Explainer::of_inputs(&model);
     let found = explainer.dependence(0, rows, &settings);
@@ -142,8 +135,7 @@ fn dependence_follows_the_most_probable_of_many_classes() {
     assert!(shown > 1.5 * 3.0 / classes as f64, "{shown}");
 }
 
-/// Returns the Shapley values of a row over all subsets of the columns and all rows of the
-/// background.
+/// Returns the Shapley values of a row over all subsets of the columns and all rows of the background.
 fn shapley(model: &Model, row: &[f64], background: &Mat<f64>) -> Vec<f64> {
     let (n, dims) = (background.nrows(), row.len());
     let value = |set: usize| {
@@ -170,7 +162,7 @@ fn sampled_orders_estimate_shapley_values_and_add_up_exactly() {
     let x = inputs(20, 3);
     let y = target(&x);
     let model = with_kernel(&x, &y, "rbf(ard)");
-    let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
+    let background = rows_of(&x, &[]);
     let explainer = Explainer::of_inputs(&model);
     for orders in [1, 7, 2000] {
         let settings = Settings { orders, ..Settings::default() };
@@ -205,13 +197,8 @@ fn terms_of_additive_models_are_exact() {
         linear,
     ];
     for model in &models {
-        let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
-        let found = Explainer::of_inputs(model).contributions(
-            x.as_ref().subrows(5, 1),
-            &[],
-            background,
-            &Settings::default(),
-        );
+        let (row, background) = (x.as_ref().subrows(5, 1), rows_of(&x, &[]));
+        let found = Explainer::of_inputs(model).contributions(row, &[], background, &Settings::default());
         let [found] = &found[..] else { panic!("one row") };
         assert_eq!((found.scale, found.parts.len()), (Scale::Mean, 3));
         // The effect of one column on the prediction, which does not depend on the other columns.
@@ -228,7 +215,7 @@ fn terms_of_additive_models_are_exact() {
     }
     // Terms with the same columns are joined, and a term of two columns has both names.
     let model = with_kernel(&x, &y, "rbf[0] + linear[0] + rbf[1:3]");
-    let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
+    let background = rows_of(&x, &[]);
     let found = Explainer::of_inputs(&model).contributions(x.as_ref(), &[], background, &Settings::default());
     let names: Vec<&str> = found[0].parts.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(names, ["x0", "x1 × x2"]);

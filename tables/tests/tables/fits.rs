@@ -1,12 +1,6 @@
 //! Small fits of every family to real data, whose results must all be numbers.
 
-use super::common::target;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_tables::tables::{Column, NamedColumn, Table, read_csv};
-use sparsegp_tables::tabular::{FitRequest, TableFit, fit_table};
+use super::common::*;
 
 const CO2: &str = sparsegp_data::CO2_MONTHLY;
 const TUMOURS: &str = sparsegp_data::BREAST_CANCER;
@@ -72,22 +66,13 @@ pub struct Fits {
 }
 
 impl Fits {
-    /// Creates fits to data that suit the family.
     pub fn of(kind: LikelihoodKind) -> Self {
         let (table, name) = data_for(kind);
         Fits { kind, table, columns: target(name) }
     }
 
-    /// The common options of the fits.
     pub fn options(&self) -> FitOptions {
-        FitOptions {
-            likelihood: Some(self.kind),
-            inducing: Some(8),
-            epochs: Some(8),
-            warm_start: 5,
-            steps: StepOptions { batch_size: 40, ..StepOptions::default() },
-            ..FitOptions::default()
-        }
+        FitOptions { likelihood: Some(self.kind), warm_start: 5, steps: batches_of(40), ..small(8, 8) }
     }
 
     /// A fit with a fifth of the rows held out.
@@ -97,11 +82,15 @@ impl Fits {
         fit_table(&request, &mut |_| {})
     }
 
-    /// Fits a model, and checks that all results are numbers.
-    pub fn check(&self, options: &FitOptions) -> TableFit {
+    pub fn name(&self, options: &FitOptions) -> String {
         let FitOptions { model, objective, estimator, seed, .. } = options;
         let StepOptions { q_update, family, .. } = &options.steps;
-        let what = format!("{} {model} {objective} {estimator} {q_update} {family} seed {seed}", self.kind);
+        format!("{} {model} {objective} {estimator} {q_update} {family} seed {seed}", self.kind)
+    }
+
+    /// Fits a model, and checks that all results are numbers.
+    pub fn check(&self, options: &FitOptions) -> TableFit {
+        let what = self.name(options);
         let fit = self.fit(options).unwrap_or_else(|error| panic!("{what}: {error}"));
         let summary = fit.model.summary();
         assert!(summary.objective.is_finite(), "{what}: objective {}", summary.objective);
@@ -110,7 +99,7 @@ impl Fits {
         }
         let test = fit.test.as_ref().expect("test rows");
         let report = fit.model.predict_part(test).report(&test.targets);
-        assert_eq!(report.nll.is_some(), *objective != ObjectiveKind::DlmSquare, "{what}: {report:?}");
+        assert_eq!(report.nll.is_some(), options.objective != ObjectiveKind::DlmSquare, "{what}: {report:?}");
         assert!(report.mse.is_some() || report.error_rate.is_some(), "{what}: {report:?}");
         fit.model.to_bytes().unwrap_or_else(|error| panic!("{what}: {error}"));
         fit

@@ -1,22 +1,8 @@
 //! Linear models: exact results in the conjugate case, sensible coefficients otherwise, files.
 
-use super::common::{self, numbers, read_back, target};
-use faer::linalg::solvers::DenseSolveCore;
-use faer::{Mat, MatRef, Side};
+use super::common::{self, *};
 use sparsegp::gradient::Batch;
-use sparsegp::hyper::Constraints;
-use sparsegp::latent::{InducingPrior, Layer, LinearLayer};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{Coefficient, LatentModel, Posterior};
-use sparsegp::objective::Objective;
-use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind, StepOptions};
-use sparsegp::training::VariationalModel;
-use sparsegp::variational::{Family, NaturalGradient, Normal};
-use sparsegp_tables::tables::{Table, read_table};
-use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 use sparsegp_testkit::compare::{assert_all_close as close_all, assert_close as close, entries};
-use sparsegp_testkit::dense::log_density;
-use sparsegp_testkit::problems::Normals;
 use std::path::Path;
 
 fn glm() -> FitOptions {
@@ -110,13 +96,9 @@ fn conjugate_posterior_and_evidence_are_those_of_dense_algebra_in_original_units
         let centred = Mat::from_fn(y.len(), 1, |i, _| {
             (y[i] - shift) / scale - (0..p).map(|j| x[(i, j)] * prior(j).0).sum::<f64>()
         });
-        let precision = Mat::from_fn(p, p, |i, j| {
-            (0..y.len()).map(|k| x[(k, i)] * x[(k, j)]).sum::<f64>() / noise
-                + if i == j { 1.0 / prior(i).1 } else { 0.0 }
-        });
-        let cov = precision.llt(Side::Lower).expect("positive definite").inverse();
-        let change = &cov * x.transpose() * &centred;
-        let beta = Mat::from_fn(p, 1, |j, _| prior(j).0 + change[(j, 0)] / noise);
+        // Newton's method is exact for Gaussian noise.
+        let slopes = |i: usize, f: f64| (((y[i] - shift) / scale - f) / noise, -1.0 / noise);
+        let (beta, cov) = newton(&x, &prior, &slopes);
         let turn = original_units(&columns, intercept, scale);
         let (means, covariance) = (&turn * beta, &turn * cov * turn.transpose());
         let coefficients = model.coefficients().expect("a linear model");
@@ -131,8 +113,9 @@ fn conjugate_posterior_and_evidence_are_those_of_dense_algebra_in_original_units
             close(coefficient.upper.expect("upper"), want + 1.959963984540054 * sd, 1e-8, "upper end");
         }
         let total = Mat::from_fn(y.len(), y.len(), |i, j| {
-            (0..p).map(|k| x[(i, k)] * x[(j, k)] * prior(k).1).sum::<f64>() + if i == j { noise } else { 0.0 }
+            (0..p).map(|k| x[(i, k)] * x[(j, k)] * prior(k).1).sum::<f64>()
         });
+        let total = with_diagonal(total, |_| noise);
         let evidence = log_density(&total, &entries(centred.as_ref()));
         let summary = model.summary();
         close(summary.elbo_sum.expect("lower bound"), evidence, 1e-9, "evidence");
@@ -141,21 +124,18 @@ fn conjugate_posterior_and_evidence_are_those_of_dense_algebra_in_original_units
     }
 }
 
-/// Penalised maximum likelihood by Newton's method on the standardised scale: mean and standard deviations of the Laplace
-/// approximation in original units. `slope_and_curvature` are those of the log density in f; the prior is that of the fit.
+/// Penalised maximum likelihood by Newton's method: the mode and the covariance of the Laplace approximation. `prior` returns mean
+/// and variance of a coefficient, `slope_and_curvature` those of the log density of a row in f.
 fn newton(
-    columns: &[Vec<f64>],
-    variance: f64,
+    x: &Mat<f64>,
+    prior: &dyn Fn(usize) -> (f64, f64),
     slope_and_curvature: &dyn Fn(usize, f64) -> (f64, f64),
-) -> (Vec<f64>, Vec<f64>) {
-    let x = standardised(columns, true);
+) -> (Mat<f64>, Mat<f64>) {
     let (n, p) = x.shape();
-    let prior = |j: usize| if j + 1 < p { variance } else { 100.0 };
-    let mut beta = Mat::<f64>::zeros(p, 1);
-    let mut cov = Mat::zeros(p, p);
+    let (mut beta, mut cov) = (Mat::<f64>::zeros(p, 1), Mat::zeros(p, p));
     for _ in 0..50 {
-        let mut gradient = Mat::from_fn(p, 1, |j, _| -beta[(j, 0)] / prior(j));
-        let mut precision = Mat::from_fn(p, p, |i, j| if i == j { 1.0 / prior(i) } else { 0.0 });
+        let mut gradient = Mat::from_fn(p, 1, |j, _| (prior(j).0 - beta[(j, 0)]) / prior(j).1);
+        let mut precision = with_diagonal(Mat::zeros(p, p), |j| 1.0 / prior(j).1);
         for i in 0..n {
             let f: f64 = (0..p).map(|j| x[(i, j)] * beta[(j, 0)]).sum();
             let (slope, curvature) = slope_and_curvature(i, f);
@@ -164,12 +144,23 @@ fn newton(
                 (0..p).for_each(|k| precision[(j, k)] -= curvature * x[(i, j)] * x[(i, k)]);
             }
         }
-        cov = precision.llt(Side::Lower).expect("positive definite").inverse();
+        cov = inverse(precision.as_ref());
         beta += &cov * gradient;
     }
+    (beta, cov)
+}
+
+/// Returns means and standard deviations in original units by Newton's method, with the prior variance of a fit.
+fn laplace(
+    columns: &[Vec<f64>],
+    variance: f64,
+    slope_and_curvature: &dyn Fn(usize, f64) -> (f64, f64),
+) -> Vec<(f64, f64)> {
+    let prior = |j: usize| (0.0, if j < columns.len() { variance } else { 100.0 });
+    let (beta, cov) = newton(&standardised(columns, true), &prior, slope_and_curvature);
     let turn = original_units(columns, true, 1.0);
     let (means, covariance) = (&turn * beta, &turn * cov * turn.transpose());
-    ((0..p).map(|j| means[(j, 0)]).collect(), (0..p).map(|j| covariance[(j, j)].sqrt()).collect())
+    (0..means.nrows()).map(|j| (means[(j, 0)], covariance[(j, j)].sqrt())).collect()
 }
 
 fn columns_of(table: &Table, names: &[&str]) -> Vec<Vec<f64>> {
@@ -189,17 +180,16 @@ fn logistic_and_probit_coefficients_of_tumours_are_those_of_maximum_likelihood()
     let logit = model.coefficients().expect("a linear model");
     let target = model.schema().target(&table).expect("a target").expect("known");
     let columns = columns_of(&table, &names);
-    let (means, deviations) = newton(&columns, 100.0, &|i, f| {
+    let wanted = laplace(&columns, 100.0, &|i, f| {
         let p = 1.0 / (1.0 + (-f).exp());
         (target[i] - p, -p * (1.0 - p))
     });
     // The classes are nearly separable, so the mean of the posterior is away from its mode, but by less than
     // half its standard deviation. This standard deviation is within a tenth of that of the Laplace
     // approximation.
-    for (j, c) in logit.iter().enumerate() {
-        let sd = c.sd.expect("sd");
-        assert!((c.mean - means[j]).abs() < 0.5 * deviations[j], "{c:?} and {}", means[j]);
-        assert!((sd / deviations[j] - 1.0).abs() < 0.1, "{c:?} and {}", deviations[j]);
+    for (c, (mean, deviation)) in logit.iter().zip(wanted) {
+        assert!((c.mean - mean).abs() < 0.5 * deviation, "{c:?} and {mean}");
+        assert!((c.sd.expect("sd") / deviation - 1.0).abs() < 0.1, "{c:?} and {deviation}");
     }
     let probit = of(LikelihoodKind::BernoulliProbit).coefficients().expect("a linear model");
     for (a, b) in logit.iter().zip(&probit) {
@@ -221,12 +211,12 @@ fn count_coefficients_of_visits_to_a_doctor_are_those_of_maximum_likelihood() {
     let names = model.schema().input_names();
     let columns = columns_of(&table, &names.iter().map(String::as_str).collect::<Vec<_>>());
     let y = &columns_of(&table, &["visits"])[0];
-    let (means, deviations) = newton(&columns, 10.0, &|i, f| (y[i] - f.exp(), -f.exp()));
-    for (j, c) in poisson.iter().enumerate() {
+    let wanted = laplace(&columns, 10.0, &|i, f| (y[i] - f.exp(), -f.exp()));
+    for (c, (mean, deviation)) in poisson.iter().zip(wanted) {
         // The prior of the intercept is centred at the best constant in the fit and at 0 here; the effect of
         // either is negligible.
-        assert!((c.mean - means[j]).abs() < 0.1 * deviations[j], "{c:?} and {}", means[j]);
-        assert!((c.sd.expect("sd") / deviations[j] - 1.0).abs() < 0.02, "{c:?} and {}", deviations[j]);
+        assert!((c.mean - mean).abs() < 0.1 * deviation, "{c:?} and {mean}");
+        assert!((c.sd.expect("sd") / deviation - 1.0).abs() < 0.02, "{c:?} and {deviation}");
     }
     let negative_binomial = of(LikelihoodKind::NegativeBinomial).coefficients().expect("a linear model");
     for c in &negative_binomial {

@@ -1,12 +1,8 @@
 //! The model file: a written model reads back to the same predictions; other files are refused without a
 //! panic.
 
-use super::common::{csv, fit_from, target};
+use super::common::*;
 use super::fuzzing::model::{container, contents};
-use proptest::prelude::*;
-use sparsegp::options::{FitOptions, ObjectiveKind};
-use sparsegp_tables::tables::Table;
-use sparsegp_tables::tabular::TableModel;
 use std::sync::OnceLock;
 
 fn table() -> Table {
@@ -22,13 +18,7 @@ fn fit(options: &FitOptions, start: Option<&TableModel>) -> TableModel {
 }
 
 fn options(objective: ObjectiveKind, kernel: &str) -> FitOptions {
-    FitOptions {
-        objective,
-        kernel: kernel.into(),
-        epochs: Some(5),
-        inducing: Some(12),
-        ..FitOptions::default()
-    }
+    FitOptions { objective, kernel: kernel.into(), ..small(12, 5) }
 }
 
 /// The contents of one good file, fitted once.

@@ -1,19 +1,8 @@
 //! Fits to tables in parts equal fits to the whole table, for any cut and every training mode.
 
-use super::common::{csv, fit};
+use super::common::*;
 use super::fits::data_for;
-use sparsegp::Result;
-use sparsegp::collapsed::Dataset;
-use sparsegp::error::Error;
-use sparsegp::hyper::{Event, Session};
-use sparsegp::latent::InducingInit;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::objective::{Estimator, Targets};
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
-use sparsegp::training::{Round, Sums};
-use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table};
-use sparsegp_tables::tabular::{PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts};
+use sparsegp::{Error, Result};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -142,8 +131,7 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
         (ObjectiveKind::DlmSquare, true),
     ] {
         let columns = columns_of(target, weighted);
-        let mut options =
-            FitOptions { objective, inducing: Some(12), epochs: Some(8), seed: 3, ..FitOptions::default() };
+        let mut options = FitOptions { objective, seed: 3, ..small(12, 8) };
         if objective == ObjectiveKind::DlmSquare {
             // The evidence of the start is optimised without rounds; many iterations would amplify the
             // rounding of the scaling.
@@ -152,19 +140,11 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
         let whole = fit(&table, &columns, &options).expect("a fit");
         for sizes in cuts(table.rows()) {
             let model = fit_parts(&columns, &options, &table, &sizes);
-            let (got, want) = (model.summary(), whole.summary());
+            let (got, want, what) = (model.summary(), whole.summary(), format!("{objective} {sizes:?}"));
             let difference = (got.objective - want.objective).abs();
-            assert!(
-                difference <= tolerance * want.objective.abs().max(1.0),
-                "{objective} {sizes:?}: {difference}"
-            );
+            assert!(difference <= tolerance * want.objective.abs().max(1.0), "{what}: {difference}");
             assert_eq!((got.iterations, got.evaluations), (want.iterations, want.evaluations));
-            assert_close(
-                &predicted(&model, &table),
-                &predicted(&whole, &table),
-                1e-8,
-                &format!("{objective}"),
-            );
+            assert_close(&predicted(&model, &table), &predicted(&whole, &table), 1e-8, &what);
         }
     }
 }
@@ -187,7 +167,7 @@ fn columns_with_group(formula: &str) -> SchemaOptions {
 }
 
 fn options_with_group(objective: ObjectiveKind) -> FitOptions {
-    FitOptions { objective, inducing: Some(9), epochs: Some(2), seed: 3, ..FitOptions::default() }
+    FitOptions { objective, seed: 3, ..small(9, 2) }
 }
 
 /// The levels come from the survey of all parts, and sums by level add up. Every iteration amplifies the rounding of the scaling, so there
@@ -249,7 +229,7 @@ fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
             epochs: Some(if hyper == Hyper::Alternating { 1 } else { 6 }),
             tolerance: (hyper == Hyper::Alternating).then_some(1e-9),
             warm_start: 5,
-            steps: StepOptions { batch_size: table.rows(), ..StepOptions::default() },
+            steps: batches_of(table.rows()),
             ..FitOptions::default()
         };
         let columns = columns_of(target, true);
@@ -278,11 +258,9 @@ fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_are_reprodu
     let options = FitOptions {
         likelihood: Some(LikelihoodKind::Poisson),
         hyper: Some(Hyper::Joint),
-        inducing: Some(8),
-        epochs: Some(4),
         warm_start: 5,
-        steps: StepOptions { batch_size: 30, ..StepOptions::default() },
-        ..FitOptions::default()
+        steps: batches_of(30),
+        ..small(8, 4)
     };
     let [one, two, seven] = cuts(table.rows());
     let whole = predicted(&fit(&table, &columns, &options).expect("a fit"), &table);

@@ -1,10 +1,6 @@
 //! Places: chords against great circles, fits against hand-made coordinates, the date line, model files, missing cells, refusals.
 
-use super::common::{fit, numbers};
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
-use sparsegp_tables::schema::{EARTH_RADIUS, Feature, Places, SchemaOptions, Surface, UnseenLevels};
-use sparsegp_tables::tables::{Grid, Table};
-use sparsegp_tables::tabular::TableModel;
+use super::common::*;
 
 /// Returns the longitude, latitude, month and temperature of places all over the sphere.
 fn rows(n: usize) -> Vec<[f64; 4]> {
@@ -50,13 +46,7 @@ fn columns(places: Option<Places>, exclude: &[&str]) -> SchemaOptions {
 }
 
 fn options(kernel: &str) -> FitOptions {
-    FitOptions {
-        objective: ObjectiveKind::Vfe,
-        kernel: kernel.into(),
-        epochs: Some(8),
-        inducing: Some(20),
-        ..FitOptions::default()
-    }
+    FitOptions { objective: ObjectiveKind::Vfe, kernel: kernel.into(), ..small(20, 8) }
 }
 
 fn means(model: &TableModel, table: &Table) -> Vec<f64> {
@@ -79,9 +69,8 @@ fn chords_belong_to_the_great_circles_of_the_haversine_formula() {
             let [p, q] = [a, b].map(|&place| Surface::Sphere.coordinates(place));
             let chord = p.iter().zip(q).map(|(p, q)| (p - q).powi(2)).sum::<f64>().sqrt();
             // If places coincide, both formulae lose half of the digits of the largest distance.
-            assert!(
-                (chord - want).abs() < 1e-12 * EARTH_RADIUS + 1e-15 * EARTH_RADIUS.powi(2) / want.max(1e-3)
-            );
+            let rounding = 1e-12 * EARTH_RADIUS + 1e-15 * EARTH_RADIUS.powi(2) / want.max(1e-3);
+            assert!((chord - want).abs() < rounding, "{a:?} {b:?}");
         }
     }
 }
@@ -112,12 +101,10 @@ fn place_lengthscales(model: &TableModel) -> Vec<(String, f64)> {
 #[test]
 fn constraints_on_places_are_in_km() {
     let table = places_table(&rows(80));
-    let with = |text: &str| FitOptions {
-        constraints: sparsegp::hyper::Constraints {
-            fix: vec![text.parse().expect("a constraint")],
-            ..Default::default()
-        },
-        ..options("matern32(ard)")
+    let with = |text: &str| {
+        let fix = vec![text.parse().expect("a constraint")];
+        let constraints = Constraints { fix, ..Constraints::default() };
+        FitOptions { constraints, ..options("matern32(ard)") }
     };
     for name in ["lon, lat", "lon,lat"] {
         let options = with(&format!("kernel.lengthscales[{name}]=300"));
@@ -127,10 +114,8 @@ fn constraints_on_places_are_in_km() {
     }
     let alone = with("kernel.lengthscales[lon, lat (x)]=300");
     let error = fit(&table, &columns(Some(degrees()), &[]), &alone).map(|_| ()).expect_err("one coordinate");
-    assert_eq!(
-        error.advice().as_deref(),
-        Some("the coordinates of a place have one lengthscale: [lon, lat]")
-    );
+    let advice = "the coordinates of a place have one lengthscale: [lon, lat]";
+    assert_eq!(error.advice().as_deref(), Some(advice));
 }
 
 #[test]
@@ -163,26 +148,19 @@ fn averages_over_cells_are_weighted_sums_of_joint_predictions() {
         let mean: f64 = share.iter().zip(&means).map(|(share, mean)| share * mean).sum();
         let pairs = (0..4).flat_map(|k| (0..4).map(move |l| (k, l)));
         let variance: f64 = pairs.map(|(k, l)| share[k] * share[l] * covariance[(k, l)]).sum();
-        assert!((averages[0].mean - mean).abs() < 1e-9 * mean.abs(), "{averages:?}, expected {mean}");
-        assert!(
-            (averages[0].variance - variance).abs() < 1e-9 * covariance[(0, 0)],
-            "{averages:?}, {variance}"
-        );
+        let near = |found: f64, expected: f64, size: f64| {
+            assert!((found - expected).abs() < 1e-9 * size, "{found}, expected {expected} ({neighbours:?})");
+        };
+        near(averages[0].mean, mean, mean.abs());
+        near(averages[0].variance, variance, covariance[(0, 0)]);
         let largest = (0..4).map(|k| covariance[(k, k)]).fold(0.0, f64::max);
-        assert!(
-            averages[0].variance < largest,
-            "the variance of an average is below the largest variance of its points"
-        );
+        assert!(averages[0].variance < largest, "{averages:?} below the variances of the points");
         let points = model.averages(&grid, 0, 6, 1, UnseenLevels::Error).expect("points");
         for (k, point) in points.iter().enumerate() {
             let centre = grid.block(k as u64, 1).expect("a table");
             let (mean, covariance) = model.joint(&centre, UnseenLevels::Error).expect("a joint prediction");
-            let (found, expected) = (point.variance, covariance[(0, 0)]);
-            assert!((point.mean - mean[0]).abs() < 1e-9 * mean[0].abs());
-            assert!(
-                (found - expected).abs() < 1e-9 * expected,
-                "{found}, expected {expected} ({neighbours:?})"
-            );
+            near(point.mean, mean[0], mean[0].abs());
+            near(point.variance, covariance[(0, 0)], covariance[(0, 0)]);
         }
         let refused = model.averages(&grid, 0, 1, 50, UnseenLevels::Error).expect_err("too many points");
         assert!(refused.to_string().contains("a cell has 2500 points, expected at most 2000"), "{refused}");

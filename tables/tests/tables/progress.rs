@@ -1,15 +1,8 @@
 //! Every pair trains: rule × objective × estimator × likelihood × family on small real data. Each result is
 //! compared with the best one.
 
+use super::common::*;
 use super::fits::data_for;
-use sparsegp::collapsed::Dataset;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp::training::{Inference, InferenceOptions, TrainingData, fit_arrays};
-use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions};
-use sparsegp_tables::schema::{Schema, SchemaOptions, UnseenLevels};
 
 const STEPS: usize = 200;
 
@@ -56,11 +49,9 @@ impl Problem {
         let options = FitOptions {
             likelihood: Some(kind),
             kernel: "rbf".into(),
-            inducing: Some(8),
-            epochs: Some(1),
             warm_start: 0,
             standardize: false,
-            ..FitOptions::default()
+            ..small(8, 1)
         };
         let mut data = TrainingData::of(Dataset::of(x.as_ref(), &y));
         data.levels = levels;
@@ -80,40 +71,36 @@ impl Problem {
         let options =
             FitOptions { objective, estimator, steps, likelihood: Some(self.kind), ..FitOptions::default() };
         options.validate().ok()?;
-        let loss = match objective {
-            ObjectiveKind::Elbo => Loss::ExpectedLog(estimator),
-            _ => Loss::LogPredictive(estimator),
-        };
         // The default rate of Adam is for hyper-parameters, which take more steps.
         let options = FitOptions { learning_rate: 0.05, ..options };
         let motion = InferenceOptions {
             rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
             ..InferenceOptions::full_batch(update, options.step_schedule())
         };
-        let objective = Objective { loss, beta: 1.0, nodes: None, coarse: false };
+        let sampled = Objective { loss: loss(objective, estimator), ..Objective::elbo(1.0) };
         let q = vec![Normal::standard(family, self.model.layer().dim()); self.model.likelihood.functions()];
         let set = Dataset::of(self.x.as_ref(), &self.y);
-        let mut run = Inference::new(self.model.clone(), q, objective, set, motion);
-        let per_row = |run: &Inference<'_>| self.exact(run, loss);
-        let start = per_row(&run);
+        let mut run = Inference::new(self.model.clone(), q, sampled, set, motion);
+        let start = self.exact(&run, objective);
         for _ in 0..STEPS {
             run.step();
         }
-        Some((start, per_row(&run)))
+        Some((start, self.exact(&run, objective)))
     }
 
     /// Returns the exact objective per row at the current q.
-    fn exact(&self, run: &Inference<'_>, loss: Loss) -> f64 {
-        let loss = match loss {
-            Loss::ExpectedLog(_) => Loss::ExpectedLog(Estimator::Exact),
-            _ => Loss::LogPredictive(Estimator::Exact),
-        };
-        let options =
-            InferenceOptions::full_batch(QUpdate::Ngd, sparsegp::variational::Schedule::Constant(0.1));
-        let q = run.model().posteriors().to_vec();
-        let set = Dataset::of(self.x.as_ref(), &self.y);
-        let objective = Objective { loss, beta: 1.0, nodes: None, coarse: false };
+    fn exact(&self, run: &Inference<'_>, objective: ObjectiveKind) -> f64 {
+        let objective = Objective { loss: loss(objective, Estimator::Exact), ..Objective::elbo(1.0) };
+        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(0.1));
+        let (q, set) = (run.model().posteriors().to_vec(), Dataset::of(self.x.as_ref(), &self.y));
         Inference::new(self.model.clone(), q, objective, set, options).objective() / self.y.len() as f64
+    }
+}
+
+fn loss(objective: ObjectiveKind, estimator: Estimator) -> Loss {
+    match objective {
+        ObjectiveKind::Elbo => Loss::ExpectedLog(estimator),
+        _ => Loss::LogPredictive(estimator),
     }
 }
 
@@ -165,12 +152,8 @@ fn check(kind: LikelihoodKind) {
 /// The logit likelihood is the only one with piecewise bounds, and Student-t noise is not log-concave.
 #[test]
 fn every_rule_with_every_gradient_ends_near_the_best() {
-    [
-        LikelihoodKind::Gaussian,
-        LikelihoodKind::BernoulliLogit,
-        LikelihoodKind::NegativeBinomial,
-        LikelihoodKind::StudentT,
-    ]
-    .into_iter()
-    .for_each(check);
+    use LikelihoodKind as Kind;
+    [Kind::Gaussian, Kind::BernoulliLogit, Kind::NegativeBinomial, Kind::StudentT]
+        .into_iter()
+        .for_each(check);
 }

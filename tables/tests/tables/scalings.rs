@@ -1,12 +1,7 @@
 //! Results do not depend on units: small fits to real data in other units of inputs and target.
 
+use super::common::*;
 use super::fits::{Fits, objectives};
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
-use sparsegp::variational::QUpdate;
-use sparsegp_tables::tables::{Column, NamedColumn, Table};
-use sparsegp_tables::tabular::TableFit;
 
 /// Other units: `(value + shift·s)·scale` for inputs of standard deviation s, `value·target` for real targets.
 ///
@@ -56,11 +51,8 @@ impl Units {
             NamedColumn { name: named.name.clone(), column }
         };
         let columns = fits.table.columns().iter().map(change).collect();
-        Fits {
-            kind: fits.kind,
-            table: Table::new("other units", columns).expect("a table"),
-            columns: fits.columns.clone(),
-        }
+        let table = Table::new("other units", columns).expect("a table");
+        Fits { kind: fits.kind, table, columns: fits.columns.clone() }
     }
 
     /// Returns the unit of the target as a multiple of the original unit.
@@ -99,14 +91,9 @@ fn compare(what: &str, original: &TableFit, other: &TableFit, unit: f64, toleran
         let mean = (before[0] - after[0]).abs() / (before[0].abs().min(spread) + spread);
         assert!(mean <= tolerance, "{what}: mean {} of row {row} became {}", before[0], after[0]);
         // Undefined for a mean-only model, in all units.
-        let same = before[1].is_nan() && after[1].is_nan();
-        let variance = (before[1] - after[1]).abs() / before[1];
-        assert!(
-            same || variance <= tolerance,
-            "{what}: variance {} of row {row} became {}",
-            before[1],
-            after[1]
-        );
+        let (before, after) = (before[1], after[1]);
+        let same = before.is_nan() && after.is_nan() || (before - after).abs() / before <= tolerance;
+        assert!(same, "{what}: variance {before} of row {row} became {after}");
     }
 }
 
@@ -115,12 +102,8 @@ fn settings(fits: &Fits) -> Vec<FitOptions> {
     let mut all = Vec::new();
     for (objective, estimator) in objectives(fits.kind) {
         for q_update in [QUpdate::Ngd, QUpdate::Adam] {
-            all.push(FitOptions {
-                objective,
-                estimator,
-                steps: StepOptions { q_update, ..fits.options().steps },
-                ..fits.options()
-            });
+            let steps = StepOptions { q_update, ..fits.options().steps };
+            all.push(FitOptions { objective, estimator, steps, ..fits.options() });
         }
     }
     for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
@@ -138,10 +121,7 @@ fn check_fixed(fits: &Fits) {
         let options = FitOptions { hyper: Some(Hyper::Fixed), ..options };
         let original = fits.check(&options);
         for units in HOSTILE {
-            let what = format!(
-                "fixed {} {} {} {} in {units:?}",
-                fits.kind, options.model, options.objective, options.steps.q_update
-            );
+            let what = format!("fixed {} in {units:?}", fits.name(&options));
             let other = units.of(fits).check(&options);
             compare(&what, &original, &other, units.target_unit(fits.kind), 1e-6);
         }
@@ -155,27 +135,18 @@ fn check_trained(fits: &Fits) {
         for units in HOSTILE {
             let other = units.of(fits).check(&options);
             let (before, after) = (score(&original, 1.0), score(&other, units.target_unit(fits.kind)));
-            let FitOptions { model, objective, estimator, .. } = &options;
-            let q_update = options.steps.q_update;
-            assert!(
-                (before - after).abs() <= 0.01,
-                "{} {model} {objective} {estimator} {q_update} in {units:?}: {before} became {after}",
-                fits.kind
-            );
+            let what = fits.name(&options);
+            assert!((before - after).abs() <= 0.01, "{what} in {units:?}: {before} became {after}");
         }
     }
-}
-
-fn check(kind: LikelihoodKind) {
-    let fits = Fits::of(kind);
-    check_fixed(&fits);
-    check_trained(&fits);
 }
 
 /// Real targets, with units of their own, counts and levels.
 #[test]
 fn results_do_not_depend_on_units() {
-    [LikelihoodKind::Gaussian, LikelihoodKind::StudentT, LikelihoodKind::Poisson, LikelihoodKind::Ordinal]
-        .into_iter()
-        .for_each(check);
+    use LikelihoodKind as Kind;
+    for fits in [Kind::Gaussian, Kind::StudentT, Kind::Poisson, Kind::Ordinal].map(Fits::of) {
+        check_fixed(&fits);
+        check_trained(&fits);
+    }
 }

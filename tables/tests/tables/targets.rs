@@ -1,10 +1,7 @@
 //! Targets: their inferred kinds, the codes of their cells, refusals; exposure and weights.
 
-use super::common::{csv, target};
-use sparsegp::likelihood::{TargetKind, Task};
-use sparsegp::{Error, ErrorKind};
-use sparsegp_tables::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevels};
-use sparsegp_tables::tables::Table;
+use super::common::*;
+use sparsegp::Error;
 
 /// Returns a table of a feature and the target `y` with these cells.
 fn with_target(cells: &[&str]) -> Table {

@@ -1,14 +1,6 @@
 //! Degenerate data and extreme hyper-parameters: known results are reproduced.
 
-use faer::Mat;
-use sparsegp::collapsed::Dataset;
-use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingPrior, Jitter};
-use sparsegp::likelihood::Gaussian;
-use sparsegp::model::LatentPrior;
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
-use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
-use sparsegp_testkit::dense::dense_gp;
+use super::common::*;
 
 const ROWS: usize = 24;
 
@@ -68,25 +60,16 @@ fn known_results_are_right_on_singular_problems() {
                 let beta = if objective == ObjectiveKind::DlmSquare { noise } else { 1.0 };
                 let fitted = fit_given(model.clone(), objective, beta, &x, &y);
                 let what = format!("{name}, lengthscale {lengthscale:e}, {objective}");
-                let close = |got: f64, want: f64, tolerance: f64, of: &str| {
-                    assert!(
-                        (got - want).abs() <= tolerance * (1.0 + want.abs()),
-                        "{what}: {of} {got}, dense {want}"
-                    );
-                };
                 if objective == ObjectiveKind::DlmLog {
                     assert!(fitted.summary.objective.is_finite(), "{what}");
                     continue;
                 }
                 let got = fitted.posterior.marginals(tests.transpose());
-                got.mean.iter().zip(&mean).for_each(|(got, want)| close(*got, *want, 1e-5, "mean"));
+                assert_all_close(&got.mean, &mean, 1e-5, &what);
                 // The squared error defines neither a variance nor an evidence.
                 if objective != ObjectiveKind::DlmSquare {
-                    got.variance
-                        .iter()
-                        .zip(&variance)
-                        .for_each(|(got, want)| close(*got, *want, 1e-5, "variance"));
-                    close(-fitted.summary.objective_sum, evidence, 1e-5, "evidence");
+                    assert_all_close(&got.variance, &variance, 1e-5, &what);
+                    assert_close(-fitted.summary.objective_sum, evidence, 1e-5, &what);
                 }
             }
         }

@@ -1,10 +1,6 @@
 //! Likelihoods of the reference files, and their expectations over N(f; μ, v): of one and of several functions, with extreme cells.
 
-use serde_json::Value;
-use sparsegp::likelihood::{Likelihood, LikelihoodKind, Marginal, Observation};
-use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::joint_expectation;
-use sparsegp_testkit::reference::*;
+use crate::prelude::*;
 
 /// Returns the likelihood of a name in the reference files, with its parameters.
 pub fn likelihood(name: &str, params: &Value) -> Box<dyn Likelihood> {

@@ -3,18 +3,7 @@
 use super::expectations::{assert_losses, likelihood};
 use super::svgp::weighted;
 use super::{assert_vector, cases, columns_of};
-use faer::{Mat, MatRef};
-use serde_json::Value;
-use sparsegp::gradient::Batch;
-use sparsegp::latent::{InducingPrior, Jitter, Layer};
-use sparsegp::likelihood::{Gaussian, Mixed, Outputs};
-use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::objective::{Objective, Targets};
-use sparsegp::training::VariationalModel;
-use sparsegp::variational::{NaturalGradient, Normal, Rules, UpdateRule};
-use sparsegp_testkit::compare::entries;
-use sparsegp_testkit::problems::flat;
-use sparsegp_testkit::reference::*;
+use crate::prelude::*;
 
 /// Returns true if a case has several outputs, which mix the processes; otherwise the processes are
 /// the functions of one likelihood.
@@ -22,7 +11,6 @@ fn has_outputs(inputs: &Value) -> bool {
     inputs["likelihood"] == "gaussian"
 }
 
-/// Returns the Gaussian outputs of a case.
 fn outputs(inputs: &Value) -> Outputs {
     let (offsets, noises) = (numbers(&inputs["b"]), numbers(&inputs["params"]["noise_variance"]));
     let output = |p: usize| {
@@ -58,15 +46,13 @@ impl Observed {
     }
 }
 
-/// Returns entry `i` of a list with one entry for each process, or the only entry if all processes
-/// share it.
+/// Returns entry `i` of a list with one entry for each process, or the only entry if all processes share it.
 fn entry(list: &Value, i: usize) -> &Value {
     let all = list.as_array().expect("a list");
     &all[i.min(all.len() - 1)]
 }
 
-/// Returns the model and the posteriors of a case; processes with the same kernel and Z share a
-/// layer.
+/// Returns the model and the posteriors of a case; processes with the same kernel and Z share a layer.
 fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
     let mixes = has_outputs(inputs);
     let processes = inputs["q_mu"].as_array().expect("posteriors").len();
@@ -101,7 +87,7 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
 
 /// Compares the flat gradient with `sign` times the reference gradient in kernels, means and Z;
 /// gradients in a shared Z are summed.
-fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
+fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &Value, what: &str) {
     let flat: Vec<f64> = flat.iter().map(|g| sign * g).collect();
     let (kernels, means) = (inputs["kernels"].as_array().expect("kernels"), numbers(&inputs["b"]));
     let mixes = has_outputs(inputs);
@@ -109,8 +95,7 @@ fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> 
     let mut got_means = Vec::new();
     for (i, description) in kernels.iter().enumerate() {
         let paths = paths(description, "");
-        let of_kernels = want("kernels");
-        let reference = entry(&of_kernels, i);
+        let reference = entry(&want["kernels"], i);
         let count: usize = paths.iter().map(|path| numbers(&reference[path]).len()).sum();
         assert_parameters(&flat[at..at + count], reference, &paths, &format!("{what}, kernel {i}"));
         at += count;
@@ -120,7 +105,7 @@ fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> 
     }
     if mixes {
         got_means.clear();
-        let (mixing, noises) = (want("W"), numbers(&want("likelihood")["noise_variance"]));
+        let (mixing, noises) = (&want["W"], numbers(&want["likelihood"]["noise_variance"]));
         for (p, noise) in noises.into_iter().enumerate() {
             let row = numbers(&mixing[p]);
             assert_gradient_vector(&flat[at..at + row.len()], &mixing[p], &format!("{what}, W {p}"));
@@ -129,9 +114,8 @@ fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> 
             assert_close(flat[at - 1], noise, GRADIENT_TOLERANCE, &format!("{what}, noise {p}"));
         }
     }
-    assert_gradient_vector(&got_means, &want("b"), &format!("{what}, b"));
-    let of_z = want("Z");
-    let all: Vec<Mat<f64>> = of_z.as_array().expect("Z").iter().map(matrix).collect();
+    assert_gradient_vector(&got_means, &want["b"], &format!("{what}, b"));
+    let all: Vec<Mat<f64>> = want["Z"].as_array().expect("Z").iter().map(matrix).collect();
     let (m, d) = all[0].shape();
     let mut got: Vec<Vec<f64>> = flat[at..].chunks(m * d).map(<[f64]>::to_vec).collect();
     if got.len() > all.len() {
@@ -147,17 +131,17 @@ fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> 
 
 /// Compares the gradients in `(q_mu, q_sqrt)` of every process, including the KL term, with `sign`
 /// times those of the reference.
-fn assert_q(svgp: &VariationalModel, sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
-    let (means, roots) = (want("q_mu"), want("q_sqrt"));
+fn assert_q(svgp: &VariationalModel, sign: f64, inputs: &Value, want: &Value, what: &str) {
+    let (means, roots) = (&want["q_mu"], &want["q_sqrt"]);
     for (process, q) in svgp.posteriors().iter().enumerate() {
         let what = format!("{what}, process {process}");
         let data = svgp.q_gradient_of(process);
         let mean: Vec<f64> = data.mean.iter().zip(q.mean()).map(|(g, m)| sign * (g + m)).collect();
-        assert_gradient_vector(&mean, entry(&means, process), &what);
+        assert_gradient_vector(&mean, entry(means, process), &what);
         // ∇_C (B : C Cᵀ + ½ tr C Cᵀ − log|C|) = 2 B C + C − C⁻ᵀ; only the lower triangle counts.
         let root = matrix(entry(&inputs["q_sqrt"], process));
         let gradient = 2.0 * data.cov.full().to_owned() * &root;
-        let want = matrix(entry(&roots, process));
+        let want = matrix(entry(roots, process));
         for j in 0..root.ncols() {
             for i in j..root.nrows() {
                 let entropy = if i == j { 1.0 / root[(i, i)] } else { 0.0 };
@@ -190,25 +174,22 @@ fn elbos_and_direct_losses_of_several_processes() {
             let wanted: Vec<f64> = rows.iter().flat_map(numbers).collect();
             assert_all_close(got, &wanted, VALUE_TOLERANCE, &format!("{name} marginals"));
         }
-        let (grad_loss, grad_kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
-        let of_elbo = |key: &str| want["grad_elbo"][key].clone();
-        let of_loss = |key: &str| weighted(&grad_loss[key], &grad_kl[key], 1.0);
-        for guard in [None, Some(f64::INFINITY)] {
-            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::elbo(1.0), n)
-                .with_direct_guard(guard);
-            let value = svgp.evaluate(batch, true);
-            let what = format!("{name} ELBO, {:?}", svgp.form());
-            assert_close(-value, number(&want["elbo"]), 1e-8, &what);
-            assert_close(svgp.kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
-            assert_theta(svgp.theta_gradient(), -1.0, inputs, &of_elbo, &what);
-            assert_q(&svgp, -1.0, inputs, &of_elbo, &what);
-            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::dlm(1.0), n)
-                .with_direct_guard(guard);
-            let value = svgp.evaluate(batch, true);
-            let what = format!("{name} DLM, {:?}", svgp.form());
-            assert_close(value, number(&want["loss_sum"]) + number(&want["kl"]), 1e-8, &what);
-            assert_theta(svgp.theta_gradient(), 1.0, inputs, &of_loss, &what);
-            assert_q(&svgp, 1.0, inputs, &of_loss, &what);
+        let of_losses = weighted(&want["grad_loss_sum"], &want["grad_kl"], 1.0);
+        let losses = number(&want["loss_sum"]) + number(&want["kl"]);
+        for (objective, sign, wanted, slopes) in [
+            (Objective::elbo(1.0), -1.0, number(&want["elbo"]), &want["grad_elbo"]),
+            (Objective::dlm(1.0), 1.0, losses, &of_losses),
+        ] {
+            for guard in [None, Some(f64::INFINITY)] {
+                let mut svgp =
+                    VariationalModel::new(model.clone(), q.clone(), objective, n).with_direct_guard(guard);
+                let value = svgp.evaluate(batch, true);
+                let what = format!("{name} {:?}, {:?}", objective.loss, svgp.form());
+                assert_close(sign * value, wanted, 1e-8, &what);
+                assert_close(svgp.kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
+                assert_theta(svgp.theta_gradient(), sign, inputs, slopes, &what);
+                assert_q(&svgp, sign, inputs, slopes, &what);
+            }
         }
         count += 1;
     }

@@ -2,17 +2,7 @@
 
 use super::expectations::{assert_losses, likelihood, own_gradient};
 use super::{assert_gradient, assert_vector, cases, columns_of, model};
-use faer::Mat;
-use serde_json::Value;
-use sparsegp::gradient::Batch;
-use sparsegp::latent::{LatentLayer, Layer, LayerScratch};
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::objective::Objective;
-use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::{NaturalGradient, Normal};
-use sparsegp_testkit::compare::{entries, inverse};
-use sparsegp_testkit::reference::*;
+use crate::prelude::*;
 
 /// The tolerance for expectations by quadrature; closed forms have the tighter `VALUE_TOLERANCE`.
 const QUADRATURE_TOLERANCE: f64 = 1e-8;
@@ -38,13 +28,56 @@ fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
     Normal::new(mean, linv * cov * linv.transpose()).expect("q")
 }
 
-/// Returns targets, model and whitened posterior of a case.
-fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, LatentModel, Normal) {
-    let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
-    let likelihood = likelihood(inputs["likelihood"].as_str().expect("name"), &inputs["params"]);
-    let start = model(build(&shared["kernel"]), z, jitter, likelihood, 0.0);
-    let q = whitened_q(start.layer(), inputs);
-    (numbers(&inputs["y"]), start, q)
+/// A case of a reference file: rows, model and whitened posterior.
+struct Start<'a> {
+    case: &'a Value,
+    kernel: &'a Value,
+    x: Mat<f64>,
+    y: Vec<f64>,
+    model: LatentModel,
+    q: Normal,
+}
+
+impl<'a> Start<'a> {
+    fn new(shared: &'a Value, case: &'a Value) -> Start<'a> {
+        let (inputs, kernel) = (&case["inputs"], &shared["kernel"]);
+        let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
+        let likelihood = likelihood(inputs["likelihood"].as_str().expect("name"), &inputs["params"]);
+        let model = model(build(kernel), z, jitter, likelihood, 0.0);
+        let q = whitened_q(model.layer(), inputs);
+        Start { case, kernel, x: columns_of(&shared["X"]), y: numbers(&inputs["y"]), model, q }
+    }
+
+    fn svgp(&self, objective: Objective) -> VariationalModel {
+        VariationalModel::new(self.model.clone(), self.q.clone(), objective, self.y.len())
+    }
+
+    fn batch(&self, scale: f64) -> Batch<'_> {
+        Batch::of(self.x.transpose(), &self.y, scale)
+    }
+
+    /// Compares `sign` times the value and the gradients with a reference in both forms of the products, which have to reproduce
+    /// everything; `own` is the gradient in the parameters of the likelihood.
+    fn check(&self, objective: Objective, scale: f64, sign: f64, want: f64, (slopes, own): (&Value, &Value)) {
+        let (inputs, outputs) = (&self.case["inputs"], &self.case["outputs"]);
+        for guard in [None, Some(f64::INFINITY)] {
+            let mut svgp = self.svgp(objective).with_direct_guard(guard);
+            let value = svgp.evaluate(self.batch(scale), true);
+            let what = format!("{} {objective:?}, scale {scale}, {:?}", self.case["name"], svgp.form());
+            assert_close(sign * value, want, QUADRATURE_TOLERANCE, &what);
+            let (mu, v) = svgp.last_marginals(self.y.len());
+            assert_vector(&mu, &outputs["f_mean"], VALUE_TOLERANCE, &what);
+            assert_vector(&v, &outputs["f_var"], VALUE_TOLERANCE, &what);
+            assert_close(svgp.q().kl(), number(&outputs["kl"]), VALUE_TOLERANCE, &what);
+            let parts = (&slopes["kernel"], &own_slopes(&svgp.model, own)[..], &slopes["Z"]);
+            let theta = theta_gradient(&mut svgp, inputs, objective.beta);
+            assert_gradient(&theta, sign, self.kernel, parts, &what);
+            let (mean, factor) = factor_gradient(&svgp, inputs, objective.beta);
+            let mean: Vec<f64> = mean.iter().map(|g| sign * g).collect();
+            assert_vector(&mean, &slopes["q_mu"], GRADIENT_TOLERANCE, &what);
+            assert_matrix(&(sign * factor), &slopes["q_sqrt"], GRADIENT_TOLERANCE, &what);
+        }
+    }
 }
 
 /// Returns `∇_m F` and `∇_S F` in whitened coordinates, including the KL term.
@@ -95,74 +128,33 @@ fn factor_gradient(svgp: &VariationalModel, inputs: &Value, beta: f64) -> (Vec<f
 #[test]
 fn svgp_elbo() {
     let file = load("svgp_elbo.json");
-    let shared = &file["inputs"];
-    let x = columns_of(&shared["X"]);
     for case in cases(&file) {
-        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let (y, start, q) = start(shared, inputs);
-        let scale = number(&shared["num_data"]) / y.len() as f64;
+        let (start, want) = (Start::new(&file["inputs"], case), &case["outputs"]);
+        let scale = number(&file["inputs"]["num_data"]) / start.y.len() as f64;
         for (key, scale) in [("elbo", 1.0), ("elbo_minibatch", scale)] {
-            // Both forms of the products have to reproduce everything.
-            for guard in [None, Some(f64::INFINITY)] {
-                let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len())
-                    .with_direct_guard(guard);
-                let value = svgp.evaluate(Batch::of(x.transpose(), &y, scale), true);
-                let what = format!("{name} {key}, {:?}", svgp.form());
-                assert_close(-value, number(&want[key]), QUADRATURE_TOLERANCE, &what);
-                let (mu, v) = svgp.last_marginals(y.len());
-                assert_vector(&mu, &want["f_mean"], VALUE_TOLERANCE, &what);
-                assert_vector(&v, &want["f_var"], VALUE_TOLERANCE, &what);
-                assert_close(svgp.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
-                let gradient = (&want[format!("grad_{key}")], &want[format!("grad_{key}_likelihood")]);
-                assert_all_gradients(&mut svgp, case, &shared["kernel"], (-1.0, 1.0), gradient, &what);
-            }
+            let gradient = (&want[format!("grad_{key}")], &want[format!("grad_{key}_likelihood")]);
+            start.check(Objective::elbo(1.0), scale, -1.0, number(&want[key]), gradient);
         }
-        assert_losses(&*start.likelihood, false, &y, want, QUADRATURE_TOLERANCE, &name.to_string());
+        let name = case["name"].to_string();
+        assert_losses(&*start.model.likelihood, false, &start.y, want, QUADRATURE_TOLERANCE, &name);
     }
 }
 
 #[test]
 fn log_loss_dlm() {
     let file = load("dlm.json");
-    let shared = &file["inputs"];
-    let x = columns_of(&shared["X"]);
     for case in cases(&file).iter().filter(|case| case["name"] != "square_loss") {
-        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let (y, start, q) = start(shared, inputs);
+        let (start, want) = (Start::new(&file["inputs"], case), &case["outputs"]);
         for objective in want["objective"].as_array().expect("objectives") {
             let beta = number(&objective["beta"]);
-            for guard in [None, Some(f64::INFINITY)] {
-                let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::dlm(beta), y.len())
-                    .with_direct_guard(guard);
-                let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
-                let what = format!("{name} β = {beta}, {:?}", svgp.form());
-                assert_close(value, number(&objective["value"]), QUADRATURE_TOLERANCE, &what);
-                // The gradient is that of the losses and β times that of the KL divergence.
-                let gradient = weighted(&want["grad_loss_sum"], &want["grad_kl"], beta);
-                let gradient = (&gradient, &want["grad_loss_sum_likelihood"]);
-                assert_all_gradients(&mut svgp, case, &shared["kernel"], (1.0, beta), gradient, &what);
-            }
+            // The gradient is that of the losses and β times that of the KL divergence.
+            let gradient = weighted(&want["grad_loss_sum"], &want["grad_kl"], beta);
+            let gradient = (&gradient, &want["grad_loss_sum_likelihood"]);
+            start.check(Objective::dlm(beta), 1.0, 1.0, number(&objective["value"]), gradient);
         }
-        assert_losses(&*start.likelihood, true, &y, want, QUADRATURE_TOLERANCE, &name.to_string());
+        let name = case["name"].to_string();
+        assert_losses(&*start.model.likelihood, true, &start.y, want, QUADRATURE_TOLERANCE, &name);
     }
-}
-
-/// Compares `sign` times the gradient in every parameter with a reference gradient; `own` is its part of the likelihood.
-fn assert_all_gradients(
-    svgp: &mut VariationalModel,
-    case: &Value,
-    kernel: &Value,
-    (sign, beta): (f64, f64),
-    (want, own): (&Value, &Value),
-    what: &str,
-) {
-    let (inputs, own) = (&case["inputs"], own_slopes(&svgp.model, own));
-    let parts = (&want["kernel"], own.as_slice(), &want["Z"]);
-    assert_gradient(&theta_gradient(svgp, inputs, beta), sign, kernel, parts, what);
-    let (mean, factor) = factor_gradient(svgp, inputs, beta);
-    let mean: Vec<f64> = mean.iter().map(|g| sign * g).collect();
-    assert_vector(&mean, &want["q_mu"], GRADIENT_TOLERANCE, what);
-    assert_matrix(&(sign * factor), &want["q_sqrt"], GRADIENT_TOLERANCE, what);
 }
 
 /// Returns `a + beta·b` of two JSON values with the same layout.
@@ -203,33 +195,28 @@ fn square_loss_dlm() {
 #[test]
 fn natural_gradients() {
     let file = load("natgrad.json");
-    let shared = &file["inputs"];
-    let x = columns_of(&shared["X"]);
     for case in cases(&file) {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let (y, start, q) = start(shared, inputs);
-        let mut rule = NaturalGradient::new(&q);
-        let mut svgp = VariationalModel::new(start, q, Objective::elbo(1.0), y.len());
-        let batch = Batch::of(x.transpose(), &y, number(&inputs["num_data"]) / y.len() as f64);
+        let start = Start::new(&file["inputs"], case);
+        let (mut rule, mut svgp) = (NaturalGradient::new(&start.q), start.svgp(Objective::elbo(1.0)));
+        let batch = start.batch(number(&inputs["num_data"]) / start.y.len() as f64);
         let elbo = -svgp.evaluate(batch, false);
         assert_close(elbo, number(&want["elbo_start"]), QUADRATURE_TOLERANCE, &format!("{name} start"));
         for step in 0..number(&inputs["steps"]) as usize {
             let info = svgp.update_q(&mut rule, number(&inputs["gamma"]));
             assert_eq!(info.rollbacks, 0, "{name}");
             let what = format!("{name} step {step}");
-            let (mut mean, mut cov) = (
-                faer::Col::from_fn(svgp.q().dim(), |i| svgp.q().mean()[i]),
-                svgp.q().cov().full().to_owned(),
-            );
+            let (mut mean, mut cov) =
+                (faer::ColRef::from_slice(svgp.q().mean()).to_owned(), svgp.q().cov().full().to_owned());
             if inputs["whiten"] != true {
                 let l = svgp.model.layer().inducing().expect("inducing points").factor();
                 (mean, cov) = (l * mean, l * cov * l.transpose());
             }
-            let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
+            let mean: Vec<f64> = mean.iter().copied().collect();
             assert_vector(&mean, &want["q_mu"][step], QUADRATURE_TOLERANCE, &what);
             let sqrt = matrix(&want["q_sqrt"][step]);
-            let want_cov = entries((&sqrt * sqrt.transpose()).as_ref());
-            assert_all_close(&entries(cov.as_ref()), &want_cov, QUADRATURE_TOLERANCE, &what);
+            let want_cov = &sqrt * sqrt.transpose();
+            assert_matrices_close(cov.as_ref(), want_cov.as_ref(), QUADRATURE_TOLERANCE, &what);
             let elbo = -svgp.evaluate(batch, false);
             assert_close(elbo, numbers(&want["elbo"])[step], QUADRATURE_TOLERANCE, &what);
         }

@@ -1,17 +1,7 @@
 //! Reference numbers of update rules: projections, and iterates for logistic regression.
 
-use super::close_matrix;
-use faer::Mat;
-use serde_json::Value;
-use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{Layer, Layers, LinearLayer};
-use sparsegp::likelihood::BernoulliLogit;
-use sparsegp::objective::Objective;
+use crate::prelude::*;
 use sparsegp::variational::research::{Wasserstein, prox_negative_entropy, raise_singular_values};
-use sparsegp::variational::{
-    Factor, NaturalGradient, Normal, QUpdate, RuleOptions, SquareRoot, UpdateRule, clip_eigenvalues,
-};
-use sparsegp_testkit::reference::*;
 
 fn cases(file: &Value) -> &Vec<Value> {
     file["cases"].as_array().expect("cases")
@@ -26,7 +16,12 @@ fn reference_projections() {
         let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
         let entry = |key: &str| matrix(&inputs[key]);
         let check = |got: &Mat<f64>, key: &str| {
-            close_matrix(got.as_ref(), matrix(&outputs[key]).as_ref(), 1e-12, &format!("{name}, {key}"));
+            assert_matrices_close(
+                got.as_ref(),
+                matrix(&outputs[key]).as_ref(),
+                1e-12,
+                &format!("{name}, {key}"),
+            );
         };
         if name.starts_with("eigenvalue_clipping") {
             let (low, high) = (number(&inputs["alpha"]), number(&inputs["beta"]));
@@ -84,11 +79,11 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, step
             let mean: Vec<f64> = q.mean().iter().map(|m| m / lambda.sqrt()).collect();
             assert_all_close(&mean, &numbers(wanted_mean), tolerance, &what);
             let cov = q.cov().full() * faer::Scale(1.0 / lambda);
-            close_matrix(cov.as_ref(), matrix(wanted_cov).as_ref(), tolerance, &what);
+            assert_matrices_close(cov.as_ref(), matrix(wanted_cov).as_ref(), tolerance, &what);
         }
         if let (Some(Factor::Lower(c)), Some(factor)) = (rule.factor(), want["C"].get(k)) {
             let c = c * faer::Scale(1.0 / lambda.sqrt());
-            close_matrix(c.as_ref(), matrix(factor).as_ref(), tolerance, name);
+            assert_matrices_close(c.as_ref(), matrix(factor).as_ref(), tolerance, name);
         }
         let info = rule.step(&mut q, pass.q_gradient(0), 1.0, step);
         assert_eq!(info.rollbacks, 0, "{name}, iterate {k}");
@@ -106,8 +101,7 @@ fn reference_square_root_newton() {
     logistic_case("srvn_0.3", |q| Box::new(SquareRoot::new(q)), 0.3, true);
 }
 
-/// With `z = w/√λ`, gradients in w are gradients in z divided by √λ or λ, so a step γ in z is a
-/// step γλ in w.
+/// With `z = w/√λ`, gradients in w are gradients in z divided by √λ or λ, so a step γ in z is a step γλ in w.
 #[test]
 fn reference_bures_wasserstein() {
     let lambda = number(&load("logistic_vn.json")["inputs"]["lambda"]);

@@ -1,12 +1,7 @@
 //! Rows of data divided into parts, for the tests of merged sums.
 
-use faer::Mat;
-use proptest::prelude::*;
-use sparsegp::gradient::Batch;
-use sparsegp::objective::Targets;
-use sparsegp_testkit::problems::{Normals, data};
+use crate::prelude::*;
 
-/// Rows of data that own their numbers.
 pub struct Rows {
     pub x: Mat<f64>,
     pub y: Vec<f64>,
@@ -53,8 +48,7 @@ impl Rows {
     }
 }
 
-/// The index of the part, out of up to 7, that contains each row, and the order in which parts are
-/// merged.
+/// The index of the part, out of up to 7, that contains each row, and the order in which parts are merged.
 #[derive(Clone, Debug)]
 pub struct Partition {
     pub part_of: Vec<usize>,

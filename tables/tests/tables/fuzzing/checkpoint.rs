@@ -1,5 +1,4 @@
-//! Checkpoints: files are refused or accepted, and fits continue from changed states or end with an
-//! error.
+//! Checkpoints: files are refused or accepted, and fits continue from changed states or end with an error.
 //!
 //! A checksum rejects damaged files, and with them almost every input of a fuzzer. Hence an input is also read as changes of a saved state; the changed state gets the right checksum. The first byte chooses a fit, and every
 //! four bytes after it are a position, the kind of change of the byte there, and the operand.

@@ -1,5 +1,4 @@
-//! The text of a kernel: a kernel that is read can be evaluated, and its text reads back to the
-//! same kernel.
+//! The text of a kernel: a kernel that is read can be evaluated, and its text reads back to the same kernel.
 
 use faer::Mat;
 use sparsegp::kernels::kernel::{Gradient, Inputs, Kernel, Scratch, value_names};

@@ -95,16 +95,16 @@ pub fn explained(model: &TableModel, table: &Table, settings: &Settings) -> spar
 /// Returns three rows with the columns and the target of a model: near 0, far from 0, and with the last
 /// categories. Returns `None` if columns share a name.
 fn rows_for(schema: &Schema) -> Option<Table> {
+    let texts = |levels: [Option<&String>; 3]| {
+        Column::from_text(levels.into_iter().map(|level| level.map(String::as_str)))
+    };
     let features = schema.features().iter().flat_map(|feature| {
         let column = match feature {
             Feature::Numeric { .. } => Column::Number(vec![0.5, -1e6, 3.0]),
             // Degrees of a place.
             Feature::Place { .. } => Column::Number(vec![0.5, -90.0, 45.0]),
             Feature::Date { .. } => Column::Time(vec![0.0, -1e12, 1.8e9]),
-            Feature::Categorical { levels, .. } => {
-                let ends = [levels.first(), levels.last(), levels.last()];
-                Column::from_text(ends.into_iter().map(|level| level.map(String::as_str)))
-            }
+            Feature::Categorical { levels, .. } => texts([levels.first(), levels.last(), levels.last()]),
         };
         let named = move |name: &String| NamedColumn { name: name.clone(), column: column.clone() };
         feature.columns().iter().map(named)
@@ -116,10 +116,7 @@ fn rows_for(schema: &Schema) -> Option<Table> {
     let target = match (encoding.levels(), encoding.kind()) {
         ([], TargetKind::Count) => Column::Number(vec![0.0, 7.0, 1.0]),
         ([], _) => Column::Number(vec![0.5, 0.25, 0.75]),
-        (levels, _) => {
-            let ends = [levels.first(), levels.last(), levels.first()];
-            Column::from_text(ends.into_iter().map(|level| level.map(String::as_str)))
-        }
+        (levels, _) => texts([levels.first(), levels.last(), levels.first()]),
     };
     let target = NamedColumn { name: schema.target_name().to_owned(), column: target };
     Table::new("rows", features.chain(exposure).chain([target]).collect()).ok()
@@ -164,15 +161,10 @@ pub fn container(version: &str, description: &str, arrays: &[Array]) -> Option<V
     if sorted.windows(2).any(|pair| pair[0].name == pair[1].name) {
         return None;
     }
-    let metadata = HashMap::from(
-        [
-            ("format", "sparsegp-model"),
-            ("version", version),
-            ("model", description),
-            ("sha256", &checksum(description, &sorted)),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned())),
-    );
+    let sum = checksum(description, &sorted);
+    let fields =
+        [("format", "sparsegp-model"), ("version", version), ("model", description), ("sha256", &sum)];
+    let metadata = HashMap::from(fields.map(|(key, value)| (key.to_owned(), value.to_owned())));
     let mut views = Vec::with_capacity(sorted.len());
     for array in sorted {
         let view = TensorView::new(Dtype::F64, array.shape.clone(), &array.bytes).ok()?;
