@@ -1,7 +1,7 @@
-//! Rows conditioned on neighbours, with grouped effects and without: all predecessors give the exact GP for any inducing inputs;
-//! some neighbours agree with dense algebra; sites given all others are those of expectation propagation.
+//! Rows conditioned on neighbours, with grouped effects and without: k = 0 is FITC; all predecessors give the exact GP for any inducing
+//! inputs; some neighbours agree with dense algebra; sites given all others are those of expectation propagation.
 
-use super::grouped::{self, Reference, effect_covariance};
+use super::grouped::{self, FITC, Problem, Reference, effect_covariance};
 use crate::prelude::*;
 use sparsegp::gradient::Problem as PassProblem;
 
@@ -51,19 +51,45 @@ fn objective<'a>(
     objective
 }
 
+/// Returns value and gradient in the free parameters at `theta`.
+fn evaluated(objective: &mut dyn HyperObjective, theta: &[f64]) -> (f64, Vec<f64>) {
+    let mut gradient = vec![0.0; theta.len()];
+    let value = objective.value_and_gradient(theta, &mut gradient);
+    (value, gradient)
+}
+
+#[test]
+fn without_neighbours_the_objective_is_fitc() {
+    let check = |what: &str, fitc: &mut dyn HyperObjective, found: &mut NeighbourObjective<'_>, tolerance| {
+        let theta = found.start();
+        let ((value, gradient), (wanted, slopes)) = (evaluated(found, &theta), evaluated(fitc, &theta));
+        assert_close(value, wanted, tolerance, what);
+        assert_all_close(&gradient, &slopes, 100.0 * tolerance, what);
+    };
+    let (x, y) = data();
+    let data = Dataset::of(x.as_ref(), &y);
+    for expression in ["rbf(ard)", "matern32(ard) + linear", "matern52 + white"] {
+        let model = gaussian(expression, 12);
+        let mut fitc = CollapsedObjective::new(model.clone(), data, Objective::fitc());
+        check(expression, &mut fitc, &mut objective(&model, data, 0, LossKind::Elbo), 1e-12);
+    }
+    let Problem { x, y, model, .. } = grouped::problem(11, [9, 4, 3], true);
+    let data = Dataset::of(x.as_ref(), &y);
+    let mut fitc = GroupedObjective::new(model.clone(), data, FITC);
+    check("effects", &mut fitc, &mut objective(&model, data, 0, LossKind::Elbo), 1e-10);
+}
+
 #[test]
 fn all_predecessors_give_the_exact_gp_for_any_inducing_inputs() {
     let (x, y) = data();
-    let (by_column, none) = (x.transpose().to_owned(), Mat::zeros(2, 0));
     let data = Dataset::of(x.as_ref(), &y);
     for expression in ["rbf(ard)", "matern12(ard)", "matern52 * linear + white"] {
         for m in [1, 5, 30] {
             let model = gaussian(expression, m);
             let mut objective = objective(&model, data, N - 1, LossKind::Elbo);
             let theta = objective.start();
-            let mut gradient = vec![0.0; theta.len()];
-            let value = objective.value_and_gradient(&theta, &mut gradient);
-            let (exact, ..) = dense_gp(layer(&model).kernel(), 0.3, NOISE, (&by_column, &y), &none);
+            let (value, gradient) = evaluated(&mut objective, &theta);
+            let exact = exact_predictions(&model, Mat::zeros(0, 2).as_ref()).log_density;
             assert_close(-value, exact, 1e-9, expression);
             // Nothing depends on Z, whose entries are the last ones.
             let (others, z) = gradient.split_at(gradient.len() - 2 * m);
@@ -77,13 +103,43 @@ fn all_predecessors_give_the_exact_gp_for_any_inducing_inputs() {
 fn all_predecessors_give_the_evidence_and_predictions_of_the_exact_gp_with_effects() {
     let reference = Reference::read();
     let Reference { z, y, train, test, .. } = &reference;
+    let value = |name: &str| reference.value(name);
     let (model, data) = (reference.model(z, 1e-6), Dataset::of(train.as_ref(), y));
     for (case, count, tolerance) in [("exact", y.len(), 1e-7), ("fitc", 0, VALUE_TOLERANCE)] {
         let mut objective = objective(&model, data, count, LossKind::Elbo);
         let want = reference.case(case);
         let theta = objective.start();
-        let found = objective.solve(&theta).expect("a value");
+        let (found, slopes) = evaluated(&mut objective, &theta);
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);
+
+        // The order is variance, lengthscales, noise, mean; then the variances of g1, of its slope
+        // and of g2.
+        let expected = numbers(&want["gradient"]);
+        for direction in 0..theta.len() {
+            let mut natural = |step: f64| {
+                let mut moved = theta.clone();
+                moved[direction] += step;
+                objective.solve(&moved).expect("a value");
+                objective.model().natural()
+            };
+            let (above, below) = (natural(1e-5), natural(-1e-5));
+            let change = |at: usize| (above[at] - below[at]) / 2e-5;
+            let last = above.len() - 3;
+            let of_variance = |at: usize, variance: f64| 2.0 * variance.sqrt() * change(last + at);
+            let changes = [change(0), change(1), change(2), change(4), change(3)].into_iter().chain([
+                of_variance(0, value("var_g1")),
+                of_variance(1, value("var_g1_slope")),
+                of_variance(2, value("var_g2")),
+            ]);
+            let is_inducing = (5..last).any(|at| change(at) != 0.0);
+            let wanted: f64 = changes.zip(&expected).map(|(change, slope)| -change * slope).sum();
+            // The exact GP does not depend on inducing inputs.
+            if !is_inducing || case == "exact" {
+                let what = format!("{case} {direction}");
+                assert_close(slopes[direction], wanted, 10.0 * GRADIENT_TOLERANCE, &what);
+            }
+        }
+        objective.solve(&theta).expect("a value");
         let posterior = objective.posterior().expect("a posterior");
         let (marginals, covariance) =
             (posterior.marginals(test.as_ref()), posterior.covariance(test.as_ref()));
@@ -101,7 +157,12 @@ fn all_predecessors_give_the_evidence_and_predictions_of_the_exact_gp_with_effec
             let noise = model.noise_variance().expect("Gaussian noise");
             let v = with_diagonal(prior(train, train), |_| noise);
             let joint = conditional(&v, &vec![0.0; y.len()], &prior(train, test), &prior(test, test));
-            assert_matrices_close(covariance.as_ref(), joint.covariance.as_ref(), tolerance, case);
+            assert_all_close(
+                &entries(covariance.as_ref()),
+                &entries(joint.covariance.as_ref()),
+                tolerance,
+                case,
+            );
         }
     }
 }
@@ -152,7 +213,8 @@ fn some_neighbours_give_the_density_by_dense_algebra() {
         let lists = nearest_before(inputs, &order(n), &order(n), k, COMPARISONS);
         let (found, _) = solved(&model, (x.as_ref(), y), &lists, 30);
 
-        // y − o ~ N(0, B⁻¹ D B⁻ᵀ + AᵀA + ZᵀΣZ), where B and D belong to the residual process and the noise.
+        // y − o ~ N(0, B⁻¹ D B⁻ᵀ + AᵀA + ZᵀΣZ), where B and D belong to the residual process and the
+        // noise.
         let mut raw = Mat::zeros(layer.dim(), n);
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
         layer.features(inputs, raw.as_mut(), &mut base, &mut offset, &mut Scratch::new());
@@ -169,11 +231,16 @@ fn some_neighbours_give_the_density_by_dense_algebra() {
                 - near.iter().zip(weights.col(0).iter()).map(|(&p, w)| residual[(p, i)] * w).sum::<f64>();
             near.iter().enumerate().for_each(|(p, &row)| b[(i, row)] = -weights[(p, 0)]);
         }
-        let root = b.partial_piv_lu().solve(with_diagonal(Mat::zeros(n, n), |j| d[j].sqrt()));
+        let root = dense_solve(&b, &Mat::from_fn(n, n, |i, j| if i == j { d[j].sqrt() } else { 0.0 }));
         let v = &root * root.transpose() + a.transpose() * &a + effect_covariance(&model.effects, x, x);
         let c: Vec<f64> = y.iter().map(|y| y - layer.mean().values[0]).collect();
         assert_close(-found, log_density(&v, &c), tolerance, "the log density");
     }
+}
+
+fn dense_solve(matrix: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
+    use faer::linalg::solvers::Solve;
+    matrix.partial_piv_lu().solve(right)
 }
 
 /// Returns a predictor with a posterior of w and the rows `data`.
@@ -221,6 +288,35 @@ fn left_out_rows_are_predicted_as_by_the_exact_gp_of_the_others() {
             assert_close(mean[i], y[i] - weight / g[(i, i)], 1e-8, expression);
             assert_close(variance[i] + NOISE, 1.0 / g[(i, i)], 1e-8, expression);
         }
+    }
+}
+
+/// Returns the exact distribution of f − 0.3 at `new` given all data.
+fn exact_predictions(model: &LatentModel, new: MatRef<'_, f64>) -> Conditional {
+    let ((x, y), kernel) = (data(), layer(model).kernel());
+    let c: Vec<f64> = y.iter().map(|y| y - 0.3).collect();
+    let v = with_diagonal(gram(kernel, x.as_ref()), |_| NOISE);
+    conditional(&v, &c, &covariances(kernel, x.as_ref(), new), &gram(kernel, new))
+}
+
+#[test]
+fn predictions_given_all_data_are_those_of_the_exact_gp() {
+    let (x, y) = data();
+    let new = Mat::from_fn(150, 2, |i, d| ((i * (5 + d)) as f64 * 0.732_051).fract() * 3.5 - 0.2);
+    for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20)] {
+        let (model, data) = (gaussian(expression, m), (x.as_ref(), &y[..]));
+        let q = posterior(&model, data);
+        let predictor = predictor(&model, &q, data);
+        let index = Index::new(x.as_ref(), (0..N as u32).collect(), COMPARISONS);
+        let (mean, variance) = predictor.marginals(new.as_ref(), &index, new.as_ref(), N);
+        let exact = exact_predictions(&model, new.as_ref());
+        for i in 0..150 {
+            assert_close(mean[i], 0.3 + exact.mean[i], 1e-8, expression);
+            assert_close(variance[i], exact.covariance[(i, i)], 1e-8, expression);
+        }
+        // With few of the data the variance is larger.
+        let (_, few) = predictor.marginals(new.as_ref(), &index, new.as_ref(), 3);
+        assert!(few.iter().sum::<f64>() > variance.iter().sum::<f64>(), "{expression}");
     }
 }
 
