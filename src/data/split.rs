@@ -179,16 +179,9 @@ impl Roles {
         if self.rows.is_none() {
             return self;
         }
-        let chosen = |role: Role| {
-            let of_role = rows.iter().enumerate().filter(|(index, _)| self.of(*index) == role);
-            RowSet::of(n, of_role.map(|(_, &row)| row as usize))
-        };
-        Roles {
-            rows: Some(n),
-            validation: chosen(Role::Validation),
-            test: chosen(Role::Test),
-            scattered: None,
-        }
+        let mut roles = vec![Role::Train; n];
+        rows.iter().enumerate().for_each(|(index, &row)| roles[row as usize] = self.of(index));
+        Roles::of_rows(n, |row| roles[row])
     }
 
     /// The role of a row, counted from 0.
@@ -200,6 +193,12 @@ impl Roles {
         } else {
             Role::Train
         }
+    }
+
+    /// Lists the first `n` rows by their roles.
+    pub fn split(&self, n: usize) -> Split {
+        let rows = |role: Role| (0..n).filter(|&row| self.of(row) == role).collect();
+        Split { train: rows(Role::Train), validation: rows(Role::Validation), test: rows(Role::Test) }
     }
 
     /// Returns the number of rows that have these roles; `None` if no row is held out, because such
@@ -249,16 +248,7 @@ pub struct Split {
 ///
 /// As for [`Roles::new`].
 pub fn split(n: usize, test_fraction: f64, validation_fraction: f64, seed: u64) -> Result<Split> {
-    let roles = Roles::new(n, test_fraction, validation_fraction, seed)?;
-    let mut split = Split::default();
-    for row in 0..n {
-        match roles.of(row) {
-            Role::Train => split.train.push(row),
-            Role::Validation => split.validation.push(row),
-            Role::Test => split.test.push(row),
-        }
-    }
-    Ok(split)
+    Ok(Roles::new(n, test_fraction, validation_fraction, seed)?.split(n))
 }
 
 /// Refuses fractions that no table can be split by.

@@ -33,11 +33,10 @@ mod tests {
         let mut out = [(f64::INFINITY, f64::NEG_INFINITY); 4];
         for i in -6000..=6000 {
             let f = 0.005 * f64::from(i);
-            let (mut value, mut first) = ([0.0], [0.0]);
-            likelihood.log_density(at, &[f], &mut value, &mut first);
-            let (density, curvature) = (value[0].exp(), likelihood.curvature(at, f));
-            let second = density * (curvature + first[0] * first[0]);
-            for ((low, high), x) in out.iter_mut().zip([density, density * first[0], second, -curvature]) {
+            let (value, first) = likelihood.value_and_slope(at, f);
+            let (density, curvature) = (value.exp(), likelihood.curvature(at, f));
+            let second = density * (curvature + first * first);
+            for ((low, high), x) in out.iter_mut().zip([density, density * first, second, -curvature]) {
                 (*low, *high) = (low.min(x), high.max(x));
             }
         }

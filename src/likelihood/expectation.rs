@@ -213,9 +213,8 @@ impl<'a, L: OneFunction + ?Sized> Tilted<'a, L> {
     }
 
     fn value_and_slope(&self, z: f64) -> (f64, f64) {
-        let (mut value, mut first) = ([0.0], [0.0]);
-        self.likelihood.log_density(self.at, &[self.mu + self.sd * z], &mut value, &mut first);
-        (value[0] - 0.5 * z * z, self.sd * first[0] - z)
+        let (value, first) = self.likelihood.value_and_slope(self.at, self.mu + self.sd * z);
+        (value - 0.5 * z * z, self.sd * first - z)
     }
 
     fn value(&self, z: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! Log densities of the form s·u − e^u + c with u = ±f + offset, which Poisson and gamma families
 //! share.
 
-use super::sums::{Terms, fill};
+use super::sums::Terms;
 use super::{LatentMarginal, Local};
 use crate::quadrature::Resolution;
 use pulp::Simd;
@@ -25,11 +25,6 @@ impl LogRate {
     /// `|Γ(k + 2πi/step)|/Γ(k)`, 1e-13 for k = 1 and this step.
     pub(crate) const RESOLUTION: Resolution =
         Resolution { strip: 4.0, step: 0.28, concave: true, pole: None };
-
-    /// Values and derivatives in f over a slice.
-    pub fn log_density(self, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        fill(self, f, value, first);
-    }
 
     /// Returns the expectation under N(f; μ, v), under which e^u is log-normal.
     pub fn expectation(self, latent: LatentMarginal) -> Local {

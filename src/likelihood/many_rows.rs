@@ -230,7 +230,7 @@ impl Integrator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{LatentMarginal, PoissonExp, Row, StudentT};
+    use crate::likelihood::{LatentMarginal, Poisson, Row, StudentT};
 
     /// Compares on enough rows for several evaluations, with marginals from narrow to wide.
     fn compare(likelihood: &dyn OneFunction, targets: &[f64], nodes: Option<usize>) {
@@ -265,6 +265,6 @@ mod tests {
     fn many_rows_have_the_expectations_of_single_ones() {
         compare(&StudentT::new(0.5, 4.0), &[-2.0, 0.1, 30.0], None);
         compare(&StudentT::new(0.5, 4.0), &[-2.0, 0.1, 30.0], Some(20));
-        compare(&PoissonExp, &[0.0, 2.0, 7.0], None);
+        compare(&Poisson::Exp, &[0.0, 2.0, 7.0], None);
     }
 }

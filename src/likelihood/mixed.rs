@@ -2,8 +2,8 @@
 //! likelihood of one latent function.
 
 use super::{
-    Expectation, LatentMarginal, LatentRow, Likelihood, Marginal, Observation, OneFunction, Row, Slopes,
-    TargetKind,
+    Expectation, LatentMarginal, LatentRow, Likelihood, LikelihoodKind, Marginal, Observation, OneFunction,
+    Row, Slopes,
 };
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
@@ -73,12 +73,6 @@ impl Mixed {
         self.offset() + self.weights().iter().zip(processes).map(|(w, g)| w * g).sum::<f64>()
     }
 
-    /// Returns the row of f.
-    fn mixed<'a>(&self, Row { at, marginal: Marginal { mean, variance } }: Row<'a>) -> LatentRow<'a> {
-        let variance = self.weights().iter().zip(variance).map(|(w, v)| w * w * v).sum();
-        Row::new(at, LatentMarginal { mean: self.mix(mean), variance })
-    }
-
     /// `E log p(y|f)` or `log E p(y|f)`, with its derivatives added to the slopes: `g_l = w_l g`, `h_l = w_l² h`,
     /// `∂/∂w_l = g μ_l + 2 w_l h v_l`, `∂/∂b = g`.
     pub(super) fn add(
@@ -91,7 +85,7 @@ impl Mixed {
         let marginal = row.marginal;
         let processes = self.weights().len();
         let (mixing, own) = slopes.own.split_at_mut(slopes.own.len().min(processes + 1));
-        let local = self.likelihood.expectation(of, self.mixed(row), own, integrator);
+        let local = self.likelihood.expectation(of, self.latent_row(row), own, integrator);
         for (l, w) in self.weights().iter().enumerate() {
             if let (Some(mean), Some(variance)) = (slopes.mean.get_mut(l), slopes.variance.get_mut(l)) {
                 *mean += w * local.mean;
@@ -110,11 +104,10 @@ impl Mixed {
     /// Adds to `log p(y|f)` and `∂_{g_l}`, or to `∂²_{g_l}`, at every node.
     pub(super) fn add_slopes(&self, at: Observation, nodes: &[f64], values: &mut [f64], slopes: &mut [f64]) {
         let processes = self.weights().len();
-        let (mut value, mut first) = ([0.0], [0.0]);
         for ((g, sum), slopes) in nodes.chunks(processes).zip(values).zip(slopes.chunks_mut(processes)) {
-            self.likelihood.log_density(at, &[self.mix(g)], &mut value, &mut first);
-            *sum += value[0];
-            slopes.iter_mut().zip(self.weights()).for_each(|(slope, w)| *slope += w * first[0]);
+            let (value, first) = self.likelihood.value_and_slope(at, self.mix(g));
+            *sum += value;
+            slopes.iter_mut().zip(self.weights()).for_each(|(slope, w)| *slope += w * first);
         }
     }
 
@@ -132,20 +125,21 @@ impl Likelihood for Mixed {
         Some(self.weights())
     }
 
-    fn name(&self) -> &'static str {
-        self.likelihood.name()
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        self.likelihood.target_kind()
+    fn kind(&self) -> LikelihoodKind {
+        self.likelihood.kind()
     }
 
     fn function_names(&self) -> Vec<String> {
         process_names(self.weights().len())
     }
 
-    fn scales_target(&self) -> bool {
-        self.likelihood.scales_target()
+    fn of_mixture(&self) -> Option<&dyn OneFunction> {
+        Some(&*self.likelihood)
+    }
+
+    fn latent_row<'a>(&self, Row { at, marginal: Marginal { mean, variance } }: Row<'a>) -> LatentRow<'a> {
+        let variance = self.weights().iter().zip(variance).map(|(w, v)| w * w * v).sum();
+        Row::new(at, LatentMarginal { mean: self.mix(mean), variance })
     }
 
     fn output(&self, which: usize) -> Option<Mixed> {
@@ -164,14 +158,13 @@ impl Likelihood for Mixed {
     }
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let (mut value, mut first) = ([0.0], [0.0]);
         let processes = self.weights().len();
         let (mixing, own) = own.split_at_mut(own.len().min(processes + 1));
         for (f, weight) in f.chunks(processes).zip(weights) {
             let mixed = self.mix(f);
-            self.likelihood.log_density(at, &[mixed], &mut value, &mut first);
+            let (_, first) = self.likelihood.value_and_slope(at, mixed);
             for (by_weight, g) in mixing.iter_mut().zip(f.iter().chain(&[1.0])) {
-                *by_weight += weight * first[0] * g;
+                *by_weight += weight * first * g;
             }
             self.likelihood.own_gradient(at, &[mixed], &[*weight], own);
         }
@@ -182,32 +175,8 @@ impl Likelihood for Mixed {
         self.add(of, row, &mut slopes, integrator)
     }
 
-    fn predictive_moments(&self, row: Row, integrator: &mut Integrator) -> (f64, f64) {
-        self.likelihood.predictive_moments(self.mixed(row), integrator)
-    }
-
-    fn predictive_cdf(&self, row: Row, integrator: &mut Integrator) -> f64 {
-        self.likelihood.predictive_cdf(self.mixed(row), integrator)
-    }
-
-    fn predictive_quantile(&self, p: f64, row: Row, integrator: &mut Integrator) -> f64 {
-        self.likelihood.predictive_quantile(p, self.mixed(row), integrator)
-    }
-
-    fn crps(&self, row: Row, integrator: &mut Integrator) -> f64 {
-        self.likelihood.crps(self.mixed(row), integrator)
-    }
-
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
         self.likelihood.sample(at, self.mix(f), random)
-    }
-
-    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
-        self.likelihood.unit_deviance(y, mean)
-    }
-
-    fn levels(&self) -> usize {
-        self.likelihood.levels()
     }
 
     /// Returns the processes nearest to 0 whose mixture is the response of the likelihood.

@@ -2,8 +2,7 @@
 
 use super::sums::{Terms, fill, weighted_sums};
 use super::{
-    Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row, TargetKind,
-    named, own_parameters,
+    LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row, own_parameters,
 };
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -202,7 +201,9 @@ impl Ordinal {
 impl OneFunction for Ordinal {
     own_parameters!(scale, first_edge, gaps);
 
-    named!(LikelihoodKind::Ordinal);
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Ordinal
+    }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (bin, scale) = (self.bin(at.y), self.scale());
@@ -261,16 +262,7 @@ impl OneFunction for Ordinal {
     }
 
     /// In the log predictive density f and the noise around it are one normal variable of variance v + σ².
-    fn expectation(
-        &self,
-        of: Expectation,
-        row: LatentRow,
-        own: &mut [f64],
-        integrator: &mut Integrator,
-    ) -> Local {
-        if of == Expectation::ExpectedLog {
-            return integrator.expectation(of, self, row, own);
-        }
+    fn log_predictive(&self, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
         let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let spread = v.max(0.0).sqrt().hypot(self.scale());
         let mass = self.bin(at.y).around(mu, spread).mass();

@@ -2,7 +2,9 @@
 //! likelihood.
 
 use super::mixed::process_names;
-use super::{Expectation, Likelihood, Mixed, Observation, OneFunction, Row, Slopes, TargetKind};
+use super::{
+    Expectation, Likelihood, LikelihoodKind, Mixed, Observation, OneFunction, Row, Slopes, TargetKind,
+};
 use crate::quadrature::Integrator;
 use faer::Mat;
 use faer::linalg::solvers::Solve;
@@ -67,12 +69,8 @@ impl Outputs {
 }
 
 impl Likelihood for Outputs {
-    fn name(&self) -> &'static str {
-        "outputs"
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Real
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::new("outputs", TargetKind::Real)
     }
 
     fn function_names(&self) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use super::sums::{Terms, fill};
 use super::{
-    DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
-    Row, TargetKind, named, own_parameters,
+    DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row,
+    own_parameters,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -116,7 +116,9 @@ impl Pass for Components<'_> {
 impl OneFunction for StudentT {
     own_parameters!(scale, df);
 
-    named!(LikelihoodKind::StudentT);
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::StudentT
+    }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (scale, df) = self.values();
@@ -172,16 +174,7 @@ impl OneFunction for StudentT {
 
     /// Averages densities over the mixture, in which everything is smooth on the scale of log w for all y and
     /// v.
-    fn expectation(
-        &self,
-        of: Expectation,
-        row: LatentRow,
-        own: &mut [f64],
-        integrator: &mut Integrator,
-    ) -> Local {
-        if of == Expectation::ExpectedLog {
-            return integrator.expectation(of, self, row, own);
-        }
+    fn log_predictive(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
         let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let (scale, df) = self.values();
         let residual = at.y - mu;

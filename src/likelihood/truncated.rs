@@ -1,12 +1,10 @@
 //! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
 
-use super::{
-    Expectation, LatentMarginal, LatentRow, Local, Observation, OneFunction, Row, TargetKind, crps,
-    own_parameters_of,
-};
+use super::{LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row, crps};
 use crate::quadrature::{Integrator, Resolution, smallest};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
 
 /// Positive counts.
 #[derive(Clone, Debug)]
@@ -23,9 +21,7 @@ const SUMMED: f64 = 64.0;
 impl Truncated {
     /// `log p(0|f)` and its slope.
     fn log_zero(&self, at: Observation, f: f64) -> (f64, f64) {
-        let (mut value, mut first) = ([0.0], [0.0]);
-        self.counts.log_density(at.with(0.0), &[f], &mut value, &mut first);
-        (value[0], first[0])
+        self.counts.value_and_slope(at.with(0.0), f)
     }
 
     /// `−log(1 − p(0))` and its slopes in `log p(0)`: first `p(0)/(1 − p(0))`, then the second
@@ -70,12 +66,8 @@ impl Truncated {
 }
 
 impl OneFunction for Truncated {
-    fn name(&self) -> &'static str {
-        self.counts.name()
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Count
+    fn kind(&self) -> LikelihoodKind {
+        self.counts.kind()
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -109,18 +101,9 @@ impl OneFunction for Truncated {
     }
 
     /// The term of the truncation grows like f, while the counts' own term may grow like e^f and have a closed form.
-    fn expectation(
-        &self,
-        of: Expectation,
-        row: LatentRow,
-        own: &mut [f64],
-        integrator: &mut Integrator,
-    ) -> Local {
-        if of == Expectation::LogPredictive {
-            return integrator.expectation(of, self, row, own);
-        }
+    fn expected_log(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
         let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
-        let mut local = self.counts.expectation(of, row, own, integrator);
+        let mut local = self.counts.expected_log(row, own, integrator);
         let sd = smallest(mu, v).sqrt();
         integrator.place(self.resolution(at), mu, sd);
         for ((z, f), w) in integrator.z.iter().zip(&integrator.f).zip(&integrator.weight) {
@@ -155,10 +138,9 @@ impl OneFunction for Truncated {
             let below = self.counts.conditional_cdf(at, f);
             return ((below - log_zero.exp()) / above).clamp(0.0, 1.0);
         }
-        let (mut total, mut value, mut first) = (0.0, [0.0], [0.0]);
+        let mut total = 0.0;
         for k in 1..=at.y.min(SUMMED) as i32 {
-            self.log_density(at.with(f64::from(k)), &[f], &mut value, &mut first);
-            total += value[0].exp();
+            total += self.value_and_slope(at.with(f64::from(k)), f).0.exp();
         }
         if at.y > SUMMED {
             let beyond = self.counts.conditional_cdf(at, f) - self.counts.conditional_cdf(at.with(SUMMED), f);
@@ -200,11 +182,9 @@ impl OneFunction for Truncated {
             }
         }
         let mut left: f64 = random.random();
-        let (mut value, mut first) = ([0.0], [0.0]);
         let mut y = 1.0;
         loop {
-            self.log_density(at.with(y), &[f], &mut value, &mut first);
-            left -= value[0].exp();
+            left -= self.value_and_slope(at.with(y), f).0.exp();
             if left <= 0.0 || left.is_nan() || y > 1e4 {
                 return y;
             }
@@ -236,5 +216,11 @@ impl OneFunction for Truncated {
         0.5 * (low + high)
     }
 
-    own_parameters_of!(counts);
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.counts.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.counts.for_each_parameter_mut(visit);
+    }
 }

@@ -14,15 +14,16 @@
 use super::bernoulli::logistic;
 use super::truncated::Truncated;
 use super::{
-    BernoulliLogit, Expectation, LatentMarginal, Likelihood, Local, NegativeBinomial, Observation,
-    OneFunction, PoissonExp, Row, Slopes, TargetKind, crps, own_parameters_of,
+    Bernoulli, Expectation, LatentMarginal, Likelihood, LikelihoodKind, Local, NegativeBinomial, Observation,
+    OneFunction, Poisson, Row, Slopes, crps,
 };
 use crate::quadrature::{Integrator, Point};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
 
 /// The presence of an additional zero as a class.
-const GATE: &dyn OneFunction = &BernoulliLogit;
+const GATE: &dyn OneFunction = &Bernoulli::Logit;
 
 /// The origin of zeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,50 +41,45 @@ enum Zeros {
 /// its mean is smallest at the true mean, for every distribution.
 #[derive(Clone, Debug)]
 pub struct ZeroAltered {
-    name: &'static str,
+    kind: LikelihoodKind,
     zeros: Zeros,
     /// The counts, or those above 0 of a hurdle.
     counts: Box<dyn OneFunction>,
 }
 
 impl ZeroAltered {
-    /// Creates a likelihood of Poisson counts with rate `e·e^{f_1}`, where e is the exposure, and
-    /// additional zeros.
+    /// Creates a likelihood of Poisson counts with rate `e·e^{f_1}`, where e is the exposure, and additional zeros.
     pub fn inflated_poisson() -> Self {
-        ZeroAltered { name: "zero-inflated-poisson", zeros: Zeros::Inflated, counts: Box::new(PoissonExp) }
+        Self::inflated(LikelihoodKind::ZeroInflatedPoisson, Box::new(Poisson::Exp))
     }
 
-    /// Creates a likelihood of negative binomial counts with mean `m = e·e^{f_1}`, variance
-    /// `m + αm²` (α > 0 is the own parameter) and additional zeros.
+    /// Creates a likelihood of negative binomial counts with mean `m = e·e^{f_1}`, variance `m + αm²` (α > 0 is the own parameter) and
+    /// additional zeros.
     pub fn inflated_negative_binomial(alpha: f64) -> Self {
-        let counts = Box::new(NegativeBinomial::new(alpha));
-        ZeroAltered { name: "zero-inflated-negative-binomial", zeros: Zeros::Inflated, counts }
+        Self::inflated(LikelihoodKind::ZeroInflatedNegativeBinomial, Box::new(NegativeBinomial::new(alpha)))
     }
 
-    /// Creates a likelihood of zeros, and of Poisson counts with rate `e·e^{f_1}` given that they
-    /// are not 0.
+    /// Creates a likelihood of zeros, and of Poisson counts with rate `e·e^{f_1}` given that they are not 0.
     pub fn hurdle_poisson() -> Self {
-        let counts = Truncated { counts: Box::new(PoissonExp), concave: true };
-        ZeroAltered { name: "hurdle-poisson", zeros: Zeros::Hurdle, counts: Box::new(counts) }
+        Self::hurdle(LikelihoodKind::HurdlePoisson, Box::new(Poisson::Exp), true)
     }
 
-    /// Creates a likelihood of zeros, and of negative binomial counts with mean `e·e^{f_1}` and own
-    /// parameter α > 0 given that they are not 0.
+    /// Creates a likelihood of zeros, and of negative binomial counts with mean `e·e^{f_1}` and own parameter α > 0 given that they are not 0.
     pub fn hurdle_negative_binomial(alpha: f64) -> Self {
-        let counts = Truncated { counts: Box::new(NegativeBinomial::new(alpha)), concave: false };
-        ZeroAltered { name: "hurdle-negative-binomial", zeros: Zeros::Hurdle, counts: Box::new(counts) }
+        Self::hurdle(LikelihoodKind::HurdleNegativeBinomial, Box::new(NegativeBinomial::new(alpha)), false)
+    }
+
+    fn inflated(kind: LikelihoodKind, counts: Box<dyn OneFunction>) -> Self {
+        ZeroAltered { kind, zeros: Zeros::Inflated, counts }
+    }
+
+    fn hurdle(kind: LikelihoodKind, counts: Box<dyn OneFunction>, concave: bool) -> Self {
+        ZeroAltered { kind, zeros: Zeros::Hurdle, counts: Box::new(Truncated { counts, concave }) }
     }
 
     /// Returns true if a zero also gives information about f_1.
     fn mixes(&self, at: Observation) -> bool {
         at.y == 0.0 && self.zeros == Zeros::Inflated
-    }
-
-    /// `log p(y|f_1)` of the counts, and its slope.
-    fn count(&self, at: Observation, f1: f64) -> (f64, f64) {
-        let (mut value, mut first) = ([0.0], [0.0]);
-        self.counts.log_density(at, &[f1], &mut value, &mut first);
-        (value[0], first[0])
     }
 
     /// Returns the log probability of an inflated zero, and the share of it that comes from the counts.
@@ -101,7 +97,7 @@ impl ZeroAltered {
         let alone = log_chance(gate, integrator);
         let wanted = !slopes.own.is_empty();
         let mut given = |f1: f64, integrator: &mut Integrator| {
-            let (log_zero, slope) = self.count(at, f1);
+            let (log_zero, slope) = self.counts.value_and_slope(at, f1);
             let local = log_chance(LatentMarginal { mean: gate.mean - log_zero, ..gate }, integrator);
             let mut own = [0.0];
             if wanted {
@@ -162,7 +158,7 @@ impl ZeroAltered {
     /// `log p(y|f)` and its slopes.
     fn density(&self, at: Observation, [f1, f2]: [f64; 2]) -> (f64, [f64; 2]) {
         if self.mixes(at) {
-            let (log_zero, first) = self.count(at, f1);
+            let (log_zero, first) = self.counts.value_and_slope(at, f1);
             let (value, share) = Self::mixed(log_zero, f2);
             let of_count = if share == 0.0 { 0.0 } else { share * first };
             (value, [of_count, logistic(f2 - log_zero) - logistic(f2)])
@@ -170,7 +166,7 @@ impl ZeroAltered {
             let zero = at.y == 0.0;
             let sign = if zero { 1.0 } else { -1.0 };
             let gate = (sign * f2).min(0.0) - (-f2.abs()).exp().ln_1p();
-            let (count, first) = if zero { (0.0, 0.0) } else { self.count(at, f1) };
+            let (count, first) = if zero { (0.0, 0.0) } else { self.counts.value_and_slope(at, f1) };
             (gate + count, [first, sign * logistic(-sign * f2)])
         }
     }
@@ -179,7 +175,7 @@ impl ZeroAltered {
     fn bend(&self, at: Observation, [f1, f2]: [f64; 2]) -> [f64; 2] {
         let gate = -logistic(f2) * logistic(-f2);
         if self.mixes(at) {
-            let (log_zero, first) = self.count(at, f1);
+            let (log_zero, first) = self.counts.value_and_slope(at, f1);
             let (share, rest) = (logistic(log_zero - f2), logistic(f2 - log_zero));
             let count = if share == 0.0 {
                 0.0
@@ -214,12 +210,8 @@ fn log_chance(latent: LatentMarginal, integrator: &mut Integrator) -> Local {
 }
 
 impl Likelihood for ZeroAltered {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Count
+    fn kind(&self) -> LikelihoodKind {
+        self.kind
     }
 
     fn function_names(&self) -> Vec<String> {
@@ -239,7 +231,7 @@ impl Likelihood for ZeroAltered {
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         for (&[f1, f2], weight) in f.as_chunks().0.iter().zip(weights) {
             let share = if self.mixes(at) {
-                logistic(self.count(at, f1).0 - f2)
+                logistic(self.counts.value_and_slope(at, f1).0 - f2)
             } else {
                 f64::from(u8::from(at.y != 0.0))
             };
@@ -252,7 +244,7 @@ impl Likelihood for ZeroAltered {
     /// Returns 0 for a zero, which an additional zero explains with probability 1; for other
     /// counts, the peak of their density without additional zeros.
     fn highest(&self, at: Observation) -> Option<f64> {
-        Some(if at.y == 0.0 { 0.0 } else { self.count(at, self.counts.peak(at)).0 })
+        Some(if at.y == 0.0 { 0.0 } else { self.counts.value_and_slope(at, self.counts.peak(at)).0 })
     }
 
     fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
@@ -331,8 +323,9 @@ impl Likelihood for ZeroAltered {
             let mut above = Truncated { counts: self.counts.boxed_clone(), concave: false };
             rate = OneFunction::initialise(&mut above, &counted, &exposures);
             self.counts = above.counts;
-            explained =
-                (0..y.len()).map(|i| self.count(Observation::exposed(0.0, exposed(i)), rate).0.exp()).sum();
+            explained = (0..y.len())
+                .map(|i| self.counts.value_and_slope(Observation::exposed(0.0, exposed(i)), rate).0.exp())
+                .sum();
         } else if !counted.is_empty() {
             rate = self.counts.initialise(&counted, &exposures);
         }
@@ -342,5 +335,11 @@ impl Likelihood for ZeroAltered {
         vec![rate, (share / (1.0 - share)).ln()]
     }
 
-    own_parameters_of!(counts);
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.counts.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.counts.for_each_parameter_mut(visit);
+    }
 }

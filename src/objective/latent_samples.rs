@@ -13,36 +13,18 @@ pub(super) const SMOOTHED: EstimatorFacts =
 
 pub(super) const PRODUCT: EstimatorFacts = EstimatorFacts { usage: "ups:L", ..BIASED };
 
-/// The form of `∂/∂v` from samples `f = μ + √v ε`, where φ is p(y|f) (eq. 6 of the paper, whose two
-/// forms agree in expectation).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum VarianceSlope {
-    /// From `E φ′ ε/(2√v)`: the derivative of the samples' average itself.
-    Path,
-    /// From `½ E φ″`.
-    Price,
-}
-
 /// The settings of an average of densities over samples.
 #[derive(Clone, Copy)]
 pub(super) struct Averaging {
     pub samples: usize,
     /// The addition ν to the average.
     pub nu: f64,
-    pub slope: VarianceSlope,
+    /// True if `∂/∂v` is `½ E φ″`, false if it is `E φ′ ε/(2√v)`, the derivative of the samples' average itself; φ is p(y|f) (eq. 6 of the
+    /// paper, whose two forms agree in expectation).
+    pub price: bool,
 }
 
 impl Averaging {
-    /// Settings of bMC along the samples.
-    pub fn path(samples: usize) -> Self {
-        Averaging { samples, nu: 0.0, slope: VarianceSlope::Path }
-    }
-
-    /// Settings of bMC with second derivatives.
-    pub fn price(samples: usize) -> Self {
-        Averaging { slope: VarianceSlope::Price, ..Averaging::path(samples) }
-    }
-
     /// Turns log densities of samples into their weights `φ_l/(Σ φ + Lν)`; returns
     /// `log (ν + mean φ)`, or `None` if no density is a positive number.
     pub(crate) fn weigh(self, log_densities: &mut [f64]) -> Option<f64> {
@@ -62,10 +44,7 @@ impl Averaging {
     /// Returns the contribution of a sample f to `∂/∂v`, given `(log φ)′` and `φ″/φ` at f.
     pub(crate) fn variance_slope(self, f: f64, latent: LatentMarginal, slope: f64, second: f64) -> f64 {
         let LatentMarginal { mean: mu, variance: v } = latent;
-        match self.slope {
-            // For v = 0 all samples are at μ, where both forms have the same limit.
-            VarianceSlope::Path if v > 0.0 => 0.5 * slope * (f - mu) / v,
-            _ => 0.5 * second,
-        }
+        // For v = 0 all samples are at μ, where both forms have the same limit.
+        if !self.price && v > 0.0 { 0.5 * slope * (f - mu) / v } else { 0.5 * second }
     }
 }

@@ -79,17 +79,14 @@ impl RowScratch {
                 None => self.exact(Expectation::ExpectedLog, likelihood, at),
             };
         };
-        match estimator {
-            Estimator::Biased { samples } => self.average(likelihood, at, Averaging::path(samples), random),
-            Estimator::BiasedPrice { samples } => {
-                self.average(likelihood, at, Averaging::price(samples), random)
-            }
-            Estimator::Smoothed { samples, nu, .. } => {
-                self.average(likelihood, at, Averaging { nu, ..Averaging::path(samples) }, random)
-            }
-            Estimator::Product { samples } => self.product(likelihood, at, samples, counts, random),
-            _ => self.exact(Expectation::LogPredictive, likelihood, at),
-        }
+        let averaging = match estimator {
+            Estimator::Biased { samples } => Averaging { samples, nu: 0.0, price: false },
+            Estimator::BiasedPrice { samples } => Averaging { samples, nu: 0.0, price: true },
+            Estimator::Smoothed { samples, nu, .. } => Averaging { samples, nu, price: false },
+            Estimator::Product { samples } => return self.product(likelihood, at, samples, counts, random),
+            _ => return self.exact(Expectation::LogPredictive, likelihood, at),
+        };
+        self.average(likelihood, at, averaging, random)
     }
 
     /// `E log p(y|f)` or `log E p(y|f)` with its derivatives.

@@ -5,7 +5,7 @@ use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Jitter, Layer, Layers, LinearLayer};
-use sparsegp::likelihood::{BernoulliLogit, Gaussian, ObservationModel, PoissonSoftplus};
+use sparsegp::likelihood::{Bernoulli, Gaussian, ObservationModel, Poisson};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::CollapsedObjective;
@@ -50,7 +50,7 @@ fn gradients_from_samples_are_unbiased() {
     // With fewer data than coefficients the layer is reduced, and has residual variances.
     let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
     let reduced = Layer::from(reduced.reduced_to(x.transpose().subrows(0, 2)));
-    let (logit, counted) = (BernoulliLogit.into(), PoissonSoftplus.into());
+    let (logit, counted) = (Bernoulli::Logit.into(), Poisson::Softplus.into());
     let narrow = x.subrows(0, 2).to_owned();
     let cases: [Case<'_>; 3] = [
         (&inducing, &logit, &x, &classes),

@@ -8,7 +8,7 @@
 //! which keeps all digits where φ′ is tiny.
 
 use super::wide;
-use crate::likelihood::{Expectation, LatentMarginal, Observation, PoissonExp, Row};
+use crate::likelihood::{Expectation, LatentMarginal, Observation, Poisson, Row};
 use crate::quadrature::Integrator;
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place};
@@ -414,7 +414,7 @@ fn count_of_zero(a: f64, v: f64, integrator: &mut Integrator) -> [f64; 3] {
         return [-rate, -rate, rate * (rate - 1.0)];
     }
     let row = Row::new(Observation::of(0.0), LatentMarginal::new(a, v));
-    let local = integrator.expectation(Expectation::LogPredictive, &PoissonExp, row, &mut []);
+    let local = integrator.expectation(Expectation::LogPredictive, &Poisson::Exp, row, &mut []);
     // The average of r² − r, where r is the rate and −r the slope of the log density.
     let terms = integrator.weight.iter().zip(&integrator.first);
     [local.value, local.mean, terms.map(|(weight, slope)| weight * slope * (slope + 1.0)).sum()]

@@ -5,7 +5,7 @@ use faer::Mat;
 use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, Layers, LinearLayer};
-use sparsegp::likelihood::BernoulliLogit;
+use sparsegp::likelihood::Bernoulli;
 use sparsegp::objective::Objective;
 use sparsegp::variational::research::{Wasserstein, prox_negative_entropy, raise_singular_values};
 use sparsegp::variational::{
@@ -54,7 +54,7 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, step
     let (x, y) = (matrix(&shared["X"]).transpose().to_owned(), numbers(&shared["y"]));
     let lambda = number(&shared["lambda"]);
     let layer = Layer::from(LinearLayer::isotropic(x.nrows(), 0.0, 1.0 / lambda).expect("prior"));
-    let likelihood = BernoulliLogit.into();
+    let likelihood = Bernoulli::Logit.into();
     let case = |name: &str| cases(&file).iter().find(|case| case["name"] == name).expect("the case");
     let (inputs, want, optimum) =
         (&case(name)["inputs"], &case(name)["outputs"], &case("optimum")["outputs"]);
