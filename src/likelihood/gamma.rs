@@ -1,8 +1,7 @@
 //! Positive targets: gamma with scale e^f, and exponential with mean e^f.
 
-use super::log_rate::{LogRate, log_normal};
 use super::poisson::strip_of_width;
-use super::sums::fill;
+use super::sums::{LogRate, fill, log_normal};
 use super::threshold::Threshold;
 use super::{LatentRow, LikelihoodKind, Local, Observation, OneFunction, TargetKind, crps};
 use crate::functions::gamma::gamma_cdf;

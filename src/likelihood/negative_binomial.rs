@@ -1,9 +1,8 @@
 //! Counts with a negative binomial distribution of mean m = e·e^f, e the exposure, and variance m + αm².
 
 use super::bernoulli::logistic;
-use super::log_rate::{LogRate, log_normal};
 use super::poisson::{Poisson, log_ratio, mean_rate, poisson_draw, strip_of_width};
-use super::sums::{Terms, fill, weighted_sums};
+use super::sums::{LogRate, Terms, fill, log_normal, weighted_sums};
 use super::threshold::Threshold;
 use super::{LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, own_parameters};
 use crate::functions::gamma::{beta_cdf, ln_rising};

@@ -1,9 +1,8 @@
 //! Counts with a Poisson distribution of rate e·e^f or e·log(1 + e^f), e the exposure.
 
 use super::bernoulli::logistic;
-use super::log_rate::{LogRate, log_normal};
 use super::one_function::averaged_moments;
-use super::sums::{Terms, fill};
+use super::sums::{LogRate, Terms, fill, log_normal};
 use super::threshold::Threshold;
 use super::{DensityBounds, Expectation, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row};
 use crate::functions::gamma::gamma_upper;

@@ -2,8 +2,8 @@
 
 use super::bernoulli::logistic;
 use super::dispersed::{Density, Dispersed, Driven};
-use super::log_rate::log_normal;
 use super::poisson::{log_ratio, poisson_deviance};
+use super::sums::log_normal;
 use super::threshold::Threshold;
 use super::{
     BetaLogit, Expectation, Gamma, LatentMarginal, LatentRow, LikelihoodKind, Marginal, NegativeBinomial,
