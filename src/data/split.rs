@@ -241,7 +241,6 @@ pub fn check_fractions(test: f64, validation: f64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of `n` rows that a fraction holds out.
 fn held_out(n: usize, fraction: f64) -> usize {
     if fraction == 0.0 { 0 } else { ((n as f64 * fraction).round() as usize).max(1) }
 }

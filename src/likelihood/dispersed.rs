@@ -121,7 +121,6 @@ impl<D: Driven> Dispersed<D> {
         values
     }
 
-    /// Returns the densities at some nodes.
     fn densities(&self, at: Observation, f: &[f64]) -> impl Iterator<Item = Density> {
         let own = self.values()[1];
         f.as_chunks().0.iter().map(move |&f| D::density(at, f, own))
@@ -175,7 +174,6 @@ fn lent<'a>(slot: &'a mut Option<Box<dyn OneFunction>>, family: &dyn OneFunction
     slot.get_or_insert_with(|| family.boxed_clone()).as_mut()
 }
 
-/// Sets own parameters, as many as there are.
 fn set(family: &mut dyn OneFunction, values: [f64; 2]) {
     let mut values = values.into_iter();
     family.for_each_parameter_mut(&mut |parameter| {

@@ -23,7 +23,6 @@ pub struct LikelihoodKind {
     is_joint: bool,
 }
 
-/// A built-in likelihood.
 struct Entry {
     kind: LikelihoodKind,
     description: &'static str,

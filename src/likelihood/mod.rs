@@ -284,26 +284,15 @@ impl Slopes<'_> {
         !self.mean.is_empty()
     }
 
-    /// Sets the derivatives in the marginals to 0.
     fn clear(&mut self) {
         self.mean.fill(0.0);
         self.variance.fill(0.0);
     }
 
-    /// Sets the derivatives of a term of one function, and returns its value.
-    fn set_one(self, term: impl FnOnce(&mut [f64]) -> Local) -> f64 {
-        let Local { value, mean, variance } = term(self.own);
-        if let ([by_mean], [by_variance]) = (self.mean, self.variance) {
-            (*by_mean, *by_variance) = (mean, variance);
-        }
-        value
-    }
-
-    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of two functions, if they are requested.
-    fn set(&mut self, [first, second]: [(f64, f64); 2]) {
-        if let ([mean1, mean2], [variance1, variance2]) = (&mut *self.mean, &mut *self.variance) {
-            ((*mean1, *variance1), (*mean2, *variance2)) = (first, second);
-        }
+    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of all functions, if they are requested.
+    fn set<const C: usize>(&mut self, slopes: [(f64, f64); C]) {
+        let slots = self.mean.iter_mut().zip(&mut *self.variance);
+        slots.zip(slopes).for_each(|((mean, variance), slopes)| (*mean, *variance) = slopes);
     }
 }
 

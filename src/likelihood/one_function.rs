@@ -316,8 +316,10 @@ impl<L: OneFunction + Clone + 'static> Likelihood for L {
         f.iter().zip(out).for_each(|(f, out)| *out = OneFunction::curvature(self, at, *f));
     }
 
-    fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
-        slopes.set_one(|own| OneFunction::expectation(self, of, row.of(0), own, integrator))
+    fn expectation(&self, of: Expectation, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        let local = OneFunction::expectation(self, of, row.of(0), slopes.own, integrator);
+        slopes.set([(local.mean, local.variance)]);
+        local.value
     }
 
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {

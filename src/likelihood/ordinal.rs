@@ -149,12 +149,10 @@ impl Ordinal {
         }
     }
 
-    /// Returns the level of a coded target.
     fn level(&self, y: f64) -> i64 {
         (y.round() as i64).clamp(0, self.levels() as i64 - 1)
     }
 
-    /// Returns the edges of a level.
     fn bin(&self, y: f64) -> Bin {
         let level = self.level(y);
         let inner = level > 0 && level < self.levels() as i64 - 1;
@@ -187,7 +185,6 @@ impl Ordinal {
         if edge.is_infinite() { 1.0 } else { normal::cdf((edge - mean) / variance.sqrt()) }
     }
 
-    /// Mean and variance of the level.
     fn moments(&self, mean: f64, variance: f64) -> (f64, f64) {
         let spread = variance.sqrt();
         let share = |level: usize| self.bin(level as f64).around(mean, spread).mass().log.exp();
@@ -343,7 +340,6 @@ impl Scaled {
     }
 }
 
-/// The log density and its slope.
 impl Terms<2> for Scaled {
     #[inline(always)]
     fn at<S: Simd>(&self, f: f64) -> [f64; 2] {

@@ -43,7 +43,6 @@ impl Mixed {
         &*self.likelihood
     }
 
-    /// Returns the likelihood without the mixing.
     pub(crate) fn into_likelihood(self) -> Box<dyn Likelihood> {
         self.likelihood.as_likelihood().boxed_clone()
     }
@@ -64,7 +63,6 @@ impl Mixed {
         self
     }
 
-    /// The number of own parameter values.
     fn own_len(&self) -> usize {
         (self as &dyn Likelihood).own_len()
     }
@@ -202,7 +200,6 @@ impl Likelihood for Mixed {
     }
 }
 
-/// Returns the names of L processes.
 fn process_names(processes: usize) -> Vec<String> {
     (0..processes).map(|process| format!("process_{process}")).collect()
 }

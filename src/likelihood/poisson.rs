@@ -65,7 +65,6 @@ pub enum Poisson {
 }
 
 impl Poisson {
-    /// Returns the rate r of an f.
     fn rate(self, f: f64) -> f64 {
         match self {
             Poisson::Exp => f.exp(),

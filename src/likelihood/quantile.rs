@@ -21,7 +21,6 @@ pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) 
     }
 }
 
-/// The limits of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Effort {
     /// The maximum number of steps inside the bracket.
