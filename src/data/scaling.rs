@@ -124,15 +124,13 @@ impl Scaling {
             scaling.scores = x.col_iter().enumerate().map(scores).collect();
             for ((input, scores), affine) in x.col_iter().zip(&scaling.scores).zip(&mut scaling.inputs) {
                 if let Some(scores) = scores {
-                    let mapped: Vec<f64> = input.iter().map(|&value| scores.apply(value)).collect();
-                    *affine = Affine::standardise(|| mapped.iter().copied());
+                    *affine = Affine::standardise(|| input.iter().map(|&value| scores.apply(value)));
                 }
             }
         }
         scaling.map = TargetMap::of(target, y)?;
         if !scaling.map.is_none() {
-            let mapped: Vec<f64> = y.iter().map(|&value| scaling.map.apply(value)).collect();
-            scaling.target = Affine::standardise(|| mapped.iter().copied());
+            scaling.target = Affine::standardise(|| y.iter().map(|&value| scaling.map.apply(value)));
         }
         Ok(scaling)
     }

@@ -24,12 +24,10 @@ impl DensityBounds {
 
 #[cfg(test)]
 mod tests {
-    use crate::likelihood::{LikelihoodKind, Observation};
+    use crate::likelihood::{LikelihoodKind, Observation, OneFunction};
 
     /// Returns the extremes of φ, φ′, φ″ and −(log φ)″ over a fine grid of f.
-    fn extremes(kind: LikelihoodKind, at: Observation) -> [(f64, f64); 4] {
-        let family = kind.build(0);
-        let likelihood = family.one().expect("one function");
+    fn extremes(likelihood: &dyn OneFunction, at: Observation) -> [(f64, f64); 4] {
         let mut out = [(f64::INFINITY, f64::NEG_INFINITY); 4];
         for i in -6000..=6000 {
             let f = 0.005 * f64::from(i);
@@ -62,7 +60,7 @@ mod tests {
                     let family = kind.build(0);
                     let likelihood = family.one().expect("one function");
                     let bounds = likelihood.density_bounds(at).expect("bounds");
-                    let [density, slope, curvature, loss] = extremes(kind, at);
+                    let [density, slope, curvature, loss] = extremes(likelihood, at);
                     let pairs = [
                         ((0.0, bounds.density), (0.0, density.1)),
                         (bounds.slope, slope),

@@ -81,6 +81,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Returns the derivative of a distribution function at y, or its jump.
+    fn rise(self, y: f64, h: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+        if is_discrete(self.likelihood) { cdf(y) - cdf(y - 1.0) } else { slope(cdf, y, h) }
+    }
+
     /// Returns true if y is so close to 1 that floats are too coarse for a density that rises there.
     fn is_coarse(self, y: f64) -> bool {
         self.likelihood.target_kind() == TargetKind::UnitInterval && y > 1.0 - 1e-9
@@ -128,13 +133,9 @@ fn check_conditional(one: &dyn OneFunction, certain: Case<'_>) -> Verdict {
     let points = [0.1, 0.3, 0.46, 0.7, 0.9].map(|p| certain.quantile(p));
     for y in points {
         let density = log_density(certain.likelihood, at.with(y), &[f]).0.exp();
-        let mut cdf = |y| one.conditional_cdf(at.with(y), f);
-        let (got, scale) = if is_discrete(certain.likelihood) {
-            (cdf(y) - cdf(y - 1.0), 1.0)
-        } else {
-            let h = 1e-3 * middle.min(certain.room(y));
-            (slope(&mut cdf, y, h), 1e-6 / h)
-        };
+        let h = 1e-3 * middle.min(certain.room(y));
+        let scale = if is_discrete(certain.likelihood) { 1.0 } else { 1e-6 / h };
+        let got = certain.rise(y, h, &mut |y| one.conditional_cdf(at.with(y), f));
         agree(got, density, 1e-6, scale, || {
             format!("given f = {f}, the rise of the distribution function at y = {y}")
         })?;
@@ -240,11 +241,7 @@ fn check_quantiles(row: Case<'_>, levels: &[f64]) -> Verdict {
 /// Checks that the distribution function rises by the predictive density.
 fn check_rises(row: Case<'_>) -> Verdict {
     for y in LEVELS.map(|p| row.quantile(p)).into_iter().filter(|y| !row.is_coarse(*y)) {
-        let rise = if is_discrete(row.likelihood) {
-            row.cdf(y) - row.cdf(y - 1.0)
-        } else {
-            slope(&mut |y| row.cdf(y), y, 1e-3 * row.room(y).min(1.0))
-        };
+        let rise = row.rise(y, 1e-3 * row.room(y).min(1.0), &mut |y| row.cdf(y));
         agree(rise, row.density(y), 1e-6, 1.0, || {
             format!("the rise of the distribution function at y = {y}, {:?}", row.marginal)
         })?;

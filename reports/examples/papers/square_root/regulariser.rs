@@ -2,7 +2,6 @@
 //! f²/(1 + f²)` if y = 2.
 
 use rand_chacha::ChaCha8Rng;
-use sparsegp::kernels::Parameter;
 use sparsegp::likelihood::{Bernoulli, LikelihoodKind, Observation, OneFunction, TargetKind};
 use sparsegp::quadrature::Resolution;
 
@@ -63,8 +62,4 @@ impl OneFunction for Regularised {
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
         Bernoulli::Logit.initialise(y, exposure)
     }
-
-    fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
-
-    fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
 }
