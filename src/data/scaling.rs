@@ -124,15 +124,13 @@ impl Scaling {
             scaling.scores = x.col_iter().enumerate().map(scores).collect();
             for ((input, scores), affine) in x.col_iter().zip(&scaling.scores).zip(&mut scaling.inputs) {
                 if let Some(scores) = scores {
-                    let mapped: Vec<f64> = input.iter().map(|&value| scores.apply(value)).collect();
-                    *affine = Affine::standardise(|| mapped.iter().copied());
+                    *affine = Affine::standardise(|| input.iter().map(|&value| scores.apply(value)));
                 }
             }
         }
         scaling.map = TargetMap::of(target, y)?;
         if !scaling.map.is_none() {
-            let mapped: Vec<f64> = y.iter().map(|&value| scaling.map.apply(value)).collect();
-            scaling.target = Affine::standardise(|| mapped.iter().copied());
+            scaling.target = Affine::standardise(|| y.iter().map(|&value| scaling.map.apply(value)));
         }
         Ok(scaling)
     }
@@ -150,7 +148,11 @@ impl Scaling {
 
     /// Returns true if the input has a map in addition to shift and scale.
     pub fn warps_input(&self, input: usize) -> bool {
-        self.scores.get(input).is_some_and(Option::is_some)
+        self.scores_of(input).is_some()
+    }
+
+    fn scores_of(&self, input: usize) -> Option<&NormalScores> {
+        self.scores.get(input)?.as_ref()
     }
 
     /// Returns the map of the target, apart from shift and scale.
@@ -164,13 +166,17 @@ impl Scaling {
         self.scores.is_empty() || self.scores.len() == self.inputs.len()
     }
 
-    /// Returns the scaling with codes of categories left unchanged, and with one scale for all coordinates of a place.
-    pub fn suited_to(self, dimensions: &[Dimension]) -> Scaling {
-        self.without_codes(dimensions).with_places(dimensions)
-    }
-
-    /// Scales all coordinates of a place by the root mean square of their deviations, so that distances keep their proportions.
-    fn with_places(mut self, dimensions: &[Dimension]) -> Scaling {
+    /// Returns the scaling with codes of categories left unchanged, and with one scale for all coordinates of a place: the root mean square
+    /// of their deviations, so that distances keep their proportions.
+    pub fn suited_to(mut self, dimensions: &[Dimension]) -> Scaling {
+        for (input, _) in dimensions.iter().enumerate().filter(|(_, of)| of.is_category()) {
+            if let Some(affine) = self.inputs.get_mut(input) {
+                *affine = Affine::IDENTITY;
+            }
+            if let Some(scores) = self.scores.get_mut(input) {
+                *scores = None;
+            }
+        }
         let mut from = 0;
         while from < dimensions.len().min(self.inputs.len()) {
             let follows = |of: &Dimension| *of == Dimension::Coordinate { first: false };
@@ -184,19 +190,6 @@ impl Scaling {
                 place.iter_mut().for_each(|of| of.scale = if scale > 0.0 { scale } else { 1.0 });
             }
             from = to;
-        }
-        self
-    }
-
-    /// Leaves codes of categories unchanged.
-    fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
-        for (input, _) in dimensions.iter().enumerate().filter(|(_, of)| of.is_category()) {
-            if let Some(affine) = self.inputs.get_mut(input) {
-                *affine = Affine::IDENTITY;
-            }
-            if let Some(scores) = self.scores.get_mut(input) {
-                *scores = None;
-            }
         }
         self
     }
@@ -217,14 +210,12 @@ impl Scaling {
     /// # Panics
     ///
     /// When `x` does not have D columns.
-    pub fn scale_inputs(&self, mut x: MatMut<'_, f64>) {
+    pub fn scale_inputs(&self, x: MatMut<'_, f64>) {
         assert_eq!(x.ncols(), self.dims(), "one column of x per input");
-        for row in 0..x.nrows() {
-            let mut row = x.as_mut().row_mut(row);
-            for (value, scores) in row.as_mut().iter_mut().zip(&self.scores) {
-                *value = scores.as_ref().map_or(*value, |scores| scores.apply(*value));
-            }
-            for (value, affine) in row.iter_mut().zip(&self.inputs) {
+        for ((input, affine), column) in self.inputs.iter().enumerate().zip(x.col_iter_mut()) {
+            let scores = self.scores_of(input);
+            for value in column.iter_mut() {
+                *value = scores.map_or(*value, |scores| scores.apply(*value));
                 if *affine != Affine::IDENTITY {
                     *value = affine.apply(*value).clamp(-FARTHEST, FARTHEST);
                 }
@@ -237,15 +228,13 @@ impl Scaling {
     /// # Panics
     ///
     /// When `x` does not have D columns.
-    pub fn unscale_inputs(&self, mut x: MatMut<'_, f64>) {
+    pub fn unscale_inputs(&self, x: MatMut<'_, f64>) {
         assert_eq!(x.ncols(), self.dims(), "one column of x per input");
-        for row in 0..x.nrows() {
-            let mut row = x.as_mut().row_mut(row);
-            for (value, affine) in row.as_mut().iter_mut().zip(&self.inputs) {
-                *value = affine.invert(*value);
-            }
-            for (value, scores) in row.iter_mut().zip(&self.scores) {
-                *value = scores.as_ref().map_or(*value, |scores| scores.invert(*value));
+        for ((input, affine), column) in self.inputs.iter().enumerate().zip(x.col_iter_mut()) {
+            let scores = self.scores_of(input);
+            for value in column.iter_mut() {
+                let linear = affine.invert(*value);
+                *value = scores.map_or(linear, |scores| scores.invert(linear));
             }
         }
     }

@@ -16,12 +16,10 @@ pub enum Role {
     Test,
 }
 
-/// The role of every row of a table: two bits per row if rows are held out, otherwise nothing.
+/// The role of every row of a table: a byte per row if rows are held out, otherwise nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
-    rows: Option<usize>,
-    validation: RowSet,
-    test: RowSet,
+    rows: Vec<Role>,
     scattered: Option<Scattered>,
 }
 
@@ -77,14 +75,11 @@ impl Roles {
         })?;
         let mut order: Vec<u32> = (0..end).collect();
         order.shuffle(&mut generator(seed, Purpose::Split, 0));
-        let (test, rest) = order.split_at(test);
-        let validation = &rest[..validation];
-        Ok(Roles {
-            rows: Some(n),
-            validation: RowSet::of(n, validation.iter().map(|&row| row as usize)),
-            test: RowSet::of(n, test.iter().map(|&row| row as usize)),
-            scattered: None,
-        })
+        let mut rows = vec![Role::Train; n];
+        for (place, &row) in order[..test + validation].iter().enumerate() {
+            rows[row as usize] = if place < test { Role::Test } else { Role::Validation };
+        }
+        Ok(Roles { rows, scattered: None })
     }
 
     /// Holds out each row independently for validation with this probability. Nothing is stored per
@@ -135,7 +130,8 @@ impl Roles {
                 sizes.len()
             )));
         }
-        Ok(Roles::of_rows(n, |row| roles[groups[row] as usize]))
+        let rows = groups.iter().map(|&group| roles[group as usize]).collect();
+        Ok(Roles { rows, scattered: None })
     }
 
     /// Holds out the latest rows for testing, and the latest of the others for validation; rows of the same time stay together.
@@ -162,70 +158,42 @@ impl Roles {
             ))
             .hint("make the test or validation fraction smaller"));
         }
-        Ok(Roles::of_rows(n, |row| match times[row] {
+        let role = |&time: &f64| match time {
             time if time >= of_test => Role::Test,
             time if time >= of_validation => Role::Validation,
             _ => Role::Train,
-        }))
-    }
-
-    fn of_rows(n: usize, role: impl Fn(usize) -> Role) -> Roles {
-        let set = |wanted: Role| RowSet::of(n, (0..n).filter(|&row| role(row) == wanted));
-        Roles { rows: Some(n), validation: set(Role::Validation), test: set(Role::Test), scattered: None }
+        };
+        Ok(Roles { rows: times.iter().map(role).collect(), scattered: None })
     }
 
     /// Returns the roles of the listed rows (of `n`), in the order of the list.
     pub fn among(self, rows: &[u32], n: usize) -> Roles {
-        if self.rows.is_none() {
+        if self.rows.is_empty() {
             return self;
         }
-        let chosen = |role: Role| {
-            let of_role = rows.iter().enumerate().filter(|(index, _)| self.of(*index) == role);
-            RowSet::of(n, of_role.map(|(_, &row)| row as usize))
-        };
-        Roles {
-            rows: Some(n),
-            validation: chosen(Role::Validation),
-            test: chosen(Role::Test),
-            scattered: None,
-        }
+        let mut all = vec![Role::Train; n];
+        rows.iter().enumerate().for_each(|(index, &row)| all[row as usize] = self.of(index));
+        Roles { rows: all, scattered: None }
     }
 
     /// The role of a row, counted from 0.
     pub fn of(&self, row: usize) -> Role {
-        if self.test.has(row) {
-            Role::Test
-        } else if self.validation.has(row) || self.scattered.is_some_and(|scattered| scattered.has(row)) {
-            Role::Validation
-        } else {
-            Role::Train
+        match self.scattered {
+            Some(scattered) if scattered.has(row) => Role::Validation,
+            _ => self.rows.get(row).copied().unwrap_or(Role::Train),
         }
+    }
+
+    /// Lists the first `n` rows by their roles.
+    pub fn split(&self, n: usize) -> Split {
+        let rows = |role: Role| (0..n).filter(|&row| self.of(row) == role).collect();
+        Split { train: rows(Role::Train), validation: rows(Role::Validation), test: rows(Role::Test) }
     }
 
     /// Returns the number of rows that have these roles; `None` if no row is held out, because such
     /// roles fit any number of rows.
     pub fn rows(&self) -> Option<usize> {
-        self.rows
-    }
-}
-
-/// A set of rows, one bit each; no bits if it is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct RowSet(Vec<u64>);
-
-impl RowSet {
-    /// Creates the set of these rows, out of `n`.
-    fn of(n: usize, rows: impl Iterator<Item = usize>) -> RowSet {
-        let mut bits = Vec::new();
-        for row in rows {
-            bits.resize(n.div_ceil(64), 0);
-            bits[row / 64] |= 1 << (row % 64);
-        }
-        RowSet(bits)
-    }
-
-    fn has(&self, row: usize) -> bool {
-        self.0.get(row / 64).is_some_and(|bits| bits >> (row % 64) & 1 == 1)
+        (!self.rows.is_empty()).then_some(self.rows.len())
     }
 }
 
@@ -249,16 +217,7 @@ pub struct Split {
 ///
 /// As for [`Roles::new`].
 pub fn split(n: usize, test_fraction: f64, validation_fraction: f64, seed: u64) -> Result<Split> {
-    let roles = Roles::new(n, test_fraction, validation_fraction, seed)?;
-    let mut split = Split::default();
-    for row in 0..n {
-        match roles.of(row) {
-            Role::Train => split.train.push(row),
-            Role::Validation => split.validation.push(row),
-            Role::Test => split.test.push(row),
-        }
-    }
-    Ok(split)
+    Ok(Roles::new(n, test_fraction, validation_fraction, seed)?.split(n))
 }
 
 /// Refuses fractions that no table can be split by.
@@ -282,7 +241,6 @@ pub fn check_fractions(test: f64, validation: f64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of `n` rows that a fraction holds out.
 fn held_out(n: usize, fraction: f64) -> usize {
     if fraction == 0.0 { 0 } else { ((n as f64 * fraction).round() as usize).max(1) }
 }

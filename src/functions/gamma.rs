@@ -21,7 +21,7 @@ const STIRLING: [f64; 10] = [
     -174_611.0 / 125_400.0,
 ];
 /// `½ log 2π`.
-const HALF_LN_2PI: f64 = 0.918_938_533_204_672_7;
+pub(crate) const HALF_LN_2PI: f64 = 0.918_938_533_204_672_7;
 
 /// The remainder of Stirling's formula for log Γ(x), and its derivative, for `x ≥ 8`.
 #[inline(always)]

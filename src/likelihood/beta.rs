@@ -3,10 +3,7 @@
 use super::bernoulli::logistic;
 use super::poisson::strip_of_width;
 use super::sums::{Terms, fill, weighted_sums};
-use super::{
-    LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, TargetKind, named,
-    own_parameters,
-};
+use super::{LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, own_parameters};
 use crate::functions::gamma::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -164,7 +161,9 @@ fn log_odds(y: f64) -> f64 {
 impl<L: Link> OneFunction for Beta<L> {
     own_parameters!(scale);
 
-    named!(L::KIND);
+    fn kind(&self) -> LikelihoodKind {
+        L::KIND
+    }
 
     /// `log Γ(a) = log Γ(1 + a) − log a`: the only term that is singular in the tails is the
     /// logarithm of the link.

@@ -219,7 +219,6 @@ struct Score<'a> {
     axis: Axis,
     /// The position of the target on the axis.
     cut: f64,
-    /// The start of the integral.
     start: f64,
     /// A point within the distribution, and approximately its standard deviation.
     centre: f64,
@@ -245,7 +244,6 @@ impl<'a> Score<'a> {
         self.march(-sign);
     }
 
-    /// Finds the centre and the spread.
     fn spread_out(&mut self) {
         let around = Interval { low: self.cut - 2.0, high: self.cut + 2.0 };
         let effort = Effort { steps: 24, close: 0.04 };
@@ -316,7 +314,6 @@ impl<'a> Score<'a> {
         self.panel(middle, to, sign, scale, halvings - 1);
     }
 
-    /// Evaluates both rules over a panel.
     fn rules(&mut self, from: f64, to: f64, sign: f64) -> (f64, f64) {
         let (middle, half) = (0.5 * (from + to), 0.5 * (to - from).abs());
         let mut at = |x: f64| {

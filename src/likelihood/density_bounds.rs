@@ -24,20 +24,17 @@ impl DensityBounds {
 
 #[cfg(test)]
 mod tests {
-    use crate::likelihood::{LikelihoodKind, Observation};
+    use crate::likelihood::{LikelihoodKind, Observation, OneFunction};
 
     /// Returns the extremes of φ, φ′, φ″ and −(log φ)″ over a fine grid of f.
-    fn extremes(kind: LikelihoodKind, at: Observation) -> [(f64, f64); 4] {
-        let family = kind.build(0);
-        let likelihood = family.one().expect("one function");
+    fn extremes(likelihood: &dyn OneFunction, at: Observation) -> [(f64, f64); 4] {
         let mut out = [(f64::INFINITY, f64::NEG_INFINITY); 4];
         for i in -6000..=6000 {
             let f = 0.005 * f64::from(i);
-            let (mut value, mut first) = ([0.0], [0.0]);
-            likelihood.log_density(at, &[f], &mut value, &mut first);
-            let (density, curvature) = (value[0].exp(), likelihood.curvature(at, f));
-            let second = density * (curvature + first[0] * first[0]);
-            for ((low, high), x) in out.iter_mut().zip([density, density * first[0], second, -curvature]) {
+            let (value, first) = likelihood.value_and_slope(at, f);
+            let (density, curvature) = (value.exp(), likelihood.curvature(at, f));
+            let second = density * (curvature + first * first);
+            for ((low, high), x) in out.iter_mut().zip([density, density * first, second, -curvature]) {
                 (*low, *high) = (low.min(x), high.max(x));
             }
         }
@@ -63,7 +60,7 @@ mod tests {
                     let family = kind.build(0);
                     let likelihood = family.one().expect("one function");
                     let bounds = likelihood.density_bounds(at).expect("bounds");
-                    let [density, slope, curvature, loss] = extremes(kind, at);
+                    let [density, slope, curvature, loss] = extremes(likelihood, at);
                     let pairs = [
                         ((0.0, bounds.density), (0.0, density.1)),
                         (bounds.slope, slope),

@@ -4,8 +4,8 @@
 //! results. A family here adds its density with derivatives in both functions, and closed forms.
 
 use super::{
-    Expectation, LatentMarginal, LatentRow, Likelihood, Local, Marginal, Observation, OneFunction, Row,
-    Slopes, TargetKind,
+    Expectation, LatentMarginal, LatentRow, Likelihood, LikelihoodKind, Local, Marginal, Observation,
+    OneFunction, Row, Slopes,
 };
 use crate::quadrature::{Average, Integrator, Point};
 use rand_chacha::ChaCha8Rng;
@@ -28,8 +28,8 @@ pub struct Density {
 
 /// The effect of the second function on a family with one function.
 pub trait Driven: Copy + Debug + Send + Sync + 'static {
-    /// The name of the family.
-    const NAME: &'static str;
+    /// The name and the targets of the family.
+    const KIND: LikelihoodKind;
     /// The names of its functions.
     const FUNCTIONS: [&'static str; 2];
     /// The name of [`detail`](Self::detail).
@@ -121,7 +121,6 @@ impl<D: Driven> Dispersed<D> {
         values
     }
 
-    /// Returns the densities at some nodes.
     fn densities(&self, at: Observation, f: &[f64]) -> impl Iterator<Item = Density> {
         let own = self.values()[1];
         f.as_chunks().0.iter().map(move |&f| D::density(at, f, own))
@@ -175,7 +174,6 @@ fn lent<'a>(slot: &'a mut Option<Box<dyn OneFunction>>, family: &dyn OneFunction
     slot.get_or_insert_with(|| family.boxed_clone()).as_mut()
 }
 
-/// Sets own parameters, as many as there are.
 fn set(family: &mut dyn OneFunction, values: [f64; 2]) {
     let mut values = values.into_iter();
     family.for_each_parameter_mut(&mut |parameter| {
@@ -192,12 +190,8 @@ fn shifted<D: Driven>(f1: LatentRow<'_>, f2: f64) -> LatentRow<'_> {
 }
 
 impl<D: Driven> Likelihood for Dispersed<D> {
-    fn name(&self) -> &'static str {
-        D::NAME
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        self.family.target_kind()
+    fn kind(&self) -> LikelihoodKind {
+        D::KIND
     }
 
     fn function_names(&self) -> Vec<String> {

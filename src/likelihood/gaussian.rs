@@ -1,8 +1,7 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
 use super::{
-    DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
-    Row, TargetKind, named, own_parameters,
+    DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, own_parameters,
 };
 use crate::data::Moments;
 use crate::functions::normal;
@@ -37,6 +36,17 @@ impl Gaussian {
     pub fn noise_variance(&self) -> f64 {
         self.noise.values[0]
     }
+
+    /// `log N(y; μ, total) − ½ rest/total`, with its derivatives in μ and, also added to `own`, in the total variance.
+    fn expectation(row: LatentRow, total: f64, rest: f64, own: &mut [f64]) -> Local {
+        let residual = row.at.y - row.marginal.mean;
+        let by_total = 0.5 * ((residual * residual + rest) / total - 1.0) / total;
+        if let Some(noise_bar) = own.first_mut() {
+            *noise_bar += by_total;
+        }
+        let value = normal::log_density(row.at.y, row.marginal.mean, total) - 0.5 * rest / total;
+        Local { value, mean: residual / total, variance: by_total }
+    }
 }
 
 impl Default for Gaussian {
@@ -51,7 +61,9 @@ impl Default for Gaussian {
 impl OneFunction for Gaussian {
     own_parameters!(noise);
 
-    named!(LikelihoodKind::Gaussian);
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Gaussian
+    }
 
     fn gaussian_noise(&self) -> Option<f64> {
         Some(self.noise_variance())
@@ -99,24 +111,15 @@ impl OneFunction for Gaussian {
         at.y
     }
 
-    fn expectation(&self, of: Expectation, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
-        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
+    fn expected_log(&self, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
         let noise = self.noise_variance();
-        // In the log predictive density v and σ² enter only through their sum.
-        let (total, rest) = match of {
-            Expectation::ExpectedLog => (noise, v),
-            Expectation::LogPredictive => (v + noise, 0.0),
-        };
-        let residual = at.y - mu;
-        let by_total = 0.5 * ((residual * residual + rest) / total - 1.0) / total;
-        if let Some(noise_bar) = own.first_mut() {
-            *noise_bar += by_total;
-        }
-        Local {
-            value: normal::log_density(at.y, mu, total) - 0.5 * rest / total,
-            mean: residual / total,
-            variance: if of == Expectation::ExpectedLog { -0.5 / total } else { by_total },
-        }
+        let local = Self::expectation(row, noise, row.marginal.variance, own);
+        Local { variance: -0.5 / noise, ..local }
+    }
+
+    /// v and σ² enter only through their sum.
+    fn log_predictive(&self, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
+        Self::expectation(row, row.marginal.variance + self.noise_variance(), 0.0, own)
     }
 
     fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {

@@ -1,9 +1,9 @@
 //! The list of the built-in likelihoods: names, targets, descriptions, constructors and defaults.
 
 use super::{
-    BernoulliLogit, BernoulliProbit, BetaLogit, BetaPrecise, BetaProbit, Exponential, Gamma, GammaShaped,
-    Gaussian, GaussianHeteroskedastic, Likelihood, NegativeBinomial, NegativeBinomialDispersed, Ordinal,
-    PoissonExp, PoissonSoftplus, Softmax, StudentT, StudentTHeteroskedastic, TargetKind, Task, ZeroAltered,
+    Bernoulli, BetaLogit, BetaPrecise, BetaProbit, Gamma, GammaShaped, Gaussian, GaussianHeteroskedastic,
+    Likelihood, NegativeBinomial, NegativeBinomialDispersed, Ordinal, Poisson, Softmax, StudentT,
+    StudentTHeteroskedastic, TargetKind, Task, ZeroAltered,
 };
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -23,7 +23,6 @@ pub struct LikelihoodKind {
     is_joint: bool,
 }
 
-/// A built-in likelihood.
 struct Entry {
     kind: LikelihoodKind,
     description: &'static str,
@@ -53,13 +52,13 @@ built_in! {
     /// y = f + noise with variance σ².
     Gaussian = "gaussian", Real.gaussian() => |_| Box::new(Gaussian::new(1.0));
     /// Class 1 with probability Φ(f).
-    BernoulliProbit = "bernoulli-probit", Binary => |_| Box::new(BernoulliProbit);
+    BernoulliProbit = "bernoulli-probit", Binary => |_| Box::new(Bernoulli::Probit);
     /// Class 1 with probability 1/(1 + e^{−f}).
-    BernoulliLogit = "bernoulli-logit", Binary => |_| Box::new(BernoulliLogit);
+    BernoulliLogit = "bernoulli-logit", Binary => |_| Box::new(Bernoulli::Logit);
     /// A count with rate e^f.
-    Poisson = "poisson", Count => |_| Box::new(PoissonExp);
+    Poisson = "poisson", Count => |_| Box::new(Poisson::Exp);
     /// A count with rate log(1 + e^f).
-    PoissonSoftplus = "poisson-softplus", Count => |_| Box::new(PoissonSoftplus);
+    PoissonSoftplus = "poisson-softplus", Count => |_| Box::new(Poisson::Softplus);
     /// A count with mean m = e^f and variance m + αm².
     NegativeBinomial = "negative-binomial", Count => |_| Box::new(NegativeBinomial::new(0.5));
     /// y = f + noise with heavy tails: a scale times Student's t.
@@ -67,7 +66,7 @@ built_in! {
     /// A positive number, gamma distributed with shape k and scale e^f.
     Gamma = "gamma", Positive => |_| Box::new(Gamma::new(1.0));
     /// A positive number, exponentially distributed with mean e^f.
-    Exponential = "exponential", Positive => |_| Box::new(Exponential);
+    Exponential = "exponential", Positive => |_| Box::new(Gamma::exponential());
     /// A number between 0 and 1, beta distributed with mean 1/(1 + e^{−f}).
     BetaLogit = "beta-logit", UnitInterval => |_| Box::new(BetaLogit::new(4.0));
     /// A number between 0 and 1, beta distributed with mean Φ(f).

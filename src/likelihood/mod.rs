@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use rand::RngExt;
-//! use sparsegp::likelihood::{Observation, OneFunction, TargetKind, testkit::check_likelihood};
+//! use sparsegp::likelihood::{LikelihoodKind, Observation, OneFunction, TargetKind, testkit::check_likelihood};
 //! use sparsegp::quadrature::Resolution;
 //! use sparsegp::kernels::Parameter;
 //!
@@ -28,12 +28,8 @@
 //! }
 //!
 //! impl OneFunction for LogisticNoise {
-//!     fn name(&self) -> &'static str {
-//!         "logistic-noise"
-//!     }
-//!
-//!     fn target_kind(&self) -> TargetKind {
-//!         TargetKind::Real
+//!     fn kind(&self) -> LikelihoodKind {
+//!         LikelihoodKind::new("logistic-noise", TargetKind::Real)
 //!     }
 //!
 //!     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -103,15 +99,11 @@ mod expectation;
 mod gamma;
 mod gaussian;
 mod list;
-mod log_rate;
-mod many_rows;
-mod mixed;
 mod negative_binomial;
 mod noise;
 mod one_function;
 mod ordinal;
 mod outputs;
-mod peak;
 mod poisson;
 mod quantile;
 mod shaped;
@@ -121,27 +113,25 @@ mod sums;
 mod target;
 pub mod testkit;
 mod threshold;
-mod truncated;
 mod zeros;
 
 pub use crate::quadrature::{Expectation, LatentMarginal};
-pub use bernoulli::{BernoulliLogit, BernoulliProbit};
+pub use bernoulli::Bernoulli;
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
 pub(crate) use crps::continuous as continuous_crps;
 pub use density_bounds::DensityBounds;
 pub use dispersed::{Density, Dispersed, Driven};
-pub use gamma::{Exponential, Gamma};
+pub(crate) use expectation::LatentRows;
+pub use expectation::RowNodes;
+pub use gamma::Gamma;
 pub use gaussian::Gaussian;
 pub use list::LikelihoodKind;
-pub(crate) use many_rows::LatentRows;
-pub use many_rows::RowNodes;
-pub use mixed::Mixed;
 pub use negative_binomial::NegativeBinomial;
 pub use noise::{GaussianHeteroskedastic, NormalNoise, StudentNoise, StudentTHeteroskedastic};
 pub use one_function::{OneFunction, OneFunctionBox};
 pub use ordinal::Ordinal;
-pub use outputs::Outputs;
-pub use poisson::{PoissonExp, PoissonSoftplus};
+pub use outputs::{Mixed, Outputs};
+pub use poisson::Poisson;
 pub use shaped::{BetaPrecise, Dispersion, GammaShaped, NegativeBinomialDispersed, Precision, Shape};
 pub use softmax::Softmax;
 pub use student_t::StudentT;
@@ -294,26 +284,15 @@ impl Slopes<'_> {
         !self.mean.is_empty()
     }
 
-    /// Sets the derivatives in the marginals to 0.
     fn clear(&mut self) {
         self.mean.fill(0.0);
         self.variance.fill(0.0);
     }
 
-    /// Sets the derivatives of a term of one function, and returns its value.
-    fn set_one(self, term: impl FnOnce(&mut [f64]) -> Local) -> f64 {
-        let Local { value, mean, variance } = term(self.own);
-        if let ([by_mean], [by_variance]) = (self.mean, self.variance) {
-            (*by_mean, *by_variance) = (mean, variance);
-        }
-        value
-    }
-
-    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of two functions, if they are requested.
-    fn set(&mut self, [first, second]: [(f64, f64); 2]) {
-        if let ([mean1, mean2], [variance1, variance2]) = (&mut *self.mean, &mut *self.variance) {
-            ((*mean1, *variance1), (*mean2, *variance2)) = (first, second);
-        }
+    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of all functions, if they are requested.
+    fn set<const C: usize>(&mut self, slopes: [(f64, f64); C]) {
+        let slots = self.mean.iter_mut().zip(&mut *self.variance);
+        slots.zip(slopes).for_each(|((mean, variance), slopes)| (*mean, *variance) = slopes);
     }
 }
 
@@ -324,11 +303,18 @@ impl Slopes<'_> {
 /// requested. Slices of nodes hold C numbers for each node. No input may cause a panic; numerical trouble gives NaN or infinity.
 /// [`testkit::check_likelihood`] checks the methods against each other.
 pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
-    /// Returns the name in options, reports and model files, such as `softmax`.
-    fn name(&self) -> &'static str;
+    /// Returns the kind: the unique name in options, reports and model files, such as `softmax`, and the targets it is defined on.
+    fn kind(&self) -> LikelihoodKind;
 
-    /// The targets it is defined on.
-    fn target_kind(&self) -> TargetKind;
+    /// Returns the name.
+    fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Returns the targets it is defined on.
+    fn target_kind(&self) -> TargetKind {
+        self.kind().target_kind()
+    }
 
     /// Returns the names of the functions in parameters and predictions, in order: C words, such as `location` and `scale`. A single
     /// function needs no name.
@@ -339,6 +325,17 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
     /// Returns the likelihood as one with a single function, if it is one. Some closed forms and estimators exist only for these.
     fn one(&self) -> Option<&dyn OneFunction> {
         None
+    }
+
+    /// Returns the likelihood of the one number through which y depends on the functions, if there is one: a single function or a mixture.
+    /// Predictions are then those of this likelihood for the [row of the number](Self::latent_row).
+    fn of_mixture(&self) -> Option<&dyn OneFunction> {
+        self.one()
+    }
+
+    /// Returns the row of the number that [`of_mixture`](Self::of_mixture) depends on.
+    fn latent_row<'a>(&self, row: Row<'a>) -> LatentRow<'a> {
+        row.of(0)
     }
 
     /// Returns true if its functions are of the same kind, so that they share a kernel and inducing inputs by default.
@@ -360,7 +357,7 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// Returns true if fits standardise the target.
     fn scales_target(&self) -> bool {
-        self.one().map_or(self.target_kind() == TargetKind::Real, |one| one.scales_target())
+        self.of_mixture().map_or(self.target_kind() == TargetKind::Real, |one| one.scales_target())
     }
 
     /// `log p(y|f)` and its slopes `∂/∂f_c` at every node.
@@ -378,10 +375,7 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// Returns the largest `log p(y|f)` over all f, if it is bounded; rejection sampling from `N(f) p(y|f)` needs it.
     fn highest(&self, at: Observation) -> Option<f64> {
-        let peak = self.one()?.peak(at);
-        let (mut value, mut slope) = ([0.0], [0.0]);
-        self.log_density(at, &[peak], &mut value, &mut slope);
-        Some(value[0])
+        self.one().map(|one| one.value_and_slope(at, one.peak(at)).0)
     }
 
     /// Returns `E log p(y|f)` or `log E p(y|f)` of the row, and sets its derivatives.
@@ -395,18 +389,19 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// Returns mean and variance of y under the predictive distribution, for a row of unknown y; NaN for classes.
     fn predictive_moments(&self, row: Row, integrator: &mut Integrator) -> (f64, f64) {
-        self.one().map_or((f64::NAN, f64::NAN), |one| one.predictive_moments(row.of(0), integrator))
+        self.of_mixture()
+            .map_or((f64::NAN, f64::NAN), |one| one.predictive_moments(self.latent_row(row), integrator))
     }
 
     /// `P(Y ≤ y)` under the predictive distribution, where y is the target of the row; NaN for classes, which have no order.
     fn predictive_cdf(&self, row: Row, integrator: &mut Integrator) -> f64 {
-        self.one().map_or(f64::NAN, |one| one.predictive_cdf(row.of(0), integrator))
+        self.of_mixture().map_or(f64::NAN, |one| one.predictive_cdf(self.latent_row(row), integrator))
     }
 
     /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1) and a row of unknown y; NaN for classes.
     fn predictive_quantile(&self, p: f64, row: Row, integrator: &mut Integrator) -> f64 {
-        if let Some(one) = self.one() {
-            return one.predictive_quantile(p, row.of(0), integrator);
+        if let Some(one) = self.of_mixture() {
+            return one.predictive_quantile(p, self.latent_row(row), integrator);
         }
         let mut cdf = |y| self.predictive_cdf(row.with(y), integrator);
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
@@ -422,8 +417,8 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// The continuous ranked probability score of a row, as [`OneFunction::crps`]; NaN for several classes.
     fn crps(&self, row: Row, integrator: &mut Integrator) -> f64 {
-        match self.one() {
-            Some(one) => one.crps(row.of(0), integrator),
+        match self.of_mixture() {
+            Some(one) => one.crps(self.latent_row(row), integrator),
             None => crps::of(self, row, integrator),
         }
     }
@@ -444,12 +439,12 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// The unit deviance of a count, as [`OneFunction::unit_deviance`].
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
-        self.one().map_or(f64::NAN, |one| one.unit_deviance(y, mean))
+        self.of_mixture().map_or(f64::NAN, |one| one.unit_deviance(y, mean))
     }
 
     /// The number of levels or classes; 2 for families without them.
     fn levels(&self) -> usize {
-        self.one().map_or(2, |one| one.levels())
+        self.of_mixture().map_or(2, |one| one.levels())
     }
 
     /// Returns values of the functions that explain the observation well; regressions for a start use them.
@@ -516,20 +511,6 @@ impl<L: Likelihood + 'static> From<L> for ObservationModel {
     }
 }
 
-/// The methods of a likelihood that follow from its [`LikelihoodKind`].
-macro_rules! named {
-    ($kind:expr) => {
-        fn name(&self) -> &'static str {
-            $kind.name()
-        }
-
-        fn target_kind(&self) -> TargetKind {
-            $kind.target_kind()
-        }
-    };
-}
-use named;
-
 /// The methods of a likelihood that visit the own parameters: the named fields.
 macro_rules! own_parameters {
     ($($field:ident),*) => {
@@ -543,17 +524,3 @@ macro_rules! own_parameters {
     };
 }
 use own_parameters;
-
-/// The methods of a likelihood whose own parameters are those of the likelihood in a field.
-macro_rules! own_parameters_of {
-    ($field:ident) => {
-        fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a sparsegp_kernels::Parameter)) {
-            self.$field.for_each_parameter(visit);
-        }
-
-        fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut sparsegp_kernels::Parameter)) {
-            self.$field.for_each_parameter_mut(visit);
-        }
-    };
-}
-use own_parameters_of;

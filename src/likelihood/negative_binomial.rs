@@ -1,14 +1,10 @@
 //! Counts with a negative binomial distribution of mean m = e·e^f, e the exposure, and variance m + αm².
 
 use super::bernoulli::logistic;
-use super::log_rate::{LogRate, log_normal};
-use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poisson_draw, strip_of_width};
-use super::sums::{Terms, fill, weighted_sums};
+use super::poisson::{Poisson, log_ratio, mean_rate, poisson_draw, strip_of_width};
+use super::sums::{LogRate, Terms, fill, log_normal, weighted_sums};
 use super::threshold::Threshold;
-use super::{
-    LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, TargetKind, named,
-    own_parameters,
-};
+use super::{LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, own_parameters};
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -45,7 +41,9 @@ impl NegativeBinomial {
 impl OneFunction for NegativeBinomial {
     own_parameters!(alpha);
 
-    named!(LikelihoodKind::NegativeBinomial);
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::NegativeBinomial
+    }
 
     /// `Σ_{k<y} log(1 + αk) + y log m − (y + 1/α) log(1 + αm) − log y!`.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -72,15 +70,15 @@ impl OneFunction for NegativeBinomial {
     /// `log(1 + αm)` has singularities at a distance of ±iπ from its bend, like the logistic
     /// function. Below the bend the density resembles that of Poisson counts.
     fn resolution(&self, _: Observation) -> Resolution {
-        Resolution { strip: PI, step: LogRate::RESOLUTION.step, concave: true, pole: None }
+        Resolution { strip: PI, ..LogRate::RESOLUTION }
     }
 
     fn peak(&self, at: Observation) -> f64 {
-        log_link_peak(at)
+        Poisson::Exp.peak(at)
     }
 
     fn working_response(&self, at: Observation) -> f64 {
-        log_link_response(at)
+        Poisson::Exp.working_response(at)
     }
 
     /// `2 (y log(y/m) − (y + 1/α) log((1 + αy)/(1 + αm)))`.

@@ -1,14 +1,15 @@
 //! Real targets with a location f_1 and a scale e^{f_2}: heteroskedastic normal and Student-t noise.
 
 use super::dispersed::{Density, Dispersed, Driven};
-use super::{Gaussian, LatentMarginal, LatentRow, Local, Marginal, Observation, OneFunction, Row, StudentT};
+use super::{
+    Gaussian, LatentMarginal, LatentRow, LikelihoodKind, Local, Marginal, Observation, OneFunction, Row,
+    StudentT,
+};
+use crate::functions::gamma::HALF_LN_2PI;
 use crate::functions::normal;
 use crate::quadrature::Integrator;
 use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
-
-/// `½ log 2π`.
-const HALF_LN_2PI: f64 = 0.918_938_533_204_672_7;
 
 /// Normal noise with a varying variance.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub struct NormalNoise;
 pub type GaussianHeteroskedastic = Dispersed<NormalNoise>;
 
 impl Driven for NormalNoise {
-    const NAME: &'static str = "gaussian-heteroskedastic";
+    const KIND: LikelihoodKind = LikelihoodKind::GaussianHeteroskedastic;
     const FUNCTIONS: [&'static str; 2] = ["location", "scale"];
     const DETAIL: &'static str = "noise_sd";
     const SHIFT: f64 = 0.0;
@@ -98,7 +99,7 @@ pub struct StudentNoise;
 pub type StudentTHeteroskedastic = Dispersed<StudentNoise>;
 
 impl Driven for StudentNoise {
-    const NAME: &'static str = "student-t-heteroskedastic";
+    const KIND: LikelihoodKind = LikelihoodKind::StudentTHeteroskedastic;
     const FUNCTIONS: [&'static str; 2] = ["location", "scale"];
     const DETAIL: &'static str = "noise_sd";
     const SHIFT: f64 = 0.0;

@@ -1,8 +1,8 @@
 //! Likelihoods with one latent function, and what makes them likelihoods with any number of functions.
 
 use super::{
-    DensityBounds, Expectation, LatentMarginal, LatentRow, Likelihood, Local, Marginal, Observation, Row,
-    RowNodes, Slopes, TargetKind, crps, peak, quantile,
+    DensityBounds, Expectation, LatentMarginal, LatentRow, Likelihood, LikelihoodKind, Local, Marginal,
+    Observation, Row, RowNodes, Slopes, TargetKind, crps, quantile,
 };
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
@@ -18,11 +18,18 @@ use std::fmt::Debug;
 /// the order of [`OneFunction::for_each_parameter`], are in natural units, accumulate, and are empty if they are not requested. No input
 /// may cause a panic; numerical trouble gives NaN or infinity.
 pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
-    /// Returns the unique name in options, reports and model files, such as `gaussian`.
-    fn name(&self) -> &'static str;
+    /// Returns the kind: the unique name in options, reports and model files, such as `gaussian`, and the targets it is defined on.
+    fn kind(&self) -> LikelihoodKind;
 
-    /// The targets it is defined on.
-    fn target_kind(&self) -> TargetKind;
+    /// Returns the name.
+    fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Returns the targets it is defined on.
+    fn target_kind(&self) -> TargetKind {
+        self.kind().target_kind()
+    }
 
     /// Returns true if fits standardise the target, which is valid if f and the own parameters absorb its location and scale.
     fn scales_target(&self) -> bool {
@@ -46,6 +53,13 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
 
     /// `log p(y|f_k)` and `∂_f log p(y|f_k)` at every `f_k`.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]);
+
+    /// `log p(y|f)` and `∂_f log p(y|f)` at one f.
+    fn value_and_slope(&self, at: Observation, f: f64) -> (f64, f64) {
+        let (mut value, mut first) = ([0.0], [0.0]);
+        self.log_density(at, &[f], &mut value, &mut first);
+        (value[0], first[0])
+    }
 
     /// `∂²_f log p(y|f)`, which must be exact: steps towards modes and estimators of gradients use
     /// it.
@@ -101,15 +115,21 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
     /// supremum if that is at infinity. By default it is found by bisection of the slope; a formula
     /// is much quicker.
     fn peak(&self, at: Observation) -> f64 {
-        peak::climb(&mut |f| {
-            let (mut value, mut first) = ([0.0], [0.0]);
-            self.log_density(at, &[f], &mut value, &mut first);
-            first[0]
-        })
+        climb(&mut |f| self.value_and_slope(at, f).1)
     }
 
-    /// Returns `E log p(y|f)` or `log E p(y|f)` under `N(f; μ, v)` with its derivatives. Adds the derivatives in ψ to `own`
-    /// unless `own` is empty.
+    /// Returns `E log p(y|f)` under `N(f; μ, v)` with its derivatives. Adds the derivatives in ψ to `own` unless `own` is empty. By default
+    /// it is computed by quadrature; a closed form replaces it.
+    fn expected_log(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
+        integrator.expectation(Expectation::ExpectedLog, self, row, own)
+    }
+
+    /// Like [`expected_log`](Self::expected_log), for `log E p(y|f)`.
+    fn log_predictive(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
+        integrator.expectation(Expectation::LogPredictive, self, row, own)
+    }
+
+    /// Returns [`expected_log`](Self::expected_log) or [`log_predictive`](Self::log_predictive).
     fn expectation(
         &self,
         of: Expectation,
@@ -117,7 +137,10 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        integrator.expectation(of, self, row, own)
+        match of {
+            Expectation::ExpectedLog => self.expected_log(row, own, integrator),
+            Expectation::LogPredictive => self.log_predictive(row, own, integrator),
+        }
     }
 
     /// Returns mean and variance of y given f, for a row like `at` of unknown y; infinite or NaN if they do not exist.
@@ -138,15 +161,7 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
 
     /// Mean and variance of y under the predictive distribution, for a row of unknown y.
     fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
-        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
-        let strip = self.resolution(at.with(1.0)).strip;
-        let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
-        let mean = average(&mut |f| self.conditional_moments(at, f).0);
-        let variance = average(&mut |f| {
-            let (m, v) = self.conditional_moments(at, f);
-            v + (m - mean) * (m - mean)
-        });
-        (mean, variance)
+        averaged_moments(self, row, integrator)
     }
 
     /// `P(Y ≤ y)` under the predictive distribution, where y is the target of the row.
@@ -208,6 +223,50 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
     }
 }
 
+/// The search for a supremum at infinity ends at this distance.
+const FARTHEST: f64 = 1e8;
+
+/// Returns the point at which `slope` turns from positive to negative, to nearly the last digit; a
+/// finite point far out if it never does. A slope that has underflowed to zero counts as past the
+/// peak.
+fn climb(slope: &mut dyn FnMut(f64) -> f64) -> f64 {
+    let at_zero = slope(0.0);
+    if at_zero == 0.0 || at_zero.is_nan() {
+        return 0.0;
+    }
+    let sign = at_zero.signum();
+    let mut rises = |x: f64| slope(sign * x) * sign > 0.0;
+    let (mut low, mut high) = (0.0, 1.0);
+    while rises(high) {
+        if high > FARTHEST {
+            return sign * high;
+        }
+        (low, high) = (high, 2.0 * high);
+    }
+    while high - low > 1e-14 * high.max(1e-3) {
+        let middle = 0.5 * (low + high);
+        if rises(middle) { low = middle } else { high = middle }
+    }
+    sign * low
+}
+
+/// Returns mean and variance of y by averages over f.
+pub(super) fn averaged_moments<L: OneFunction + ?Sized>(
+    likelihood: &L,
+    row: LatentRow,
+    integrator: &mut Integrator,
+) -> (f64, f64) {
+    let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
+    let strip = likelihood.resolution(at.with(1.0)).strip;
+    let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
+    let mean = average(&mut |f| likelihood.conditional_moments(at, f).0);
+    let variance = average(&mut |f| {
+        let (m, v) = likelihood.conditional_moments(at, f);
+        v + (m - mean) * (m - mean)
+    });
+    (mean, variance)
+}
+
 /// Copies of likelihoods with one function behind a box, which all that are [`Clone`] have.
 pub trait OneFunctionBox {
     /// A copy behind a new box.
@@ -241,12 +300,8 @@ impl dyn OneFunction + '_ {
 }
 
 impl<L: OneFunction + Clone + 'static> Likelihood for L {
-    fn name(&self) -> &'static str {
-        OneFunction::name(self)
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        OneFunction::target_kind(self)
+    fn kind(&self) -> LikelihoodKind {
+        OneFunction::kind(self)
     }
 
     fn one(&self) -> Option<&dyn OneFunction> {
@@ -261,8 +316,10 @@ impl<L: OneFunction + Clone + 'static> Likelihood for L {
         f.iter().zip(out).for_each(|(f, out)| *out = OneFunction::curvature(self, at, *f));
     }
 
-    fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
-        slopes.set_one(|own| OneFunction::expectation(self, of, row.of(0), own, integrator))
+    fn expectation(&self, of: Expectation, row: Row, mut slopes: Slopes, integrator: &mut Integrator) -> f64 {
+        let local = OneFunction::expectation(self, of, row.of(0), slopes.own, integrator);
+        slopes.set([(local.mean, local.variance)]);
+        local.value
     }
 
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
@@ -283,5 +340,25 @@ impl<L: OneFunction + Clone + 'static> Likelihood for L {
 
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         OneFunction::for_each_parameter_mut(self, visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::climb;
+
+    #[test]
+    fn peaks_near_far_at_kinks_and_at_infinity_are_found() {
+        for peak in [0.0, 1e-3, -0.7, 40.0, -3e6] {
+            assert!((climb(&mut |x| peak - x) - peak).abs() <= 1e-13 * (1.0 + peak.abs()), "{peak}");
+            assert!(
+                (climb(&mut |x: f64| (peak - x).signum()) - peak).abs() <= 1e-13 * (1.0 + peak.abs()),
+                "{peak}"
+            );
+        }
+        let saturating = climb(&mut |x: f64| (-x).exp());
+        assert!((700.0..800.0).contains(&saturating), "{saturating}");
+        assert!(climb(&mut |x: f64| 1.0 / (2.0 + x.abs())).is_finite());
+        assert_eq!(climb(&mut |_| f64::NAN), 0.0);
     }
 }

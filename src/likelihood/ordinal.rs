@@ -2,8 +2,7 @@
 
 use super::sums::{Terms, fill, weighted_sums};
 use super::{
-    Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row, TargetKind,
-    named, own_parameters,
+    LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row, own_parameters,
 };
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -150,12 +149,10 @@ impl Ordinal {
         }
     }
 
-    /// Returns the level of a coded target.
     fn level(&self, y: f64) -> i64 {
         (y.round() as i64).clamp(0, self.levels() as i64 - 1)
     }
 
-    /// Returns the edges of a level.
     fn bin(&self, y: f64) -> Bin {
         let level = self.level(y);
         let inner = level > 0 && level < self.levels() as i64 - 1;
@@ -188,7 +185,6 @@ impl Ordinal {
         if edge.is_infinite() { 1.0 } else { normal::cdf((edge - mean) / variance.sqrt()) }
     }
 
-    /// Mean and variance of the level.
     fn moments(&self, mean: f64, variance: f64) -> (f64, f64) {
         let spread = variance.sqrt();
         let share = |level: usize| self.bin(level as f64).around(mean, spread).mass().log.exp();
@@ -202,7 +198,9 @@ impl Ordinal {
 impl OneFunction for Ordinal {
     own_parameters!(scale, first_edge, gaps);
 
-    named!(LikelihoodKind::Ordinal);
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Ordinal
+    }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (bin, scale) = (self.bin(at.y), self.scale());
@@ -261,16 +259,7 @@ impl OneFunction for Ordinal {
     }
 
     /// In the log predictive density f and the noise around it are one normal variable of variance v + σ².
-    fn expectation(
-        &self,
-        of: Expectation,
-        row: LatentRow,
-        own: &mut [f64],
-        integrator: &mut Integrator,
-    ) -> Local {
-        if of == Expectation::ExpectedLog {
-            return integrator.expectation(of, self, row, own);
-        }
+    fn log_predictive(&self, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
         let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let spread = v.max(0.0).sqrt().hypot(self.scale());
         let mass = self.bin(at.y).around(mu, spread).mass();
@@ -351,7 +340,6 @@ impl Scaled {
     }
 }
 
-/// The log density and its slope.
 impl Terms<2> for Scaled {
     #[inline(always)]
     fn at<S: Simd>(&self, f: f64) -> [f64; 2] {

@@ -21,7 +21,6 @@ pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) 
     }
 }
 
-/// The limits of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Effort {
     /// The maximum number of steps inside the bracket.
@@ -100,27 +99,4 @@ pub(super) fn bisect(
     }
     // Where the function jumps over p, it reaches p at the upper end.
     if f_low == 0.0 { low } else { high }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_of_known_distributions() {
-        for p in [1e-9, 0.025, 0.5, 0.975, 1.0 - 1e-9] {
-            let exponential = search(TargetKind::Positive, p, 0, &mut |y: f64| -(-y).exp_m1());
-            assert!((exponential / -(-p).ln_1p() - 1.0).abs() < 1e-6, "exponential {p}");
-            let uniform = search(TargetKind::UnitInterval, p, 0, &mut |y| y);
-            assert!((uniform - p).abs() < 1e-12, "uniform {p}");
-            let logistic = search(TargetKind::Real, p, 0, &mut |y: f64| 1.0 / (1.0 + (-1e3 - y).exp()));
-            assert!((logistic - ((p / (1.0 - p)).ln() - 1e3)).abs() < 1e-5, "logistic {p}");
-            let geometric = search(TargetKind::Count, p, 0, &mut |y: f64| 1.0 - 0.9f64.powf(y + 1.0));
-            let exact = ((1.0 - p).ln() / 0.9f64.ln() - 1.0).ceil().max(0.0);
-            assert!((geometric - exact).abs() <= 1.0, "geometric {p}: {geometric} and {exact}");
-        }
-        assert_eq!(search(TargetKind::Binary, 0.4, 2, &mut |y| if y < 1.0 { 0.5 } else { 1.0 }), 0.0);
-        assert_eq!(search(TargetKind::Binary, 0.6, 2, &mut |y| if y < 1.0 { 0.5 } else { 1.0 }), 1.0);
-        assert!(search(TargetKind::Real, 0.5, 0, &mut |_| f64::NAN).is_nan());
-    }
 }

@@ -2,12 +2,12 @@
 
 use super::bernoulli::logistic;
 use super::dispersed::{Density, Dispersed, Driven};
-use super::log_rate::log_normal;
 use super::poisson::{log_ratio, poisson_deviance};
+use super::sums::log_normal;
 use super::threshold::Threshold;
 use super::{
-    BetaLogit, Expectation, Gamma, LatentMarginal, LatentRow, Marginal, NegativeBinomial, Observation,
-    OneFunction, Row,
+    BetaLogit, Expectation, Gamma, LatentMarginal, LatentRow, LikelihoodKind, Marginal, NegativeBinomial,
+    Observation, OneFunction, Row,
 };
 use crate::functions::gamma::{ln_gamma_1p, ln_rising, rising_curvature, stirling_excess, trigamma_1p};
 use crate::functions::normal;
@@ -26,7 +26,7 @@ pub struct Dispersion;
 pub type NegativeBinomialDispersed = Dispersed<Dispersion>;
 
 impl Driven for Dispersion {
-    const NAME: &'static str = "negative-binomial-dispersed";
+    const KIND: LikelihoodKind = LikelihoodKind::NegativeBinomialDispersed;
     const FUNCTIONS: [&'static str; 2] = ["rate", "dispersion"];
     const DETAIL: &'static str = "dispersion";
     const SHIFT: f64 = 0.0;
@@ -104,7 +104,7 @@ pub struct Shape;
 pub type GammaShaped = Dispersed<Shape>;
 
 impl Driven for Shape {
-    const NAME: &'static str = "gamma-shaped";
+    const KIND: LikelihoodKind = LikelihoodKind::GammaShaped;
     const FUNCTIONS: [&'static str; 2] = ["mean", "shape"];
     const DETAIL: &'static str = "shape";
     /// The family with one function has scale e^f, which is m/k.
@@ -207,7 +207,7 @@ fn expectation(marginal: LatentMarginal, integrator: &mut Integrator, g: impl Fn
 }
 
 impl Driven for Precision {
-    const NAME: &'static str = "beta-precise";
+    const KIND: LikelihoodKind = LikelihoodKind::BetaPrecise;
     const FUNCTIONS: [&'static str; 2] = ["mean", "precision"];
     const DETAIL: &'static str = "precision";
     const SHIFT: f64 = 0.0;

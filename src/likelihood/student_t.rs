@@ -2,8 +2,8 @@
 
 use super::sums::{Terms, fill};
 use super::{
-    DensityBounds, Expectation, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction,
-    Row, TargetKind, named, own_parameters,
+    DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row,
+    own_parameters,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -48,11 +48,12 @@ impl StudentT {
         (self.scale.values[0], self.df.values[0])
     }
 
-    /// Fills these buffers with the mixture over w of `N(residual; 0, v + scale²/w)`.
+    /// Fills these buffers with the mixture over w of `N(residual; 0, v + scale²/w)`, weighted by the densities if that is requested.
     fn mixture(
         &self,
         residual: f64,
         v: f64,
+        with_densities: bool,
         [mut u, mut variance, mut log_weight]: [Vec<f64>; 3],
     ) -> Mixture {
         let (scale, df) = self.values();
@@ -73,7 +74,8 @@ impl StudentT {
         log_weight.resize(u.len(), 0.0);
         let mut mixture = Mixture { score: u, variance, log_weight };
         let constant = 0.5 * df * (0.5 * df).ln() - ln_gamma(0.5 * df) + step.ln();
-        dispatch(Components { df, square: scale * scale, v: v.max(0.0), constant, mixture: &mut mixture });
+        let (residual, square, v) = (with_densities.then_some(residual), scale * scale, v.max(0.0));
+        dispatch(Components { df, square, v, constant, residual, mixture: &mut mixture });
         mixture
     }
 }
@@ -94,6 +96,8 @@ struct Components<'a> {
     square: f64,
     v: f64,
     constant: f64,
+    /// If it is given, `log N(residual; 0, variance)` is added to the logarithms of the weights.
+    residual: Option<f64>,
     mixture: &'a mut Mixture,
 }
 
@@ -102,13 +106,24 @@ impl Pass for Components<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        let Components { df, square, v, constant, mixture } = self;
-        let Mixture { score, variance, log_weight } = mixture;
+        let Components { df, square, v, constant, residual, mixture } = self;
+        let Mixture { score, variance, log_weight } = &mut *mixture;
         for ((score, variance), log_weight) in score.iter_mut().zip(variance).zip(log_weight) {
             let u = *score;
             *variance = v + square * exp::<S>(-u);
             *score = u - exp::<S>(u);
             *log_weight = 0.5 * df * *score + constant;
+        }
+        let Some(residual) = residual else { return };
+        let Mixture { variance, log_weight, .. } = mixture;
+        // The variances fall with u, so relative to the last one the logarithms are log(1 + x) with x ≥ 0.
+        let least = variance.last().copied().unwrap_or(1.0);
+        let constant = -0.5 * (2.0 * PI * least).ln();
+        let square = residual * residual;
+        for (variance, log_weight) in variance.iter().zip(log_weight) {
+            let beyond = *variance / least - 1.0;
+            let log = ln_1p::<S>(if beyond > 0.0 { beyond } else { 0.0 });
+            *log_weight += constant - 0.5 * (log + square / *variance);
         }
     }
 }
@@ -116,7 +131,9 @@ impl Pass for Components<'_> {
 impl OneFunction for StudentT {
     own_parameters!(scale, df);
 
-    named!(LikelihoodKind::StudentT);
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::StudentT
+    }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (scale, df) = self.values();
@@ -172,22 +189,12 @@ impl OneFunction for StudentT {
 
     /// Averages densities over the mixture, in which everything is smooth on the scale of log w for all y and
     /// v.
-    fn expectation(
-        &self,
-        of: Expectation,
-        row: LatentRow,
-        own: &mut [f64],
-        integrator: &mut Integrator,
-    ) -> Local {
-        if of == Expectation::ExpectedLog {
-            return integrator.expectation(of, self, row, own);
-        }
+    fn log_predictive(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
         let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
         let (scale, df) = self.values();
         let residual = at.y - mu;
-        let mut mixture = self.mixture(residual, v, integrator.take());
-        dispatch(LogNormals { residual, mixture: &mut mixture });
-        let Mixture { score, variance, log_weight: mut weight } = mixture;
+        let Mixture { score, variance, log_weight: mut weight } =
+            self.mixture(residual, v, true, integrator.take());
         let top = weight.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if !top.is_finite() {
             integrator.give([score, variance, weight]);
@@ -260,7 +267,7 @@ impl StudentT {
     /// `E_w Φ(residual/√(v + scale²/w))`.
     fn cdf(&self, residual: f64, v: f64, integrator: &mut Integrator) -> f64 {
         let Mixture { mut score, mut variance, log_weight: mut weight } =
-            self.mixture(residual, v, integrator.take());
+            self.mixture(residual, v, false, integrator.take());
         exp_in_place(&mut weight);
         variance.iter_mut().for_each(|x| *x = residual / x.sqrt());
         normal::log_cdf_in_place(&mut variance, &mut score);
@@ -275,31 +282,6 @@ impl StudentT {
 fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(middle, f64::total_cmp).1 }
-}
-
-/// Adds `log N(residual; 0, variance)` to the logarithms of weights.
-struct LogNormals<'a> {
-    residual: f64,
-    mixture: &'a mut Mixture,
-}
-
-impl Pass for LogNormals<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) {
-        let Mixture { variance, log_weight, .. } = self.mixture;
-        // The variances fall with u, so relative to the last one the logarithms are log(1 + x) with
-        // x ≥ 0.
-        let least = variance.last().copied().unwrap_or(1.0);
-        let constant = -0.5 * (2.0 * PI * least).ln();
-        let square = self.residual * self.residual;
-        for (variance, log_weight) in variance.iter().zip(log_weight) {
-            let beyond = variance / least - 1.0;
-            let log = ln_1p::<S>(if beyond > 0.0 { beyond } else { 0.0 });
-            *log_weight += constant - 0.5 * (log + square / variance);
-        }
-    }
 }
 
 #[derive(Clone, Copy)]

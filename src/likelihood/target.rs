@@ -42,15 +42,7 @@ pub enum TargetKind {
 
 impl fmt::Display for TargetKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TargetKind::Real => "real",
-            TargetKind::Positive => "positive",
-            TargetKind::UnitInterval => "unit interval",
-            TargetKind::Count => "count",
-            TargetKind::Binary => "binary",
-            TargetKind::Ordinal => "ordinal",
-            TargetKind::Class => "class",
-        })
+        f.write_str(self.facts().0)
     }
 }
 
@@ -103,24 +95,24 @@ impl TargetKind {
 
     /// The coded targets that this kind admits, in words.
     pub fn values(self) -> &'static str {
-        match self {
-            TargetKind::Real => "a finite number",
-            TargetKind::Positive => "a number above 0",
-            TargetKind::UnitInterval => "a number above 0 and below 1",
-            TargetKind::Count => "a whole number, 0 or more",
-            TargetKind::Binary => "0 or 1",
-            TargetKind::Ordinal => "the number of a level, 0 or more",
-            TargetKind::Class => "the number of a class, 0 or more",
-        }
+        self.facts().1
     }
 
     /// The task of models with targets of this kind.
     pub fn task(self) -> Task {
+        self.facts().2
+    }
+
+    /// Returns the name, the admitted targets in words, and the task.
+    fn facts(self) -> (&'static str, &'static str, Task) {
         match self {
-            TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval => Task::Regression,
-            TargetKind::Count => Task::Count,
-            TargetKind::Binary | TargetKind::Class => Task::Classification,
-            TargetKind::Ordinal => Task::Ordinal,
+            TargetKind::Real => ("real", "a finite number", Task::Regression),
+            TargetKind::Positive => ("positive", "a number above 0", Task::Regression),
+            TargetKind::UnitInterval => ("unit interval", "a number above 0 and below 1", Task::Regression),
+            TargetKind::Count => ("count", "a whole number, 0 or more", Task::Count),
+            TargetKind::Binary => ("binary", "0 or 1", Task::Classification),
+            TargetKind::Ordinal => ("ordinal", "the number of a level, 0 or more", Task::Ordinal),
+            TargetKind::Class => ("class", "the number of a class, 0 or more", Task::Classification),
         }
     }
 }

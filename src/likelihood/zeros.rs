@@ -10,19 +10,21 @@
 //! exception is `E log P(0)` of zero inflation: with `t = −log p(0|f_1)`,
 //! `log P(0) = log(1 + e^{−f_2}·e^{−t}) − log(1 + e^{−f_2})`, so that it is `A(μ_2) − E A(μ_2 + t)`
 //! for `A(m) = E log 1/(1 + e^{−f})`, f ~ N(m, v_2): an expectation over f_1 of one over f_2.
+//!
+//! The counts of a hurdle are [`Truncated`]: `p(y|f)/(1 − p(0|f))` for y = 1, 2, ….
 
 use super::bernoulli::logistic;
-use super::truncated::Truncated;
 use super::{
-    BernoulliLogit, Expectation, LatentMarginal, Likelihood, Local, NegativeBinomial, Observation,
-    OneFunction, PoissonExp, Row, Slopes, TargetKind, crps, own_parameters_of,
+    Bernoulli, Expectation, LatentMarginal, LatentRow, Likelihood, LikelihoodKind, Local, NegativeBinomial,
+    Observation, OneFunction, Poisson, Row, Slopes, crps,
 };
-use crate::quadrature::{Integrator, Point};
+use crate::quadrature::{Integrator, Point, Resolution, smallest};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
 
 /// The presence of an additional zero as a class.
-const GATE: &dyn OneFunction = &BernoulliLogit;
+const GATE: &dyn OneFunction = &Bernoulli::Logit;
 
 /// The origin of zeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,50 +42,45 @@ enum Zeros {
 /// its mean is smallest at the true mean, for every distribution.
 #[derive(Clone, Debug)]
 pub struct ZeroAltered {
-    name: &'static str,
+    kind: LikelihoodKind,
     zeros: Zeros,
     /// The counts, or those above 0 of a hurdle.
     counts: Box<dyn OneFunction>,
 }
 
 impl ZeroAltered {
-    /// Creates a likelihood of Poisson counts with rate `e·e^{f_1}`, where e is the exposure, and
-    /// additional zeros.
+    /// Creates a likelihood of Poisson counts with rate `e·e^{f_1}`, where e is the exposure, and additional zeros.
     pub fn inflated_poisson() -> Self {
-        ZeroAltered { name: "zero-inflated-poisson", zeros: Zeros::Inflated, counts: Box::new(PoissonExp) }
+        Self::inflated(LikelihoodKind::ZeroInflatedPoisson, Box::new(Poisson::Exp))
     }
 
-    /// Creates a likelihood of negative binomial counts with mean `m = e·e^{f_1}`, variance
-    /// `m + αm²` (α > 0 is the own parameter) and additional zeros.
+    /// Creates a likelihood of negative binomial counts with mean `m = e·e^{f_1}`, variance `m + αm²` (α > 0 is the own parameter) and
+    /// additional zeros.
     pub fn inflated_negative_binomial(alpha: f64) -> Self {
-        let counts = Box::new(NegativeBinomial::new(alpha));
-        ZeroAltered { name: "zero-inflated-negative-binomial", zeros: Zeros::Inflated, counts }
+        Self::inflated(LikelihoodKind::ZeroInflatedNegativeBinomial, Box::new(NegativeBinomial::new(alpha)))
     }
 
-    /// Creates a likelihood of zeros, and of Poisson counts with rate `e·e^{f_1}` given that they
-    /// are not 0.
+    /// Creates a likelihood of zeros, and of Poisson counts with rate `e·e^{f_1}` given that they are not 0.
     pub fn hurdle_poisson() -> Self {
-        let counts = Truncated { counts: Box::new(PoissonExp), concave: true };
-        ZeroAltered { name: "hurdle-poisson", zeros: Zeros::Hurdle, counts: Box::new(counts) }
+        Self::hurdle(LikelihoodKind::HurdlePoisson, Box::new(Poisson::Exp), true)
     }
 
-    /// Creates a likelihood of zeros, and of negative binomial counts with mean `e·e^{f_1}` and own
-    /// parameter α > 0 given that they are not 0.
+    /// Creates a likelihood of zeros, and of negative binomial counts with mean `e·e^{f_1}` and own parameter α > 0 given that they are not 0.
     pub fn hurdle_negative_binomial(alpha: f64) -> Self {
-        let counts = Truncated { counts: Box::new(NegativeBinomial::new(alpha)), concave: false };
-        ZeroAltered { name: "hurdle-negative-binomial", zeros: Zeros::Hurdle, counts: Box::new(counts) }
+        Self::hurdle(LikelihoodKind::HurdleNegativeBinomial, Box::new(NegativeBinomial::new(alpha)), false)
+    }
+
+    fn inflated(kind: LikelihoodKind, counts: Box<dyn OneFunction>) -> Self {
+        ZeroAltered { kind, zeros: Zeros::Inflated, counts }
+    }
+
+    fn hurdle(kind: LikelihoodKind, counts: Box<dyn OneFunction>, concave: bool) -> Self {
+        ZeroAltered { kind, zeros: Zeros::Hurdle, counts: Box::new(Truncated { counts, concave }) }
     }
 
     /// Returns true if a zero also gives information about f_1.
     fn mixes(&self, at: Observation) -> bool {
         at.y == 0.0 && self.zeros == Zeros::Inflated
-    }
-
-    /// `log p(y|f_1)` of the counts, and its slope.
-    fn count(&self, at: Observation, f1: f64) -> (f64, f64) {
-        let (mut value, mut first) = ([0.0], [0.0]);
-        self.counts.log_density(at, &[f1], &mut value, &mut first);
-        (value[0], first[0])
     }
 
     /// Returns the log probability of an inflated zero, and the share of it that comes from the counts.
@@ -101,7 +98,7 @@ impl ZeroAltered {
         let alone = log_chance(gate, integrator);
         let wanted = !slopes.own.is_empty();
         let mut given = |f1: f64, integrator: &mut Integrator| {
-            let (log_zero, slope) = self.count(at, f1);
+            let (log_zero, slope) = self.counts.value_and_slope(at, f1);
             let local = log_chance(LatentMarginal { mean: gate.mean - log_zero, ..gate }, integrator);
             let mut own = [0.0];
             if wanted {
@@ -162,7 +159,7 @@ impl ZeroAltered {
     /// `log p(y|f)` and its slopes.
     fn density(&self, at: Observation, [f1, f2]: [f64; 2]) -> (f64, [f64; 2]) {
         if self.mixes(at) {
-            let (log_zero, first) = self.count(at, f1);
+            let (log_zero, first) = self.counts.value_and_slope(at, f1);
             let (value, share) = Self::mixed(log_zero, f2);
             let of_count = if share == 0.0 { 0.0 } else { share * first };
             (value, [of_count, logistic(f2 - log_zero) - logistic(f2)])
@@ -170,7 +167,7 @@ impl ZeroAltered {
             let zero = at.y == 0.0;
             let sign = if zero { 1.0 } else { -1.0 };
             let gate = (sign * f2).min(0.0) - (-f2.abs()).exp().ln_1p();
-            let (count, first) = if zero { (0.0, 0.0) } else { self.count(at, f1) };
+            let (count, first) = if zero { (0.0, 0.0) } else { self.counts.value_and_slope(at, f1) };
             (gate + count, [first, sign * logistic(-sign * f2)])
         }
     }
@@ -179,7 +176,7 @@ impl ZeroAltered {
     fn bend(&self, at: Observation, [f1, f2]: [f64; 2]) -> [f64; 2] {
         let gate = -logistic(f2) * logistic(-f2);
         if self.mixes(at) {
-            let (log_zero, first) = self.count(at, f1);
+            let (log_zero, first) = self.counts.value_and_slope(at, f1);
             let (share, rest) = (logistic(log_zero - f2), logistic(f2 - log_zero));
             let count = if share == 0.0 {
                 0.0
@@ -214,12 +211,8 @@ fn log_chance(latent: LatentMarginal, integrator: &mut Integrator) -> Local {
 }
 
 impl Likelihood for ZeroAltered {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Count
+    fn kind(&self) -> LikelihoodKind {
+        self.kind
     }
 
     fn function_names(&self) -> Vec<String> {
@@ -239,7 +232,7 @@ impl Likelihood for ZeroAltered {
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         for (&[f1, f2], weight) in f.as_chunks().0.iter().zip(weights) {
             let share = if self.mixes(at) {
-                logistic(self.count(at, f1).0 - f2)
+                logistic(self.counts.value_and_slope(at, f1).0 - f2)
             } else {
                 f64::from(u8::from(at.y != 0.0))
             };
@@ -252,7 +245,7 @@ impl Likelihood for ZeroAltered {
     /// Returns 0 for a zero, which an additional zero explains with probability 1; for other
     /// counts, the peak of their density without additional zeros.
     fn highest(&self, at: Observation) -> Option<f64> {
-        Some(if at.y == 0.0 { 0.0 } else { self.count(at, self.counts.peak(at)).0 })
+        Some(if at.y == 0.0 { 0.0 } else { self.counts.value_and_slope(at, self.counts.peak(at)).0 })
     }
 
     fn expectation(&self, of: Expectation, row: Row, slopes: Slopes, integrator: &mut Integrator) -> f64 {
@@ -331,8 +324,9 @@ impl Likelihood for ZeroAltered {
             let mut above = Truncated { counts: self.counts.boxed_clone(), concave: false };
             rate = OneFunction::initialise(&mut above, &counted, &exposures);
             self.counts = above.counts;
-            explained =
-                (0..y.len()).map(|i| self.count(Observation::exposed(0.0, exposed(i)), rate).0.exp()).sum();
+            explained = (0..y.len())
+                .map(|i| self.counts.value_and_slope(Observation::exposed(0.0, exposed(i)), rate).0.exp())
+                .sum();
         } else if !counted.is_empty() {
             rate = self.counts.initialise(&counted, &exposures);
         }
@@ -342,5 +336,230 @@ impl Likelihood for ZeroAltered {
         vec![rate, (share / (1.0 - share)).ln()]
     }
 
-    own_parameters_of!(counts);
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.counts.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.counts.for_each_parameter_mut(visit);
+    }
+}
+
+/// Positive counts.
+#[derive(Clone, Debug)]
+struct Truncated {
+    counts: Box<dyn OneFunction>,
+    /// True if the logarithm of the truncated density is concave in f, which is so if f is the
+    /// natural parameter of the counts.
+    concave: bool,
+}
+
+/// The number up to which probabilities of single counts are summed if 1 − p(0) has few digits.
+const SUMMED: f64 = 64.0;
+
+impl Truncated {
+    /// `log p(0|f)` and its slope.
+    fn log_zero(&self, at: Observation, f: f64) -> (f64, f64) {
+        self.counts.value_and_slope(at.with(0.0), f)
+    }
+
+    /// `−log(1 − p(0))` and its slopes in `log p(0)`: first `p(0)/(1 − p(0))`, then the second
+    /// derivative.
+    fn rest(log_zero: f64) -> [f64; 3] {
+        let above = -log_zero.exp_m1();
+        let odds = log_zero.exp() / above;
+        [-above.ln(), odds, odds / above]
+    }
+
+    /// Returns `−log(1 − p(0|f))` and its slope; adds the derivative in its own parameters, times `weight`.
+    fn log_rest(&self, at: Observation, f: f64, weight: f64, own: &mut [f64]) -> (f64, f64) {
+        let (log_zero, slope) = self.log_zero(at, f);
+        let [rest, odds, _] = Self::rest(log_zero);
+        if !rest.is_finite() {
+            // The chance of any count is proportional to the rate before it underflows.
+            return (-f - at.exposure.ln(), -1.0);
+        }
+        if !own.is_empty() && odds > 0.0 {
+            self.counts.own_gradient(at.with(0.0), &[f], &[weight * odds], own);
+        }
+        (rest, if odds == 0.0 { 0.0 } else { odds * slope })
+    }
+
+    /// Returns the amounts by which `E Y` and `E Y²` exceed those of counts with zeros, averaged
+    /// over f.
+    fn beyond(&self, Row { at, marginal }: LatentRow) -> [f64; 2] {
+        let beyond = |power: i32| {
+            let mut point = |f: f64, _: &mut Integrator| {
+                let (mean, variance) = self.counts.conditional_moments(at, f);
+                let [_, odds, _] = Self::rest(self.log_zero(at, f).0);
+                // The ratio of the rate to the probability of a positive count tends to 1 as both vanish.
+                let single = if odds.is_finite() && mean > 0.0 { mean * odds } else { 1.0 };
+                let value =
+                    if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
+                if odds == 0.0 { 0.0 } else { value }
+            };
+            Integrator::default().nested_average(marginal, &mut point)
+        };
+        [beyond(1), beyond(2)]
+    }
+}
+
+impl OneFunction for Truncated {
+    fn kind(&self) -> LikelihoodKind {
+        self.counts.kind()
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        self.counts.log_density(at, f, value, first);
+        for ((f, value), first) in f.iter().zip(value).zip(first) {
+            let (rest, slope) = self.log_rest(at, *f, 0.0, &mut []);
+            *value += rest;
+            *first += slope;
+        }
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        let (log_zero, slope) = self.log_zero(at, f);
+        let [_, odds, again] = Self::rest(log_zero);
+        let own = self.counts.curvature(at, f);
+        let bend = odds * self.counts.curvature(at.with(0.0), f) + again * slope * slope;
+        if bend.is_finite() { own + bend } else { own }
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        self.counts.own_gradient(at, f, weights, own);
+        for (f, w) in f.iter().zip(weights) {
+            self.log_rest(at, *f, *w, own);
+        }
+    }
+
+    fn resolution(&self, at: Observation) -> Resolution {
+        // 1 − p(0) is 0 where the rate is 2πi: at ±iπ/2 off the line, or a little more.
+        let own = self.counts.resolution(at);
+        Resolution { strip: own.strip.min(1.5), concave: self.concave, ..own }
+    }
+
+    /// The term of the truncation grows like f, while the counts' own term may grow like e^f and have a closed form.
+    fn expected_log(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
+        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
+        let mut local = self.counts.expected_log(row, own, integrator);
+        let sd = smallest(mu, v).sqrt();
+        integrator.place(self.resolution(at), mu, sd);
+        for ((z, f), w) in integrator.z.iter().zip(&integrator.f).zip(&integrator.weight) {
+            let (rest, slope) = self.log_rest(at, *f, *w, own);
+            local.value += w * rest;
+            local.mean += w * slope;
+            local.variance += 0.5 * w * z * slope / sd;
+        }
+        local
+    }
+
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        let (mean, variance) = self.counts.conditional_moments(at, f);
+        let above = -self.log_zero(at, f).0.exp_m1();
+        if above == 1.0 {
+            return (mean, variance);
+        }
+        if mean == 0.0 || above == 0.0 {
+            return (1.0, 0.0);
+        }
+        let truncated = mean / above;
+        (truncated, (truncated * (variance / mean + mean - truncated)).max(0.0))
+    }
+
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        if at.y < 1.0 {
+            return 0.0;
+        }
+        let log_zero = self.log_zero(at, f).0;
+        let above = -log_zero.exp_m1();
+        if above > 1e-4 {
+            let below = self.counts.conditional_cdf(at, f);
+            return ((below - log_zero.exp()) / above).clamp(0.0, 1.0);
+        }
+        let mut total = 0.0;
+        for k in 1..=at.y.min(SUMMED) as i32 {
+            total += self.value_and_slope(at.with(f64::from(k)), f).0.exp();
+        }
+        if at.y > SUMMED {
+            let beyond = self.counts.conditional_cdf(at, f) - self.counts.conditional_cdf(at.with(SUMMED), f);
+            total += if above > 0.0 { beyond / above } else { 0.0 };
+        }
+        total.clamp(0.0, 1.0)
+    }
+
+    /// Poisson counts with a non-negligible probability of zero have practically no mass beyond 31.
+    fn smooth_count_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        if self.concave && row.at.y >= crps::SMOOTH {
+            return self.counts.smooth_count_cdf(row, integrator);
+        }
+        crps::between(row.at.y, &mut |y| OneFunction::predictive_cdf(self, row.with(y), integrator))
+    }
+
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        self.counts.cdf_strip(at).min(1.0)
+    }
+
+    fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
+        let (mean, variance) = self.counts.predictive_moments(row, integrator);
+        let [first, second] = self.beyond(row);
+        (mean + first, (variance + second - 2.0 * mean * first - first * first).max(0.0))
+    }
+
+    /// Draws counts until one is positive, or by inversion if that would take long.
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        let above = -self.log_zero(at, f).0.exp_m1();
+        if above.is_nan() {
+            return f64::NAN;
+        }
+        if above > 0.05 {
+            loop {
+                let y = self.counts.sample(at, f, random);
+                if y != 0.0 {
+                    return y;
+                }
+            }
+        }
+        let mut left: f64 = random.random();
+        let mut y = 1.0;
+        loop {
+            left -= self.value_and_slope(at.with(y), f).0.exp();
+            if left <= 0.0 || left.is_nan() || y > 1e4 {
+                return y;
+            }
+            y += 1.0;
+        }
+    }
+
+    fn working_response(&self, at: Observation) -> f64 {
+        self.counts.working_response(at)
+    }
+
+    /// Starts at the rate for which the mean of positive counts is that of the targets.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+        self.counts.initialise(y, exposure);
+        let total: f64 = y.iter().sum();
+        if y.is_empty() || !total.is_finite() {
+            return 0.0;
+        }
+        let expected = |f: f64| -> f64 {
+            let exposed = |i: usize| Observation::exposed(0.0, exposure.get(i).copied().unwrap_or(1.0));
+            let of = |i: usize| self.conditional_moments(exposed(i), f).0;
+            (0..y.len()).map(of).sum()
+        };
+        let (mut low, mut high) = (-12.0, 12.0);
+        for _ in 0..50 {
+            let middle = 0.5 * (low + high);
+            if expected(middle) < total { low = middle } else { high = middle }
+        }
+        0.5 * (low + high)
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.counts.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.counts.for_each_parameter_mut(visit);
+    }
 }

@@ -1,7 +1,7 @@
 //! Estimators of gradients: the choices with their text, and the facts about each.
 
 use super::facts::{Draws, EntropyPart, EstimatorFacts};
-use super::{PiecewiseBound, latent_samples, piecewise};
+use super::{PiecewiseBound, piecewise};
 use crate::error::{Error, Result};
 use crate::words::{either, stored_as_text};
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,11 @@ pub enum Estimator {
     },
 }
 
+const BIASED: EstimatorFacts =
+    EstimatorFacts { usage: "bmc:L", draws: Draws::LatentValues, ..EstimatorFacts::EXACT };
+const BIASED_PRICE: EstimatorFacts = EstimatorFacts { usage: "bmc-price:L", ..BIASED };
+const SMOOTHED: EstimatorFacts = EstimatorFacts { usage: "smooth-bmc:L:NU or smooth-bmc:L:NU/t", ..BIASED };
+const PRODUCT: EstimatorFacts = EstimatorFacts { usage: "ups:L", ..BIASED };
 const PRICE: EstimatorFacts = EstimatorFacts::of_weights("price:L", EntropyPart::Exact);
 const ENERGY: EstimatorFacts = EstimatorFacts::of_weights("reparam:L", EntropyPart::LeftOut);
 const ENERGY_ENTROPY: EstimatorFacts = EstimatorFacts::of_weights("reparam-ent:L", EntropyPart::Added);
@@ -83,10 +88,10 @@ const LANDING: EstimatorFacts = EstimatorFacts::of_weights("stl:L", EntropyPart:
 /// Every estimator, in the order in which they are listed to users.
 const ALL: [&EstimatorFacts; 10] = [
     &EstimatorFacts::EXACT,
-    &latent_samples::BIASED,
-    &latent_samples::BIASED_PRICE,
-    &latent_samples::SMOOTHED,
-    &latent_samples::PRODUCT,
+    &BIASED,
+    &BIASED_PRICE,
+    &SMOOTHED,
+    &PRODUCT,
     &PRICE,
     &ENERGY,
     &ENERGY_ENTROPY,
@@ -146,10 +151,10 @@ impl Estimator {
     pub const fn facts(self) -> &'static EstimatorFacts {
         match self {
             Estimator::Exact => &EstimatorFacts::EXACT,
-            Estimator::Biased { .. } => &latent_samples::BIASED,
-            Estimator::BiasedPrice { .. } => &latent_samples::BIASED_PRICE,
-            Estimator::Smoothed { .. } => &latent_samples::SMOOTHED,
-            Estimator::Product { .. } => &latent_samples::PRODUCT,
+            Estimator::Biased { .. } => &BIASED,
+            Estimator::BiasedPrice { .. } => &BIASED_PRICE,
+            Estimator::Smoothed { .. } => &SMOOTHED,
+            Estimator::Product { .. } => &PRODUCT,
             Estimator::Price { .. } => &PRICE,
             Estimator::Energy { .. } => &ENERGY,
             Estimator::EnergyEntropy { .. } => &ENERGY_ENTROPY,

@@ -2,8 +2,6 @@
 
 mod estimator;
 mod facts;
-mod gaussian;
-mod latent_samples;
 mod piecewise;
 mod rejection;
 mod row;
@@ -17,11 +15,10 @@ pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
 use crate::likelihood::{Expectation, LatentRows, Local, Observation, ObservationModel, OneFunction};
 use crate::quadrature::Integrator;
-pub(crate) use gaussian::fitc;
-use gaussian::square;
 use rand_chacha::ChaCha8Rng;
-use row::RowScratch;
+pub use row::LossScratch;
 use serde::{Deserialize, Serialize};
+use std::f64::consts::TAU;
 
 /// The loss ℓ(y, μ, v) of a row (docs/mathematics.md#objectives).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -217,21 +214,6 @@ pub struct Derivatives<'a> {
     pub own: &'a mut [f64],
 }
 
-/// The buffers of losses, one per thread of work.
-#[derive(Clone, Debug)]
-pub struct LossScratch {
-    row: RowScratch,
-    /// The counts of sampling estimators since this was last cleared.
-    pub counts: EstimatorCounts,
-}
-
-impl LossScratch {
-    /// Buffers for an objective.
-    pub fn new(objective: &Objective) -> Self {
-        LossScratch { row: RowScratch::new(objective), counts: EstimatorCounts::default() }
-    }
-}
-
 impl Objective {
     /// Returns `scale · Σ w_i ℓ_i` over a block with its derivatives g and h, all scaled by `scale = n/b` and the weights. Only sampling
     /// estimators draw from `random`.
@@ -241,7 +223,7 @@ impl Objective {
         scale: f64,
         rows: LossInputs<'_>,
         out: Derivatives<'_>,
-        LossScratch { row, counts }: &mut LossScratch,
+        row: &mut LossScratch,
         random: &mut ChaCha8Rng,
     ) -> f64 {
         match self.loss {
@@ -263,7 +245,7 @@ impl Objective {
                 (row.mean[c], row.variance[c]) = (mean[c * n + i], variance[c * n + i]);
             }
             row.own.fill(0.0);
-            let value = row.gain(self.loss, &**likelihood, targets.at(i), counts, random);
+            let value = row.gain(self.loss, &**likelihood, targets.at(i), random);
             let weight = -scale * targets.weight(i);
             sum += weight * value;
             for c in 0..functions {
@@ -303,4 +285,37 @@ impl Objective {
         }
         sum
     }
+}
+
+/// Returns `scale · Σ w_i ½ [log 2πV_i + ((y_i − μ_i)² + s_i)/V_i]` with `V_i = σ² + r_i` for the noise variance σ², and its derivatives.
+pub(crate) fn fitc(noise: f64, scale: f64, rows: LossInputs<'_>, out: Derivatives<'_>) -> f64 {
+    let LossInputs { targets, mean, variance, residual } = rows;
+    let (mut sum, mut own) = (0.0, 0.0);
+    for i in 0..targets.len() {
+        let weight = scale * targets.weight(i);
+        let precision = 1.0 / (noise + residual[i]);
+        let error = targets.y[i] - mean[i];
+        let square = (error * error + variance[i]) * precision;
+        sum += weight * 0.5 * ((TAU / precision).ln() + square);
+        out.mean[i] = -weight * error * precision;
+        out.variance[i] = weight * 0.5 * precision;
+        out.residual[i] = weight * 0.5 * precision * (1.0 - square);
+        out.curvature[i] = weight * precision;
+        own += out.residual[i];
+    }
+    out.own.iter_mut().for_each(|slope| *slope += own);
+    sum
+}
+
+/// Returns `scale · Σ w_i ½ (y_i − μ_i)²` and its derivatives.
+fn square(scale: f64, rows: LossInputs<'_>, out: Derivatives<'_>) -> f64 {
+    let LossInputs { targets, mean, .. } = rows;
+    let mut sum = 0.0;
+    for (i, (y, mean)) in targets.y.iter().zip(mean).enumerate() {
+        let (weight, error) = (scale * targets.weight(i), y - mean);
+        sum += weight * 0.5 * error * error;
+        (out.mean[i], out.variance[i], out.curvature[i]) = (-weight * error, 0.0, weight);
+        out.residual[i] = 0.0;
+    }
+    sum
 }

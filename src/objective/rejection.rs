@@ -107,9 +107,7 @@ impl<'a> ProductSampler<'a> {
 }
 
 fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> f64 {
-    let (mut value, mut first) = ([0.0], [0.0]);
-    likelihood.log_density(at, &[f], &mut value, &mut first);
-    value[0]
+    likelihood.value_and_slope(at, f).0
 }
 
 /// The k from 1 to 10 with the smallest bound K on `r_k`, and `log K`.

@@ -1,6 +1,5 @@
 //! The loss of one row and its derivatives, exact or from samples of f for the row.
 
-use super::latent_samples::Averaging;
 use super::rejection::ProductSampler;
 use super::{Estimator, EstimatorCounts, Loss, Objective, PiecewiseBound};
 use crate::likelihood::{Expectation, LatentMarginal, Likelihood, Local, Marginal, Observation, Row, Slopes};
@@ -8,19 +7,21 @@ use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// The buffers of one row with C functions: C numbers of each kind, C for each sample of f.
+/// The buffers of losses, one per thread of work; for one row with C functions they are C numbers of each kind, C for each sample of f.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RowScratch {
-    pub integrator: Integrator,
+pub struct LossScratch {
+    /// The counts of sampling estimators since this was last cleared.
+    pub counts: EstimatorCounts,
+    pub(super) integrator: Integrator,
     piecewise: Option<PiecewiseBound>,
-    pub mean: Vec<f64>,
-    pub variance: Vec<f64>,
-    pub by_mean: Vec<f64>,
-    pub by_variance: Vec<f64>,
+    pub(super) mean: Vec<f64>,
+    pub(super) variance: Vec<f64>,
+    pub(super) by_mean: Vec<f64>,
+    pub(super) by_variance: Vec<f64>,
     /// `∂²/∂μ²`.
-    pub by_mean_twice: Vec<f64>,
+    pub(super) by_mean_twice: Vec<f64>,
     /// The derivatives in own parameters.
-    pub own: Vec<f64>,
+    pub(super) own: Vec<f64>,
     /// The samples of f with their log densities or weights, slopes and curvatures.
     samples: Vec<f64>,
     value: Vec<f64>,
@@ -38,7 +39,7 @@ pub(super) fn curvature(of: Expectation, mean: f64, variance: f64) -> f64 {
     }
 }
 
-impl RowScratch {
+impl LossScratch {
     /// Creates buffers for an objective.
     pub fn new(objective: &Objective) -> Self {
         let piecewise = match objective.estimator() {
@@ -46,12 +47,12 @@ impl RowScratch {
             _ => None,
         };
         let integrator = Integrator::new(objective.nodes).coarsely(objective.coarse);
-        RowScratch { integrator, piecewise, ..RowScratch::default() }
+        LossScratch { integrator, piecewise, ..LossScratch::default() }
     }
 
     /// Makes room for the functions and own parameter values of a likelihood.
-    pub fn resize(&mut self, functions: usize, own: usize) {
-        let RowScratch { mean, variance, by_mean, by_variance, by_mean_twice, .. } = self;
+    pub(super) fn resize(&mut self, functions: usize, own: usize) {
+        let LossScratch { mean, variance, by_mean, by_variance, by_mean_twice, .. } = self;
         for numbers in [mean, variance, by_mean, by_variance, by_mean_twice] {
             numbers.resize(functions, 0.0);
         }
@@ -59,12 +60,11 @@ impl RowScratch {
     }
 
     /// Returns `−ℓ` of one row, and leaves its derivatives in the scratch.
-    pub fn gain(
+    pub(super) fn gain(
         &mut self,
         loss: Loss,
         likelihood: &dyn Likelihood,
         at: Observation,
-        counts: &mut EstimatorCounts,
         random: &mut ChaCha8Rng,
     ) -> f64 {
         let Loss::LogPredictive(estimator) = loss else {
@@ -79,22 +79,19 @@ impl RowScratch {
                 None => self.exact(Expectation::ExpectedLog, likelihood, at),
             };
         };
-        match estimator {
-            Estimator::Biased { samples } => self.average(likelihood, at, Averaging::path(samples), random),
-            Estimator::BiasedPrice { samples } => {
-                self.average(likelihood, at, Averaging::price(samples), random)
-            }
-            Estimator::Smoothed { samples, nu, .. } => {
-                self.average(likelihood, at, Averaging { nu, ..Averaging::path(samples) }, random)
-            }
-            Estimator::Product { samples } => self.product(likelihood, at, samples, counts, random),
-            _ => self.exact(Expectation::LogPredictive, likelihood, at),
-        }
+        let averaging = match estimator {
+            Estimator::Biased { samples } => Averaging { samples, nu: 0.0, price: false },
+            Estimator::BiasedPrice { samples } => Averaging { samples, nu: 0.0, price: true },
+            Estimator::Smoothed { samples, nu, .. } => Averaging { samples, nu, price: false },
+            Estimator::Product { samples } => return self.product(likelihood, at, samples, random),
+            _ => return self.exact(Expectation::LogPredictive, likelihood, at),
+        };
+        self.average(likelihood, at, averaging, random)
     }
 
     /// `E log p(y|f)` or `log E p(y|f)` with its derivatives.
     fn exact(&mut self, of: Expectation, likelihood: &dyn Likelihood, at: Observation) -> f64 {
-        let RowScratch { integrator, mean, variance, by_mean, by_variance, own, .. } = self;
+        let LossScratch { integrator, mean, variance, by_mean, by_variance, own, .. } = self;
         let row = Row::new(at, Marginal { mean, variance });
         let slopes = Slopes { mean: by_mean, variance: by_variance, own };
         let value = likelihood.expectation(of, row, slopes, integrator);
@@ -118,7 +115,7 @@ impl RowScratch {
         averaging: Averaging,
         random: &mut ChaCha8Rng,
     ) -> f64 {
-        let RowScratch { samples: f, value, slope, curved, .. } = self;
+        let LossScratch { samples: f, value, slope, curved, .. } = self;
         f.clear();
         for _ in 0..averaging.samples {
             f.extend(draw(&self.mean, &self.variance, random));
@@ -168,10 +165,9 @@ impl RowScratch {
         likelihood: &dyn Likelihood,
         at: Observation,
         samples: usize,
-        counts: &mut EstimatorCounts,
         random: &mut ChaCha8Rng,
     ) -> f64 {
-        let RowScratch { samples: f, integrator, mean, variance, slope, .. } = self;
+        let LossScratch { samples: f, integrator, mean, variance, slope, counts, .. } = self;
         let Some(sampler) = ProductSampler::new(likelihood, Row::new(at, Marginal { mean, variance })) else {
             return self.exact(Expectation::LogPredictive, likelihood, at);
         };
@@ -197,6 +193,42 @@ impl RowScratch {
         }
         self.curve(Expectation::LogPredictive);
         value
+    }
+}
+
+/// The settings of an average of densities over samples.
+#[derive(Clone, Copy)]
+struct Averaging {
+    samples: usize,
+    /// The addition ν to the average.
+    nu: f64,
+    /// True if `∂/∂v` is `½ E φ″`, false if it is `E φ′ ε/(2√v)`, the derivative of the samples' average itself; φ is p(y|f) (eq. 6 of the
+    /// paper, whose two forms agree in expectation).
+    price: bool,
+}
+
+impl Averaging {
+    /// Turns log densities of samples into their weights `φ_l/(Σ φ + Lν)`; returns
+    /// `log (ν + mean φ)`, or `None` if no density is a positive number.
+    fn weigh(self, log_densities: &mut [f64]) -> Option<f64> {
+        // The largest term is taken out first, so that no ratio is 0/0.
+        let top = log_densities.iter().copied().fold(self.nu.ln(), f64::max);
+        if !top.is_finite() {
+            return None;
+        }
+        log_densities.iter_mut().for_each(|l| *l = (*l - top).exp());
+        let count = self.samples as f64;
+        let smoothing = count * (self.nu.ln() - top).exp();
+        let total = log_densities.iter().sum::<f64>() + smoothing;
+        log_densities.iter_mut().for_each(|w| *w /= total);
+        Some(top + (total / count).ln())
+    }
+
+    /// Returns the contribution of a sample f to `∂/∂v`, given `(log φ)′` and `φ″/φ` at f.
+    fn variance_slope(self, f: f64, latent: LatentMarginal, slope: f64, second: f64) -> f64 {
+        let LatentMarginal { mean: mu, variance: v } = latent;
+        // For v = 0 all samples are at μ, where both forms have the same limit.
+        if !self.price && v > 0.0 { 0.5 * slope * (f - mu) / v } else { 0.5 * second }
     }
 }
 

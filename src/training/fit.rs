@@ -27,14 +27,14 @@ use std::sync::Arc;
 /// use faer::Mat;
 /// use sparsegp::prelude::*;
 /// use sparsegp::kernels::Stationary;
-/// use sparsegp::likelihood::PoissonExp;
+/// use sparsegp::likelihood::Poisson;
 ///
 /// let x = Mat::from_fn(200, 1, |i, _| i as f64 / 20.0);
 /// let y: Vec<f64> = (0..200).map(|i| (2.0 + 2.0 * (i as f64 / 20.0).sin()).exp().round()).collect();
 ///
 /// // A variance of 1 and a lengthscale of 2 in units of x, from which training starts.
 /// let gp = Inducing::new(Stationary::matern52(1.0, &[2.0])).points(Points::KMeans(20));
-/// let model = Fit::new(gp, PoissonExp).objective(ObjectiveKind::DlmLog).fit(x.as_ref(), &y)?;
+/// let model = Fit::new(gp, Poisson::Exp).objective(ObjectiveKind::DlmLog).fit(x.as_ref(), &y)?;
 /// let predictions = model.predict(Mat::from_fn(1, 1, |_, _| 1.5).as_ref(), &[])?;
 /// assert!((predictions.row(0).mean / (2.0 + 2.0 * 1.5f64.sin()).exp() - 1.0).abs() < 0.1);
 /// # Ok::<(), sparsegp::Error>(())

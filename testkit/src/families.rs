@@ -103,9 +103,3 @@ pub fn every_kind() -> impl Iterator<Item = LikelihoodKind> {
     let kinds = LikelihoodKind::WORDS.iter().map(|word| word.parse().expect("a known word"));
     kinds.filter(|kind: &LikelihoodKind| !kind.is_joint())
 }
-
-pub fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> (f64, f64) {
-    let (mut value, mut first) = ([0.0], [0.0]);
-    likelihood.log_density(at, &[f], &mut value, &mut first);
-    (value[0], first[0])
-}

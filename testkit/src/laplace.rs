@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use sparsegp::functions::normal;
 use sparsegp::kernels::Parameter;
 use sparsegp::likelihood::{
-    Expectation, LatentMarginal, LatentRow, Local, Observation, OneFunction, TargetKind,
+    LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, TargetKind,
 };
 use sparsegp::quadrature::{Integrator, Resolution};
 
@@ -31,13 +31,15 @@ fn log_phi(u: f64) -> f64 {
     normal::log_density(u, 0.0, 1.0)
 }
 
-impl OneFunction for Laplace {
-    fn name(&self) -> &'static str {
-        "laplace"
-    }
+/// Returns mean and standard deviation of y − f.
+fn residual(row: LatentRow) -> [f64; 2] {
+    let LatentMarginal { mean, variance } = row.marginal;
+    [row.at.y - mean, variance.max(1e-12).sqrt()]
+}
 
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Real
+impl OneFunction for Laplace {
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::new("laplace", TargetKind::Real)
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -64,21 +66,21 @@ impl OneFunction for Laplace {
         at.y
     }
 
-    /// `E log p` by `E|r| = 2sφ(m/s) + m(2Φ(m/s) − 1)` for `r ~ N(m, s²)`. `log E p` by
-    /// `2b E p = A + B` with `A = e^{k²/2 − m/b} Φ(m/s − k)`, `B = e^{k²/2 + m/b} Φ(−m/s − k)`,
-    /// `k = s/b`; `∂_v = ½ ∂²_μ`.
-    fn expectation(&self, of: Expectation, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
-        let LatentMarginal { mean, variance } = row.marginal;
-        let (b, m, s) = (self.b(), row.at.y - mean, variance.max(1e-12).sqrt());
-        if of == Expectation::ExpectedLog {
-            let (phi, balance) = (log_phi(m / s).exp(), normal::cdf(m / s) - normal::cdf(-m / s));
-            let distance = 2.0 * s * phi + m * balance;
-            if let Some(own) = own.first_mut() {
-                *own += (distance / b - 1.0) / b;
-            }
-            let value = -distance / b - (2.0 * b).ln();
-            return Local { value, mean: balance / b, variance: -phi / (b * s) };
+    /// By `E|r| = 2sφ(m/s) + m(2Φ(m/s) − 1)` for `r ~ N(m, s²)`.
+    fn expected_log(&self, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
+        let (b, [m, s]) = (self.b(), residual(row));
+        let (phi, balance) = (log_phi(m / s).exp(), normal::cdf(m / s) - normal::cdf(-m / s));
+        let distance = 2.0 * s * phi + m * balance;
+        if let Some(own) = own.first_mut() {
+            *own += (distance / b - 1.0) / b;
         }
+        let value = -distance / b - (2.0 * b).ln();
+        Local { value, mean: balance / b, variance: -phi / (b * s) }
+    }
+
+    /// By `2b E p = A + B` with `A = e^{k²/2 − m/b} Φ(m/s − k)`, `B = e^{k²/2 + m/b} Φ(−m/s − k)`, `k = s/b`; `∂_v = ½ ∂²_μ`.
+    fn log_predictive(&self, row: LatentRow, own: &mut [f64], _: &mut Integrator) -> Local {
+        let (b, [m, s]) = (self.b(), residual(row));
         let k = s / b;
         let above = 0.5 * k * k - m / b + normal::log_cdf_at(m / s - k).0;
         let below = 0.5 * k * k + m / b + normal::log_cdf_at(-m / s - k).0;

@@ -16,9 +16,9 @@ pub fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
     let classes = y.iter().enumerate().map(|(i, y)| f64::from((*y > 0.1) != (i % 4 == 0))).collect();
     let counts = map(&|y| (1.5 * y.abs() + y).round().max(0.0));
     match which {
-        0 => (BernoulliLogit.into(), classes),
-        1 => (BernoulliProbit.into(), classes),
-        2 => (PoissonExp.into(), counts),
+        0 => (Bernoulli::Logit.into(), classes),
+        1 => (Bernoulli::Probit.into(), classes),
+        2 => (Poisson::Exp.into(), counts),
         3 => (NegativeBinomial::new(2.5).into(), counts),
         4 => (Gamma::new(3.0).into(), map(&|y| (0.7 * y).exp())),
         _ => (StudentT::new(0.5, 5.0).into(), y.to_vec()),

@@ -377,7 +377,7 @@ fn sites_with_all_other_data_are_those_of_expectation_propagation_for_any_induci
     let x = Mat::from_fn(n, 2, |i, d| if d == 0 { (i as f64 * 0.618_034).fract() * 4.0 } else { 0.0 });
     let wave = |i: usize| (2.0 * x[(i, 0)]).sin() - 0.3 * (i % 3) as f64;
     let softmax = Registry::default().likelihood(LikelihoodKind::Softmax, 3).expect("built in");
-    let likelihoods = [(ObservationModel::from(BernoulliProbit), 1), (softmax, 3)];
+    let likelihoods = [(ObservationModel::from(Bernoulli::Probit), 1), (softmax, 3)];
     for ((likelihood, functions), m) in likelihoods.iter().flat_map(|of| [0, 5, 12].map(|m| (of, m))) {
         let y: Vec<f64> = (0..n)
             .map(|i| {

@@ -60,7 +60,7 @@ fn a_weight_is_a_number_of_rows() {
 #[test]
 fn an_exposure_is_an_offset_in_the_log_rate() {
     let (_, y) = counts(4, 30);
-    let likelihood: &dyn OneFunction = &PoissonExp;
+    let likelihood: &dyn OneFunction = &Poisson::Exp;
     let mut integrator = Integrator::default();
     for (i, &y) in y.iter().enumerate() {
         let (e, mu, v) = (0.3 + i as f64, 0.2 * i as f64 - 1.0, 0.1 + 0.05 * i as f64);
@@ -141,7 +141,7 @@ fn gradients_of_sampled_averages_match_finite_differences() {
 
 #[test]
 fn the_samples_of_corollary_5_follow_their_formula() {
-    let poisson: &dyn OneFunction = &PoissonExp;
+    let poisson: &dyn OneFunction = &Poisson::Exp;
     let at = Observation::of(2.0);
     let bounds = poisson.density_bounds(at).expect("bounds");
     let moments =

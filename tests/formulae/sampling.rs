@@ -39,7 +39,7 @@ fn gradients_from_samples_are_unbiased() {
     // With fewer data than coefficients the layer is reduced, and has residual variances.
     let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
     let reduced = Layer::from(reduced.reduced_to(x.transpose().subrows(0, 2)));
-    let (logit, counted) = (BernoulliLogit.into(), PoissonSoftplus.into());
+    let (logit, counted) = (Bernoulli::Logit.into(), Poisson::Softplus.into());
     let narrow = x.subrows(0, 2).to_owned();
     let cases: [Case<'_>; 3] = [
         (&inducing, &logit, &x, &classes),

@@ -41,12 +41,12 @@ fn every_family_and_extreme_parameters_agree_with_slow_integration() {
         (Box::new(BetaLogit::new(60.0)), 1.0, LatentMarginal::new(-2.0, 0.5)),
         (Box::new(BetaProbit::new(0.7)), 1.0, LatentMarginal::new(1.0, 0.1)),
         (Box::new(BetaProbit::new(30.0)), 1.0, LatentMarginal::new(0.2, 0.5)),
-        (Box::new(PoissonExp), 1e-3, LatentMarginal::new(0.0, 1.0)),
-        (Box::new(PoissonExp), 1.0, LatentMarginal::new(7.0, 0.04)),
-        (Box::new(PoissonExp), 40.0, LatentMarginal::new(0.0, 0.1)),
-        (Box::new(PoissonExp), 1.0, LatentMarginal::new(0.0, 1.0)),
-        (Box::new(PoissonSoftplus), 1.0, LatentMarginal::new(2000.0, 100.0)),
-        (Box::new(PoissonSoftplus), 300.0, LatentMarginal::new(-2.0, 1.0)),
+        (Box::new(Poisson::Exp), 1e-3, LatentMarginal::new(0.0, 1.0)),
+        (Box::new(Poisson::Exp), 1.0, LatentMarginal::new(7.0, 0.04)),
+        (Box::new(Poisson::Exp), 40.0, LatentMarginal::new(0.0, 0.1)),
+        (Box::new(Poisson::Exp), 1.0, LatentMarginal::new(0.0, 1.0)),
+        (Box::new(Poisson::Softplus), 1.0, LatentMarginal::new(2000.0, 100.0)),
+        (Box::new(Poisson::Softplus), 300.0, LatentMarginal::new(-2.0, 1.0)),
         (Box::new(NegativeBinomial::new(8.0)), 1.0, LatentMarginal::new(0.0, 0.1)),
         (Box::new(NegativeBinomial::new(1e-4)), 1.0, LatentMarginal::new(6.0, 0.01)),
         (Box::new(NegativeBinomial::new(0.5)), 20.0, LatentMarginal::new(1.0, 0.01)),
@@ -78,7 +78,7 @@ fn counts_of_any_size_cost_no_sum() {
         let mean = (mu + 0.5 * v).exp();
         let want = y * (2.0 * normal_cdf(omega) - 1.0)
             - 2.0 * mean * (normal_cdf(omega - v.sqrt()) + normal_cdf((0.5 * v).sqrt()) - 1.0);
-        assert_close(score(&PoissonExp, y, LatentMarginal::new(mu, v)), want, "poisson");
+        assert_close(score(&Poisson::Exp, y, LatentMarginal::new(mu, v)), want, "poisson");
         assert_close(
             score(&NegativeBinomial::new(1e-9), y, LatentMarginal::new(mu, v)),
             want,
@@ -88,7 +88,7 @@ fn counts_of_any_size_cost_no_sum() {
     // The softplus rate of a large f is f.
     let (y, mu, sd) = (1e12 + 3e5, 1e12, 1e6);
     let want = score(&Gaussian::new(1e12), y, LatentMarginal::new(mu, sd * sd));
-    assert_close(score(&PoissonSoftplus, y, LatentMarginal::new(mu, sd * sd)), want, "softplus");
+    assert_close(score(&Poisson::Softplus, y, LatentMarginal::new(mu, sd * sd)), want, "softplus");
 }
 
 #[test]

@@ -10,7 +10,9 @@ use pyo3::types::PyDict;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{LatentMarginal, LatentRow, Observation, OneFunction, Row, RowNodes, TargetKind};
+use sparsegp::likelihood::{
+    LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, RowNodes, TargetKind,
+};
 use sparsegp::quadrature::{Integrator, Resolution};
 use std::fmt;
 use std::sync::Arc;
@@ -143,12 +145,8 @@ impl fmt::Debug for CustomLikelihood {
 }
 
 impl OneFunction for CustomLikelihood {
-    fn name(&self) -> &'static str {
-        self.own.name
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        self.kind
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::new(self.own.name, self.kind)
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {

@@ -15,7 +15,9 @@ mod curve;
 mod integrals;
 mod wide;
 
-use super::{Expectation, LatentMarginal, Likelihood, Marginal, Observation, Row, Slopes, TargetKind};
+use super::{
+    Expectation, LatentMarginal, Likelihood, LikelihoodKind, Marginal, Observation, Row, Slopes, TargetKind,
+};
 use crate::quadrature::Integrator;
 use curve::{Accuracy, Block, Curve, How, LANES, Lanes, Panel, STEP, WIDEST, WIDEST_SUMMED, stride};
 use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
@@ -297,12 +299,8 @@ fn top_and_total(f: &[f64]) -> (f64, f64) {
 }
 
 impl Likelihood for Softmax {
-    fn name(&self) -> &'static str {
-        "softmax"
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Class
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Softmax
     }
 
     fn function_names(&self) -> Vec<String> {

@@ -88,7 +88,7 @@ pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{Expectation, LatentMarginal, Observation, OneFunction, PoissonExp, Row};
+    use crate::likelihood::{Expectation, LatentMarginal, Observation, OneFunction, Poisson, Row};
     use crate::quadrature::Integrator;
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
                 let Some([value, first, second]) = curve(a, v) else { continue };
                 let row = Row::new(Observation::of(0.0), LatentMarginal::new(a, v));
                 let of = Expectation::LogPredictive;
-                let local = PoissonExp.expectation(of, row, &mut [], &mut integrator);
+                let local = Poisson::Exp.expectation(of, row, &mut [], &mut integrator);
                 let close = |got: f64, want: f64, scale: f64| {
                     assert!((got - want).abs() < 2e-10 * scale, "v {v} x {x}: {got}, want {want}");
                 };

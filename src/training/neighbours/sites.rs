@@ -220,12 +220,12 @@ impl Sites {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::BernoulliProbit;
+    use crate::likelihood::Bernoulli;
 
     #[test]
     fn a_class_that_is_predicted_well_does_not_become_exact() {
         let targets = Targets { y: &[1.0], exposure: &[], weights: &[], outputs: &[] };
-        let likelihood = ObservationModel::from(BernoulliProbit);
+        let likelihood = ObservationModel::from(Bernoulli::Probit);
         let observed = Observed { likelihood: &likelihood, targets };
         let (mut room, mut found) = (Room::new(None), [(0.0, 0.0)]);
         // Means around 2, the working response of class 1, and variances down to those that

@@ -13,8 +13,8 @@ use sparsegp::error::Result;
 use sparsegp::functions::normal;
 use sparsegp::hyper::Session;
 use sparsegp::likelihood::{
-    BernoulliProbit, Gaussian, LikelihoodKind, NegativeBinomial, Observation, ObservationModel, Ordinal,
-    PoissonExp, Softmax, Task,
+    Bernoulli, Gaussian, LikelihoodKind, NegativeBinomial, Observation, ObservationModel, Ordinal, Poisson,
+    Softmax, Task,
 };
 use sparsegp::metrics::{Compared, Metrics};
 use sparsegp::model::ConstantModel;
@@ -294,7 +294,7 @@ fn shares(targets: Targets<'_>, codes: usize) -> Vec<f64> {
 /// Creates the model of two or more classes with these shares.
 fn classes(shares: &[f64]) -> (ObservationModel, Vec<f64>) {
     match *shares {
-        [zero, _] => (BernoulliProbit.into(), vec![-normal::quantile(zero)]),
+        [zero, _] => (Bernoulli::Probit.into(), vec![-normal::quantile(zero)]),
         _ => (Softmax::new(shares.len()).into(), shares.iter().map(|share| share.ln()).collect()),
     }
 }
@@ -321,7 +321,7 @@ fn counts(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
     };
     let squares: f64 = rows().map(|(weight, at)| weight * (at.exposure * rate).powi(2)).sum();
     let alpha = rows().map(excess).sum::<f64>() / squares;
-    let likelihood = if alpha > 0.0 { NegativeBinomial::new(alpha).into() } else { PoissonExp.into() };
+    let likelihood = if alpha > 0.0 { NegativeBinomial::new(alpha).into() } else { Poisson::Exp.into() };
     (likelihood, vec![rate.ln()])
 }
 

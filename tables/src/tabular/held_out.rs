@@ -11,7 +11,7 @@ use crate::tables::read::How;
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::shown;
 use crate::tables::{Column, Table, TableBlocks};
-use sparsegp::data::{Role, Roles, Split};
+use sparsegp::data::{Roles, Split};
 use sparsegp::error::{Error, Result};
 use sparsegp::options::FitOptions;
 
@@ -36,11 +36,10 @@ pub(super) type EachBlock<'a> = dyn Fn(&mut dyn FnMut(&Table) -> Result<()>) -> 
 pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -> Result<Split> {
     let Shares { test, validation, seed } = shares;
     let roles = match by {
-        None => return sparsegp::data::split(table.rows(), test, validation, seed),
+        None => Roles::new(table.rows(), test, validation, seed)?,
         Some(by) => roles_by(&|take| take(table), by, shares)?,
     };
-    let of = |role: Role| (0..table.rows()).filter(|&row| roles.of(row) == role).collect();
-    Ok(Split { train: of(Role::Train), validation: of(Role::Validation), test: of(Role::Test) })
+    Ok(roles.split(table.rows()))
 }
 
 /// Returns the training rows of a table whose columns are not known yet. If the rows cannot be split, returns

@@ -49,7 +49,7 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, step
     let (x, y) = (matrix(&shared["X"]).transpose().to_owned(), numbers(&shared["y"]));
     let lambda = number(&shared["lambda"]);
     let layer = Layer::from(LinearLayer::isotropic(x.nrows(), 0.0, 1.0 / lambda).expect("prior"));
-    let likelihood = BernoulliLogit.into();
+    let likelihood = Bernoulli::Logit.into();
     let case = |name: &str| cases(&file).iter().find(|case| case["name"] == name).expect("the case");
     let (inputs, want, optimum) =
         (&case(name)["inputs"], &case(name)["outputs"], &case("optimum")["outputs"]);

@@ -7,7 +7,7 @@ use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::Result;
-use sparsegp::likelihood::BernoulliLogit;
+use sparsegp::likelihood::Bernoulli;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Family, QUpdate, RuleOptions};
@@ -42,7 +42,7 @@ fn elbos(
         let options =
             InferenceOptions { seed, samples, ..InferenceOptions::full_batch(rule.clone(), schedules.step) };
         let q = start(seed, D, PRIOR, (0.5, Family::Diagonal))?;
-        let model = data.model(BernoulliLogit, PRIOR)?;
+        let model = data.model(Bernoulli::Logit, PRIOR)?;
         let mut inference = data.infer_from(q, model, Estimator::Price { samples: 100 }, options);
         let constant = D as f64 * (2.0 * std::f64::consts::PI * std::f64::consts::E).ln();
         Ok(trace(&mut inference, at, |inference| {

@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::paper::common::normals;
 use crate::paper::{Compared, Paper};
 use faer::Mat;
-use sparsegp::likelihood::BernoulliLogit;
+use sparsegp::likelihood::Bernoulli;
 use sparsegp::linalg::symmetric_eigen;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
@@ -37,12 +37,12 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     let data = data();
     let prior = Mat::<f64>::identity(3, 3);
     let curvature = Curvature::logistic(data.x.transpose(), prior.as_ref())?;
-    let (_, optimum) = data.optimum(data.model(BernoulliLogit, 1.0)?, 1.0)?;
+    let (_, optimum) = data.optimum(data.model(Bernoulli::Logit, 1.0)?, 1.0)?;
     // S stays between 1/𝓜, the bound at the optimum, and the prior.
     let rate = SquareRootRate::new(curvature, 1.0 / curvature.smoothness, 1.0, 1.0)?;
     let step = rate.best_step();
     let options = InferenceOptions::full_batch(plain(), Schedule::Constant(step));
-    let mut run = data.infer(data.model(BernoulliLogit, 1.0)?, Estimator::Exact, options);
+    let mut run = data.infer(data.model(Bernoulli::Logit, 1.0)?, Estimator::Exact, options);
     let (mut extreme, mut gaps) = (extremes(run.q()), vec![run.objective() - optimum]);
     for _ in 0..300 {
         run.step();

@@ -2,29 +2,24 @@
 //! f²/(1 + f²)` if y = 2.
 
 use rand_chacha::ChaCha8Rng;
-use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{BernoulliLogit, Observation, OneFunction, TargetKind};
+use sparsegp::likelihood::{Bernoulli, LikelihoodKind, Observation, OneFunction, TargetKind};
 use sparsegp::quadrature::Resolution;
 
 /// The target of a pseudo-observation of a coefficient.
 pub const COEFFICIENT: f64 = 2.0;
 
-/// [`BernoulliLogit`] for y = 0 and 1, and the regulariser with this weight for y = [`COEFFICIENT`].
+/// [`Bernoulli::Logit`] for y = 0 and 1, and the regulariser with this weight for y = [`COEFFICIENT`].
 #[derive(Clone, Copy, Debug)]
 pub struct Regularised(pub f64);
 
 impl OneFunction for Regularised {
-    fn name(&self) -> &'static str {
-        "regularised-logit"
-    }
-
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Binary
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::new("regularised-logit", TargetKind::Binary)
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         if at.y != COEFFICIENT {
-            return BernoulliLogit.log_density(at, f, value, first);
+            return Bernoulli::Logit.log_density(at, f, value, first);
         }
         for ((f, value), first) in f.iter().zip(value).zip(first) {
             let share = 1.0 / (1.0 + f * f);
@@ -35,7 +30,7 @@ impl OneFunction for Regularised {
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
         if at.y != COEFFICIENT {
-            return BernoulliLogit.curvature(at, f);
+            return Bernoulli::Logit.curvature(at, f);
         }
         2.0 * self.0 * (3.0 * f * f - 1.0) / (1.0 + f * f).powi(3)
     }
@@ -43,32 +38,28 @@ impl OneFunction for Regularised {
     /// The poles of the regulariser are at ±i.
     fn resolution(&self, at: Observation) -> Resolution {
         if at.y != COEFFICIENT {
-            return BernoulliLogit.resolution(at);
+            return Bernoulli::Logit.resolution(at);
         }
         Resolution { strip: 1.0, step: 0.5 / (1.0 + self.0.sqrt()), concave: false, pole: Some(0.0) }
     }
 
     fn peak(&self, at: Observation) -> f64 {
-        if at.y == COEFFICIENT { 0.0 } else { BernoulliLogit.peak(at) }
+        if at.y == COEFFICIENT { 0.0 } else { Bernoulli::Logit.peak(at) }
     }
 
     fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
-        BernoulliLogit.conditional_moments(at, f)
+        Bernoulli::Logit.conditional_moments(at, f)
     }
 
     fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
-        BernoulliLogit.conditional_cdf(at, f)
+        Bernoulli::Logit.conditional_cdf(at, f)
     }
 
     fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
-        BernoulliLogit.sample(at, f, random)
+        Bernoulli::Logit.sample(at, f, random)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
-        BernoulliLogit.initialise(y, exposure)
+        Bernoulli::Logit.initialise(y, exposure)
     }
-
-    fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
-
-    fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
 }

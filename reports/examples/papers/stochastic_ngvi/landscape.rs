@@ -7,7 +7,7 @@ use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::Result;
-use sparsegp::likelihood::BernoulliLogit;
+use sparsegp::likelihood::Bernoulli;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Normal, QUpdate, RuleOptions, Schedule};
@@ -49,7 +49,7 @@ fn curvature(data: &Data) -> Result<f64> {
     let value = |change: f64| -> Result<f64> {
         let q = Normal::diagonal(vec![0.0; 2], vec![VARIANCE, VARIANCE + change])?;
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        Ok(data.infer_from(q, data.model(BernoulliLogit, 1.0)?, Estimator::Exact, options).objective())
+        Ok(data.infer_from(q, data.model(Bernoulli::Logit, 1.0)?, Estimator::Exact, options).objective())
     };
     Ok((value(width)? - 2.0 * value(0.0)? + value(-width)?) / (width * width))
 }
@@ -65,7 +65,7 @@ fn apart(data: &Data) -> Result<f64> {
         let smoothness = Some(1.0 + 0.5 * data.y.len() as f64);
         let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(QUpdate::BwGd) };
         let options = InferenceOptions::full_batch(rule, Schedule::Constant(1.0));
-        let mut run = data.infer_from(q, data.model(BernoulliLogit, 1.0)?, Estimator::Exact, options);
+        let mut run = data.infer_from(q, data.model(Bernoulli::Logit, 1.0)?, Estimator::Exact, options);
         (0..300).for_each(|_| _ = run.step());
         ends.push(run.q().clone());
     }

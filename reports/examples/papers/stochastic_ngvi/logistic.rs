@@ -4,7 +4,7 @@ use crate::data::{Data, means, record_at, series};
 use crate::paper::{Axes, Compared, Paper, short};
 use faer::Mat;
 use sparsegp::Result;
-use sparsegp::likelihood::{BernoulliLogit, TargetKind};
+use sparsegp::likelihood::{Bernoulli, TargetKind};
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Guard, QUpdate, RuleOptions, Schedule};
@@ -80,7 +80,7 @@ impl Best {
 }
 
 fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, usize)) -> Result<()> {
-    let (_, value) = data.optimum(data.model(BernoulliLogit, 1.0)?, 0.5)?;
+    let (_, value) = data.optimum(data.model(Bernoulli::Logit, 1.0)?, 0.5)?;
     let at = record_at(steps, 10);
     let (name, n, d) = (paper.setting(case.name, "tumours"), data.x.ncols(), data.x.nrows());
     paper.settings(format!(
@@ -101,7 +101,7 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
                 let rule = RuleOptions { guard, ..of };
                 let options =
                     InferenceOptions { seed, ..InferenceOptions::full_batch(rule, Schedule::Constant(step)) };
-                let mut run = data.infer(data.model(BernoulliLogit, 1.0)?, estimator, options);
+                let mut run = data.infer(data.model(Bernoulli::Logit, 1.0)?, estimator, options);
                 // A run whose covariance is wider than the prior has failed, and its steps take long.
                 let mut gaps = vec![[f64::INFINITY]; at.len()];
                 for (&t, gap) in at.iter().zip(&mut gaps) {
