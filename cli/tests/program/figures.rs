@@ -3,15 +3,15 @@
 use serde_json::Value;
 use sparsegp_testkit::program::{QUICK, Work, csv_text, number};
 
-/// Returns the metrics document of a fit to an embedded file, and the text that the fit prints.
-fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
+/// Returns the metrics document of a fit to an embedded file. The book shows what such fits print.
+fn fit((data, options): (&str, &str), more: &str) -> Value {
     let (work, path) = (Work::empty(), concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data"));
-    let text =
-        work.text(&format!("fit {path}/{data} --quiet {options} {more} --metrics m.json --report r.html"));
+    let fit = format!("fit {path}/{data} --quiet {options} {more} --metrics m.json --report r.html");
+    let text = work.text(&fit);
     let page = work.read("r.html");
     assert!(page.contains("<caption>Figures</caption>"), "{page}");
     assert_eq!(page.contains("Confusion matrix"), text.contains("confusion "));
-    (work.json("m.json"), text)
+    work.json("m.json")
 }
 
 const REGRESSION: (&str, &str) = ("co2_monthly.csv", "--target co2 --test-fraction 0.2");
@@ -20,17 +20,13 @@ const COUNTS: (&str, &str) =
     ("doctor_visits.csv", "--target visits --test-fraction 0.2 --likelihood negative-binomial");
 
 #[test]
-fn test_scores_are_shown_with_those_of_training_rows_and_baselines() {
-    for (data, constant, figure, train, likelihood) in [
-        (REGRESSION, "the mean", "RMSE", 417, "gaussian"),
-        (CLASSES, "the class shares", "error rate", 455, "bernoulli-probit"),
-        (COUNTS, "the mean rate", "RMSE", 4000, "negative-binomial"),
+fn documents_have_the_scores_of_training_rows_and_baselines() {
+    for (data, train, likelihood) in [
+        (REGRESSION, 417, "gaussian"),
+        (CLASSES, 455, "bernoulli-probit"),
+        (COUNTS, 4000, "negative-binomial"),
     ] {
-        let (document, text) = fit(data, QUICK);
-        let lines = text.lines().skip_while(|line| !(line.contains(figure) && line.ends_with("rows")));
-        let starts = ["test", "training", constant, "linear model", "also"];
-        let found = lines.skip(1).zip(starts).filter(|(line, name)| line.starts_with(name)).count();
-        assert_eq!(found, starts.len(), "{text}");
+        let document = fit(data, QUICK);
         assert_eq!(number(&document, "/train/rows"), f64::from(train.min(4096)), "{data:?}");
         assert_eq!(number(&document, "/baselines/constant/training_rows"), f64::from(train));
         assert_eq!(number(&document, "/baselines/linear/training_rows"), f64::from(train));
@@ -47,8 +43,8 @@ fn test_scores_are_shown_with_those_of_training_rows_and_baselines() {
 #[test]
 fn the_linear_baseline_is_the_linear_fit() {
     for (data, how) in [(REGRESSION, ""), (CLASSES, "--hyper alternating --epochs 10")] {
-        let (beside, _) = fit(data, QUICK);
-        let (alone, _) = fit(data, &format!("--model glm {how}"));
+        let beside = fit(data, QUICK);
+        let alone = fit(data, &format!("--model glm {how}"));
         assert!(alone["baselines"]["linear"].is_null() && alone["baselines"]["constant"].is_object());
         for figure in ["nll", "crps"] {
             let found = number(&beside, &format!("/baselines/linear/{figure}"));

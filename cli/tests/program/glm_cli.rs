@@ -1,7 +1,6 @@
 //! Linear models from the command line: fit, inspect, predict, evaluate, more columns than rows.
 
-use faer::Mat;
-use sparsegp::linalg::{Factorizer, dot, log_det, matvec};
+use faer::{Mat, Side};
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::training::Fit;
 use sparsegp_testkit::problems::Normals;
@@ -23,40 +22,38 @@ fn table(rows: usize) -> String {
 fn ridge_by_evidence(x: &Mat<f64>, y: &[f64], test: (&Mat<f64>, &[f64])) -> f64 {
     let (n, p) = x.shape();
     let moments = |values: &[f64]| {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
-        (mean, variance.sqrt())
+        let mean = values.iter().sum::<f64>() / n as f64;
+        (mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64).sqrt())
     };
     let column = |j: usize| x.col(j).iter().copied().collect::<Vec<_>>();
     let columns: Vec<(f64, f64)> = (0..p).map(|j| moments(&column(j))).collect();
     let scaled = |x: &Mat<f64>| Mat::from_fn(x.nrows(), p, |i, j| (x[(i, j)] - columns[j].0) / columns[j].1);
     let (centre, sd) = moments(y);
-    let target: Vec<f64> = y.iter().map(|y| (y - centre) / sd).collect();
     let (x, others) = (scaled(x), scaled(test.0));
-    let (gram, cross) = (&x * x.transpose(), &x * others.transpose());
-    let solve = |variance: f64, noise: f64| {
-        let mut factor =
-            Mat::from_fn(n, n, |i, j| variance * gram[(i, j)] + 100.0 + if i == j { noise } else { 0.0 });
-        let mut inverse = Mat::zeros(n, n);
-        Factorizer::new(n)
-            .cholesky_with_inverse(factor.as_mut(), inverse.as_mut())
-            .expect("positive definite");
-        let mut half = vec![0.0; n];
-        matvec(inverse.as_ref(), &target, &mut half);
-        (-0.5 * (dot(&half, &half) + log_det(factor.as_ref())), half, inverse)
+    let eigen = (&x * x.transpose()).self_adjoint_eigen(Side::Lower).expect("eigenvalues");
+    let (values, axes) = (eigen.S().column_vector(), eigen.U());
+    // The columns have mean 0, so the ones are an eigenvector of X Xᵀ, too, of the eigenvalue 0.
+    let ones = axes.transpose() * Mat::from_fn(n, 1, |_, _| 1.0);
+    let along = axes.transpose() * Mat::from_fn(n, 1, |i, _| (y[i] - centre) / sd);
+    let cross = axes.transpose() * &x * others.transpose();
+    let spread =
+        |i: usize, (variance, noise): (f64, f64)| variance * values[i] + 100.0 * ones[(i, 0)].powi(2) + noise;
+    let evidence = |pair: (f64, f64)| -> f64 {
+        (0..n).map(|i| -0.5 * (along[(i, 0)].powi(2) / spread(i, pair) + spread(i, pair).ln())).sum()
     };
     let grid = || (0..45).map(|k| 10f64.powf(-5.0 + 0.125 * f64::from(k)));
     let pairs = grid().flat_map(|variance| grid().map(move |noise| (variance, noise)));
-    let scored = pairs.map(|(variance, noise)| (solve(variance, noise).0, variance, noise));
-    let (_, variance, noise) = scored.max_by(|a, b| a.0.total_cmp(&b.0)).expect("a pair");
-    let (_, half, inverse) = solve(variance, noise);
+    let best = pairs.max_by(|a, b| evidence(*a).total_cmp(&evidence(*b))).expect("a pair");
     let nll = |row: usize| {
-        let covariances: Vec<f64> = (0..n).map(|i| variance * cross[(i, row)] + 100.0).collect();
-        let mut image = vec![0.0; n];
-        matvec(inverse.as_ref(), &covariances, &mut image);
-        let own = variance * others.row(row).iter().map(|x| x * x).sum::<f64>() + 100.0 + noise;
-        let (mean, spread) = (centre + sd * dot(&image, &half), sd * sd * (own - dot(&image, &image)));
-        0.5 * ((std::f64::consts::TAU * spread).ln() + (test.1[row] - mean).powi(2) / spread)
+        let own = best.0 * others.row(row).iter().map(|x| x * x).sum::<f64>() + 100.0 + best.1;
+        let (mut mean, mut variance) = (0.0, own);
+        for i in 0..n {
+            let covariance = best.0 * cross[(i, row)] + 100.0 * ones[(i, 0)];
+            mean += covariance * along[(i, 0)] / spread(i, best);
+            variance -= covariance.powi(2) / spread(i, best);
+        }
+        let (mean, variance) = (centre + sd * mean, sd * sd * variance);
+        0.5 * ((std::f64::consts::TAU * variance).ln() + (test.1[row] - mean).powi(2) / variance)
     };
     (0..test.1.len()).map(nll).sum::<f64>() / test.1.len() as f64
 }

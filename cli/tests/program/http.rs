@@ -59,17 +59,18 @@ impl Server {
     pub fn connect(&self) -> Connection {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.address.port())).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
-        Connection { stream, rest: Vec::new() }
+        Connection(BufReader::new(stream))
     }
 
     /// Sends a request on a new connection, reads the reply, and asserts that the server closes the connection.
     pub fn send(&self, method: &str, path: &str, body: &str) -> Reply {
         let mut connection = self.connect();
+        let text = request(method, path, "Connection: close\r\n", body);
         // The server may not read a refused body to its end.
-        let _ = connection.stream.write_all(request(method, path, "Connection: close\r\n", body).as_bytes());
+        let _ = connection.0.get_mut().write_all(text.as_bytes());
         let reply = connection.reply_to(method);
-        let ended = connection.stream.read_to_end(&mut connection.rest);
-        assert!(connection.rest.is_empty() && (ended.is_ok() || reply.status >= 400), "{ended:?}");
+        let rest = connection.0.read_to_end(&mut Vec::new());
+        assert!(reply.status >= 400 || rest.is_ok_and(|count| count == 0), "{reply:?}");
         reply
     }
 
@@ -105,15 +106,12 @@ impl Drop for Server {
     }
 }
 
-/// A connection to the server, and the bytes that arrived after the last reply.
-pub struct Connection {
-    pub stream: TcpStream,
-    rest: Vec<u8>,
-}
+/// A connection to the server.
+pub struct Connection(pub BufReader<TcpStream>);
 
 impl Connection {
     pub fn write(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).expect("sent");
+        self.0.get_mut().write_all(text.as_bytes()).expect("sent");
     }
 
     /// Reads the reply to a request.
@@ -122,36 +120,23 @@ impl Connection {
     }
 
     fn reply_to(&mut self, method: &str) -> Reply {
-        let end = loop {
-            match self.rest.windows(4).position(|window| window == b"\r\n\r\n") {
-                Some(end) => break end,
-                None => self.more(),
-            }
+        let mut line = || {
+            let mut line = String::new();
+            self.0.read_line(&mut line).expect("a reply");
+            line.trim_end().to_owned()
         };
-        let head: Vec<u8> = self.rest.drain(..end + 4).collect();
-        let head = String::from_utf8(head).expect("text");
-        let mut lines = head.trim_end().split("\r\n");
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status");
-        let field = |line: &str| {
+        let status = line().split(' ').nth(1).expect("a status").parse().expect("a number");
+        let lines = std::iter::from_fn(|| Some(line()).filter(|line| !line.is_empty()));
+        let field = |line: String| {
             let (name, value) = line.split_once(": ").expect("a field");
             (name.to_lowercase(), value.to_owned())
         };
-        let (status, fields) = (status.parse().expect("a number"), lines.map(field).collect());
-        let mut reply = Reply { status, fields, body: String::new() };
+        let mut reply = Reply { status, fields: lines.map(field).collect(), body: String::new() };
         let length = reply.field("content-length").filter(|_| method != "HEAD");
-        let length: usize = length.map_or(0, |length| length.parse().expect("a size"));
-        while self.rest.len() < length {
-            self.more();
-        }
-        reply.body = String::from_utf8(self.rest.drain(..length).collect()).expect("text");
+        let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a size"))];
+        self.0.read_exact(&mut body).expect("a body");
+        reply.body = String::from_utf8(body).expect("text");
         reply
-    }
-
-    fn more(&mut self) {
-        let mut bytes = [0; 4096];
-        let count = self.stream.read(&mut bytes).expect("a reply");
-        assert!(count > 0, "the connection ended after {:?}", String::from_utf8_lossy(&self.rest));
-        self.rest.extend_from_slice(&bytes[..count]);
     }
 }
 

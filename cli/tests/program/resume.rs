@@ -8,7 +8,7 @@ use sparsegp::{ErrorKind, Result};
 use sparsegp_tables::options::{Given, find, unchecked};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::{Table, read_csv};
-use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table_in, select_beta};
+use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table_in, select_beta};
 use sparsegp_testkit::program::{Work, table, without_seconds};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -93,7 +93,8 @@ fn identity() -> Identity {
 }
 
 impl Case {
-    fn fit(&self, session: &mut Session<'_>) -> Result<TableFit> {
+    /// Returns the bits of the result of the fit.
+    fn fit(&self, session: &mut Session<'_>) -> Result<Vec<u64>> {
         let columns = SchemaOptions {
             target: self.target.to_owned(),
             groups: self.group.iter().map(|group| group.parse().expect("a formula")).collect(),
@@ -101,24 +102,32 @@ impl Case {
         };
         let request =
             FitRequest { test_fraction: 0.1, ..FitRequest::new(&self.table, &columns, &self.options) };
-        match &self.betas {
-            Some(betas) => select_beta(&request, betas, session).map(|(fit, _)| fit),
-            None => fit_table_in(&request, session),
-        }
+        let fit = match &self.betas {
+            Some(betas) => select_beta(&request, betas, session)?.0,
+            None => fit_table_in(&request, session)?,
+        };
+        Ok(bits(&fit.model))
+    }
+
+    /// Fits with a checkpoint, and returns the bits of the result and the states during the events of epochs. The file on disk then holds
+    /// the state before the last step of this epoch.
+    fn states(&self, path: &Path) -> Result<(Vec<u64>, Vec<Vec<u8>>)> {
+        let mut states = Vec::new();
+        let mut checkpoint = Checkpoint::new(path, identity(), Some(Duration::ZERO));
+        let mut copy = |event: &Event| {
+            if matches!(event, Event::Epoch { .. }) {
+                states.push(std::fs::read(path).expect("a checkpoint"));
+            }
+        };
+        let bits = self.fit(&mut Session::new(&mut copy).with_checkpoint(&mut checkpoint))?;
+        Ok((bits, states))
     }
 
     /// Resumes the fit from a checkpoint, without further interruptions, and returns its bits.
     fn resumed(&self, path: &Path) -> Result<Vec<u64>> {
         let mut checkpoint = Checkpoint::new(path, identity(), None).resume(path)?;
-        let mut ignore = |_: &Event| {};
-        let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
-        self.fit(&mut session).map(|fit| bits(&fit.model))
+        self.fit(&mut Session::new(&mut |_: &Event| {}).with_checkpoint(&mut checkpoint))
     }
-}
-
-/// Returns the bytes of the checkpoint on disk during the event of an epoch.
-fn state_of_epoch(event: &Event, path: &Path) -> Option<Vec<u8>> {
-    matches!(event, Event::Epoch { .. }).then(|| std::fs::read(path).expect("a checkpoint"))
 }
 
 /// Returns the bits of the complete result of a fit, except for times.
@@ -145,21 +154,14 @@ fn every_kind_of_fit_resumes_bit_for_bit_from_every_saved_state() {
         let resumed = |path: &Path| case.resumed(path).unwrap_or_else(|error| panic!("{what}: {error}"));
         let folder = tempfile::tempdir().expect("a folder");
         let whole = case.fit(&mut Session::new(&mut |_: &Event| {}));
-        let whole = bits(&whole.unwrap_or_else(|error| panic!("{what}: {error}")).model);
-
-        // During the event of an epoch, the file on disk holds the state before the last step of this epoch.
+        let whole = whole.unwrap_or_else(|error| panic!("{what}: {error}"));
         let path = folder.path().join("fit.checkpoint");
-        let mut copies = Vec::new();
-        let mut checkpoint = Checkpoint::new(&path, identity(), Some(Duration::ZERO));
-        let mut copy = |event: &Event| copies.extend(state_of_epoch(event, &path));
-        let mut session = Session::new(&mut copy).with_checkpoint(&mut checkpoint);
-        let watched = bits(&case.fit(&mut session).expect("a fit").model);
+        let (watched, states) = case.states(&path).expect("a fit");
         assert!(watched == whole, "{what}: saving changes the fit");
-        assert!(copies.len() >= 3, "{what}: {} states", copies.len());
-        let again = folder.path().join("again.checkpoint");
-        for (index, copy) in copies.iter().enumerate().step_by(3) {
-            std::fs::write(&again, copy).expect("written");
-            assert!(resumed(&again) == whole, "{what}: state {index} of {}", copies.len());
+        assert!(states.len() >= 3, "{what}: {} states", states.len());
+        for (index, state) in states.iter().enumerate().step_by(3) {
+            std::fs::write(&path, state).expect("written");
+            assert!(resumed(&path) == whole, "{what}: state {index} of {}", states.len());
         }
 
         // The fit is interrupted after the second epoch, before any state has been saved.
@@ -182,11 +184,8 @@ fn a_state_of_another_fit_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("fit.checkpoint");
     let all = cases();
-    let mut copies = Vec::new();
-    let mut checkpoint = Checkpoint::new(&path, identity(), Some(Duration::ZERO));
-    let mut copy = |event: &Event| copies.extend(state_of_epoch(event, &path));
-    all[0].fit(&mut Session::new(&mut copy).with_checkpoint(&mut checkpoint)).expect("a fit");
-    std::fs::write(&path, &copies[1]).expect("written");
+    let (_, states) = all[0].states(&path).expect("a fit");
+    std::fs::write(&path, &states[1]).expect("written");
     // Counts, and a linear model.
     for other in [&all[15], &all[18]] {
         let error = other.resumed(&path).err().unwrap_or_else(|| panic!("{}: accepted", other.name));

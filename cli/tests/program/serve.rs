@@ -150,7 +150,7 @@ fn arbitrary_bytes_do_not_stop_the_server() {
             bytes[place] = random.random();
         }
         bytes.truncate(random.random_range(1..=bytes.len()));
-        let mut stream = server.connect().stream;
+        let mut stream = server.connect().0.into_inner();
         stream.write_all(&bytes).expect("sent");
         stream.shutdown(Shutdown::Write).expect("a connection");
         // The server may reset the connection of a client that closed it in the middle of a request.
