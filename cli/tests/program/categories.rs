@@ -1,16 +1,15 @@
 //! Categories as one input each: the exact GP, one-hot codes, unseen, rare and missing levels.
 
+use super::told::csv;
 use faer::Mat;
 use sparsegp::kernels::Dimension;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper, MeanKind};
 use sparsegp::training::Fit;
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 use sparsegp_testkit::dense::dense_gp;
 use sparsegp_testkit::program::{Work, csv_text};
-use std::io::Cursor;
 
 const LEVELS: usize = 6;
 
@@ -94,10 +93,6 @@ fn inducing_inputs_have_codes_of_rows_and_stay_there() {
     }
 }
 
-fn table(text: String) -> Table {
-    read_csv("f.csv", Cursor::new(text.into_bytes())).expect("a table")
-}
-
 /// Returns `rows` rows with a number, a city with `levels` levels, and a target. With `gaps` every seventh city is missing.
 fn cities(rows: usize, levels: usize, gaps: bool) -> String {
     csv_text("a,city,y", 0..rows, |i| {
@@ -113,9 +108,9 @@ fn tables_with_any_number_of_levels_are_fitted_and_predict_levels_they_never_saw
     let (kernel, epochs, inducing) = ("matern32(ard)".into(), Some(5), Some(30));
     let options = FitOptions { kernel, epochs, inducing, ..FitOptions::default() };
     // A level that is known, two that are not, and a missing cell.
-    let new = table("a,city\n1,city 3\n1,nowhere\n1,elsewhere\n1,\n".to_owned());
+    let new = csv("a,city\n1,city 3\n1,nowhere\n1,elsewhere\n1,\n");
     for (rows, levels, gaps) in [(886, 670, false), (150, 12, true), (200, 199, false), (160, 100, true)] {
-        let table = table(cities(rows, levels, gaps));
+        let table = csv(&cities(rows, levels, gaps));
         let model =
             fit_table(&FitRequest::new(&table, &columns, &options), &mut |_| ()).expect("a fit").model;
         assert_eq!(model.inputs(), 2, "one input for the number and one for the city");

@@ -80,7 +80,7 @@ fn warped_predictions_are_in_the_units_of_the_target_also_after_loading() {
 fn overdispersed_counts_get_another_likelihood_and_poisson_counts_a_close_one() {
     let rate = |i: usize| (1.0 + (5.0 * unit(i, 0)).sin()).exp();
     // A tenth of the rows has ten times the count.
-    let y = |i: usize| (rate(i) * if i % 10 == 0 { 10.0 } else { 0.6 }).round();
+    let y = |i: usize| (rate(i) * if i.is_multiple_of(10) { 10.0 } else { 0.6 }).round();
     let options = FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..open(&[Part::Likelihood]) };
     let model = fitted(options, 500, unit, y);
     assert_eq!(model.options().likelihood, Some(LikelihoodKind::NegativeBinomial));
@@ -88,24 +88,21 @@ fn overdispersed_counts_get_another_likelihood_and_poisson_counts_a_close_one() 
     assert_eq!(tried.iter().map(|tried| &*tried.value).collect::<Vec<_>>(), ["negative-binomial", "poisson"]);
 }
 
-/// Returns a table with a skewed target and local variation.
-fn skewed() -> Work {
-    let text = csv_text("a,b,y", 0..300, |i| {
-        let (a, b) = (unit(i, 0), unit(i, 1));
-        let y = ((9.0 * a).sin() + 2.0 * (4.0 * b).cos() + 0.1 * noise(i)).exp();
-        format!("{},{b},{y}", (6.0 * a).exp())
-    });
-    Work::with("data.csv", text)
+/// Returns a table of two inputs, one of which `warp` changes, and a positive target.
+fn positive(warp: impl Fn(f64) -> f64, log: impl Fn(usize, f64, f64) -> f64) -> Work {
+    let row = |i: usize, a: f64, b: f64| format!("{},{b},{}", warp(a), log(i, a, b).exp());
+    Work::with("data.csv", csv_text("a,b,y", 0..300, |i| row(i, unit(i, 0), unit(i, 1))))
 }
 
-/// Returns a table with a positive target and a few outliers, for which the best warp and the best likelihood cannot be combined.
+/// Returns a table with a skewed target and local variation.
+fn skewed() -> Work {
+    positive(|a| (6.0 * a).exp(), |i, a, b| (9.0 * a).sin() + 2.0 * (4.0 * b).cos() + 0.1 * noise(i))
+}
+
+/// Returns a table with a few outliers, for which the best warp and the best likelihood cannot be combined.
 fn far_rows() -> Work {
-    let text = csv_text("a,b,y", 0..300, |i| {
-        let (a, b) = (unit(i, 0), unit(i, 1));
-        let far = if i.is_multiple_of(11) { [-0.8, 0.8][i % 2] } else { 0.0 };
-        format!("{a},{b},{}", (1.5 * (6.0 * a).sin() + b + 0.05 * noise(i) + far).exp())
-    });
-    Work::with("data.csv", text)
+    let far = |i: usize| if i.is_multiple_of(11) { [-0.8, 0.8][i % 2] } else { 0.0 };
+    positive(|a| a, |i, a, b| 1.5 * (6.0 * a).sin() + b + 0.05 * noise(i) + far(i))
 }
 
 /// Returns the metrics documents of a fit with automatic choices, and of a fit with the options that the first one prints.

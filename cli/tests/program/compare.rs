@@ -19,9 +19,9 @@ fn smooth() -> Work {
     table(|t, a| 20.0 + 8.0 * a.sin() + 0.5 * (t * 12.9898).sin())
 }
 
-/// Runs `compare` with very short fits.
-fn compare(work: &Work, arguments: &str) -> Run {
-    work.run(&format!("compare t.csv --target y {arguments} --inducing 8 --epochs 3 --tolerance 0"))
+/// Returns a command with very short fits.
+fn compare(arguments: &str) -> String {
+    format!("compare t.csv --target y {arguments} --inducing 8 --epochs 3 --tolerance 0")
 }
 
 /// Returns the files of units in the folder `out`, with their times.
@@ -61,7 +61,7 @@ fn a_regression_has_all_its_rows_and_files() {
     let work = smooth();
     let objectives = "elbo,beta-elbo,dlm-log,dlm-log:fixed,dlm-square,dlm-square:fixed,vfe,fitc";
     let plan = "--betas 2,0.5 --repeats 2 --train-sizes 30,60,5000 --out out";
-    let run = compare(&work, &format!("--objectives {objectives} {plan}")).ok();
+    let run = work.tells(&compare(&format!("--objectives {objectives} {plan}")), &["\n48/48  "]);
     let results = work.csv("out/results.csv");
     // Three sizes and two repeats, each with three single fits and five fits that try two values of β and refit with the better one.
     assert_eq!(results.rows.len(), 3 * 2 * (3 + 5 * 3));
@@ -87,7 +87,6 @@ fn a_regression_has_all_its_rows_and_files() {
     // Without the 18 test rows, 72 rows are left; the note about this is printed once.
     assert_eq!(results.column("train_size").iter().filter(|size| **size == "72").count(), 36);
     assert_eq!(run.stderr().matches("5000 training rows were requested").count(), 1);
-    assert!(run.stderr().contains("\n48/48  "), "{}", run.stderr());
 
     let summary = work.csv("out/summary.csv");
     assert_eq!(summary.rows.len(), 3 * (3 + 5 * 3));
@@ -105,21 +104,19 @@ fn a_regression_has_all_its_rows_and_files() {
 fn the_same_command_continues_and_another_plan_is_refused() {
     let work = smooth();
     let command = "--objectives elbo,dlm-log,fitc --out out";
-    let two = &format!("{command} --repeats 2");
-    compare(&work, two).ok();
+    let two = &compare(&format!("{command} --repeats 2"));
+    work.run(two).ok();
     let (before, results) = (units(&work), work.read("out/results.csv"));
     let first = without_seconds(work.csv("out/results.csv"));
     assert_eq!(before.len(), 6);
-    let run = compare(&work, two).ok();
-    assert!(run.stderr().contains("6/6  done before"), "{}", run.stderr());
+    work.tells(two, &["6/6  done before"]);
     assert_eq!((&units(&work), work.read("out/results.csv")), (&before, results));
 
     // Lost units, and units whose starting model is lost, are fitted again with the same results.
     for lost in ["out/units/dlm-log-n72-r1.json", "out/models/elbo-n72-r0.model"] {
         std::fs::remove_file(work.path(lost)).expect("removed");
     }
-    let run = compare(&work, two).ok();
-    assert!(run.stderr().contains("4/6  done before"), "{}", run.stderr());
+    work.tells(two, &["4/6  done before"]);
     assert_eq!(without_seconds(work.csv("out/results.csv")), first);
     assert_eq!(units(&work).iter().filter(|unit| before.contains(unit)).count(), 4);
 
@@ -129,11 +126,11 @@ fn the_same_command_continues_and_another_plan_is_refused() {
         ("--repeats 2 --seed 1", "options.seed is 0 there and 1 here"),
         ("--repeats 2 --exclude colour", "columns.exclude is [] there and [\"colour\"] here"),
     ] {
-        let run = compare(&work, &format!("{command} {change}"));
+        let run = work.run(&compare(&format!("{command} {change}")));
         refused(&run, 2, &["error: ", "out/plan.json", words, "hint: ", "--out"]);
     }
     work.write("t.csv", work.read("t.csv") + "1,red,20\n");
-    refused(&compare(&work, two), 2, &["out/plan.json", "data.bytes"]);
+    refused(&work.run(two), 2, &["out/plan.json", "data.bytes"]);
     assert_eq!(work.read("out/results.csv"), results);
 }
 
@@ -141,9 +138,8 @@ fn the_same_command_continues_and_another_plan_is_refused() {
 fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
     // Nearly all rows are equal, so small subsets do not vary.
     let work = table(|t, a| if t % 13.0 == 5.0 { 2.0 + a } else { 0.5 });
-    let command = "--objectives elbo,dlm-log --train-sizes 3,60 --out out";
-    let run = compare(&work, command).ok();
-    assert!(run.stderr().contains("warning: 2 of 4 fits failed"), "{}", run.stderr());
+    let command = &compare("--objectives elbo,dlm-log --train-sizes 3,60 --out out");
+    work.tells(command, &["warning: 2 of 4 fits failed"]);
     let results = work.csv("out/results.csv");
     let errors = results.column("error");
     let same = ["the same in all 3 training rows", "in every row"];
@@ -152,9 +148,9 @@ fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
     assert_eq!(errors[2..], ["", ""]);
     assert_eq!(results.column("nll").iter().filter(|nll| nll.is_empty()).count(), 2);
     assert!(work.read("out/report.html").contains("Failed: elbo on 3 rows in repeat 0: "));
-    assert!(compare(&work, command).ok().stderr().contains("2/4  done before"));
+    work.tells(command, &["2/4  done before"]);
 
-    let run = compare(&work, "--objectives elbo,fitc --train-sizes 3 --out all");
+    let run = work.run(&compare("--objectives elbo,fitc --train-sizes 3 --out all"));
     refused(&run, 4, &["error: ", "all 2 fits failed", "hint: "]);
     assert_eq!(work.csv("all/results.csv").rows.len(), 2);
 }

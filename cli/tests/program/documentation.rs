@@ -1,7 +1,7 @@
 //! The chapters for developers and the comments of all crates name only files, headings and identifiers that exist.
 
 use std::collections::HashSet;
-use std::fs::read_to_string;
+use std::fs::{DirEntry, read_to_string};
 use std::path::{Path, PathBuf};
 
 /// The chapters in which every name in backticks is checked.
@@ -24,18 +24,17 @@ fn read(path: impl AsRef<Path>) -> String {
 
 /// Returns the files below a folder, except the output of builds.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let of_entry = |path: PathBuf| {
+    let skipped = ["target", "__pycache__", "node_modules"];
+    let of_entry = |entry: std::io::Result<DirEntry>| {
+        let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         match path.is_dir() {
-            true if name.starts_with('.') || ["target", "__pycache__", "node_modules"].contains(&&*name) => {
-                vec![]
-            }
+            true if name.starts_with('.') || skipped.contains(&&*name) => vec![],
             true => files(&path),
             false => vec![path],
         }
     };
-    entries.flat_map(of_entry).collect()
+    std::fs::read_dir(folder).expect("a folder").flat_map(of_entry).collect()
 }
 
 fn sources() -> Vec<PathBuf> {

@@ -1,12 +1,10 @@
 //! Fits from disk: as good as in memory, the same for any number of threads, with accurate notes.
 
-use sparsegp::hyper::Session;
+use super::told::{from_disk, in_memory};
 use sparsegp::options::{FitOptions, Hyper, StepOptions};
 use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_tables::tables::read_table;
-use sparsegp_tables::tabular::{FileFit, FileFitRequest, FitRequest, TableModel, fit_file, fit_table};
+use sparsegp_tables::tabular::FileFitRequest;
 use sparsegp_testkit::program::{Work, csv_text, number};
-use std::path::Path;
 
 /// Returns a table of two numbers, a colour, weights, and a target that depends smoothly on them, with noise.
 fn table(rows: usize) -> String {
@@ -21,36 +19,8 @@ fn table(rows: usize) -> String {
     })
 }
 
-/// The file of a fit, and how the fit reads it.
-struct Setup<'a> {
-    path: &'a Path,
-    test_fraction: f64,
-    shuffle_buffer: Option<usize>,
-    start: Option<&'a TableModel>,
-}
-
 fn columns() -> SchemaOptions {
     SchemaOptions { target: "y".to_owned(), weights: Some("w".to_owned()), ..SchemaOptions::default() }
-}
-
-impl Setup<'_> {
-    fn disk(&self, options: &FitOptions) -> FileFit {
-        let Setup { path, test_fraction, shuffle_buffer, start } = *self;
-        let columns = &columns();
-        let request = FileFitRequest { path, columns, options, test_fraction, start, shuffle_buffer };
-        let mut heard = None;
-        let fit = fit_file(&request, &mut |plan| heard = Some(*plan), &mut Session::new(&mut |_| {}));
-        let fit = fit.expect("a fit");
-        assert_eq!(heard, Some(fit.plan));
-        fit
-    }
-
-    fn memory(&self, options: &FitOptions) -> TableModel {
-        let Setup { path, test_fraction, start, .. } = *self;
-        let (table, columns) = (read_table(path).expect("a table"), columns());
-        let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, &columns, options) };
-        fit_table(&request, &mut |_| {}).expect("a fit").model
-    }
 }
 
 #[test]
@@ -60,26 +30,31 @@ fn the_last_step_over_the_file_is_exact_and_estimates_are_called_estimates() {
     let steps = StepOptions { batch_size: 2000, ..StepOptions::default() };
     let options = FitOptions { inducing: Some(10), warm_start: 3, steps, ..FitOptions::default() };
     let short = FitOptions { max_steps: Some(3), ..options.clone() };
-    let held = Setup { path, test_fraction: 0.2, shuffle_buffer: Some(3000), start: None };
-    let start = held.disk(&short).model;
-    let summary = start.summary();
+    let (columns, shuffle_buffer) = (&columns(), Some(3000));
+    let request =
+        FileFitRequest { path, columns, options: &short, test_fraction: 0.2, start: None, shuffle_buffer };
+    let first = from_disk(&request).expect("a fit").model;
+    let summary = first.summary();
     assert_eq!((summary.estimated_on, summary.elbo_sum, summary.iterations), (Some(20_480), None, 3));
     // With fixed hyper-parameters there is one optimal q, which two passes over the file reach.
     let fixed = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(2), ..options };
-    let further = Setup { path, test_fraction: 0.0, shuffle_buffer: None, start: Some(&start) };
-    let (disk, memory) = (further.disk(&fixed).model, further.memory(&fixed));
+    let (options, start) = (&fixed, Some(&first));
+    let further = FileFitRequest { options, start, test_fraction: 0.0, shuffle_buffer: None, ..request };
+    let disk = from_disk(&further).expect("a fit").model;
+    let memory = in_memory(&further).expect("a fit").model;
     let (a, b) = (disk.summary(), memory.summary());
     assert_eq!((a.estimated_on, a.elbo_sum), (None, Some(-a.objective_sum)));
     assert!((a.objective - b.objective).abs() < 1e-9 * b.objective.abs(), "{} {}", a.objective, b.objective);
     for (a, b) in disk.q().mean().iter().zip(memory.q().mean()) {
         assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{a} {b}");
     }
-    for (a, b) in disk.latent().natural().iter().zip(start.latent().natural()) {
+    for (a, b) in disk.latent().natural().iter().zip(first.latent().natural()) {
         assert!((a - b).abs() <= 1e-12 * b.abs(), "{a} {b}");
     }
     // The estimate on a sample is within some standard errors (0.007) of the sum over all rows.
     let steps = StepOptions { polish: false, ..fixed.steps.clone() };
-    let estimated = further.disk(&FitOptions { max_steps: Some(30), steps, ..fixed }).model;
+    let options = &FitOptions { max_steps: Some(30), steps, ..fixed.clone() };
+    let estimated = from_disk(&FileFitRequest { options, ..further }).expect("a fit").model;
     let gap = estimated.summary().objective - a.objective;
     assert!(estimated.summary().estimated_on.is_some() && gap.abs() < 0.04, "{gap}");
 }
@@ -91,8 +66,10 @@ fn the_memory_is_stated_and_does_not_grow_with_the_file() {
         work.write("t.csv", table(rows));
         let options =
             FitOptions { inducing: Some(5), warm_start: 0, max_steps: Some(1), ..FitOptions::default() };
-        let path = &work.path("t.csv");
-        Setup { path, test_fraction: 0.0, shuffle_buffer, start: None }.disk(&options).plan
+        let (path, columns, options) = (&work.path("t.csv"), &columns(), &options);
+        let request =
+            FileFitRequest { path, columns, options, test_fraction: 0.0, start: None, shuffle_buffer };
+        from_disk(&request).expect("a fit").plan
     };
     let (small, large) = (plan(40_000, Some(2000)), plan(80_000, Some(2000)));
     assert_eq!((small.training_rows, large.training_rows), (40_000, 80_000));

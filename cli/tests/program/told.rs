@@ -5,10 +5,17 @@ use sparsegp::hyper::Session;
 use sparsegp::model::Warning;
 use sparsegp::options::{FitOptions, ModelKind, StepOptions};
 use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_tables::tables::read_table_with;
-use sparsegp_tables::tabular::{FileFitRequest, FitRequest, TableModel, fit_file, fit_table};
+use sparsegp_tables::tables::{Table, read_csv, read_table_with};
+use sparsegp_tables::tabular::{
+    FileFit, FileFitRequest, FitRequest, TableFit, TableModel, fit_file, fit_table,
+};
 use sparsegp_testkit::program::Work;
-use std::path::Path;
+use std::io::Cursor;
+
+/// Reads a table with the name `new`.
+pub fn csv(text: &str) -> Table {
+    read_csv("new", Cursor::new(text.to_owned().into_bytes())).expect("a table")
+}
 
 pub fn columns() -> SchemaOptions {
     SchemaOptions { target: "y".into(), ..SchemaOptions::default() }
@@ -19,23 +26,34 @@ fn options() -> FitOptions {
     FitOptions { model: ModelKind::Glm, epochs: Some(3), steps, ..FitOptions::default() }
 }
 
-/// Fits the file in memory, and returns the model and the test rows.
-fn in_memory(path: &Path, columns: &SchemaOptions, test_fraction: f64) -> Result<(TableModel, Vec<usize>)> {
-    let table = read_table_with(path, columns.delimiter, &columns.missing)?;
-    let options = options();
-    let request = FitRequest { test_fraction, ..FitRequest::new(&table, columns, &options) };
-    let fit = fit_table(&request, &mut |_| {})?;
-    Ok((fit.model, fit.test.map(|part| part.rows).unwrap_or_default()))
+/// Fits the rows of a file from disk, and asserts that the fit states the memory that it needs.
+pub fn from_disk(request: &FileFitRequest<'_>) -> Result<FileFit> {
+    let mut heard = None;
+    let fit = fit_file(request, &mut |plan| heard = Some(*plan), &mut Session::new(&mut |_| {}))?;
+    assert_eq!(heard, Some(fit.plan));
+    Ok(fit)
 }
 
-/// Fits the file from disk, and returns the model and the test rows.
-fn from_disk(path: &Path, columns: &SchemaOptions, test_fraction: f64) -> Result<(TableModel, Vec<usize>)> {
-    let options = &options().by_batches();
-    let request =
-        FileFitRequest { path, columns, options, test_fraction, start: None, shuffle_buffer: Some(100) };
-    let fit = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {}))?;
-    let rows = fit.test_parts()?.map(|part| part.map(|part| part.rows)).collect::<Result<Vec<_>>>()?;
-    Ok((fit.model, rows.concat()))
+/// Fits the rows of a file in memory.
+pub fn in_memory(request: &FileFitRequest<'_>) -> Result<TableFit> {
+    let FileFitRequest { path, columns, options, test_fraction, start, .. } = *request;
+    let table = read_table_with(path, columns.delimiter, &columns.missing)?;
+    let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, columns, options) };
+    fit_table(&request, &mut |_| {})
+}
+
+/// Returns the models and test rows of fits to the file `f.csv` in memory and from disk.
+fn fits(work: &Work, columns: &SchemaOptions, test_fraction: f64) -> [Result<(TableModel, Vec<usize>)>; 2] {
+    let (path, memory, batches) = (&work.path("f.csv"), &options(), &options().by_batches());
+    let (start, shuffle_buffer) = (None, Some(100));
+    let request = FileFitRequest { path, columns, options: batches, test_fraction, start, shuffle_buffer };
+    let of_disk = |fit: FileFit| {
+        let rows = fit.test_parts()?.map(|part| part.map(|part| part.rows)).collect::<Result<Vec<_>>>()?;
+        Ok((fit.model, rows.concat()))
+    };
+    let of_memory = |fit: TableFit| (fit.model, fit.test.map(|part| part.rows).unwrap_or_default());
+    let memory = in_memory(&FileFitRequest { options: memory, ..request }).map(of_memory);
+    [memory, from_disk(&request).and_then(of_disk)]
 }
 
 /// Returns the notes about the data.
@@ -53,9 +71,8 @@ pub fn fitted_with(
     columns: &SchemaOptions,
     test_fraction: f64,
 ) -> (TableModel, Vec<String>, Vec<usize>) {
-    let path = work.path("f.csv");
-    let (memory, rows) = in_memory(&path, columns, test_fraction).expect("a fit in memory");
-    let (disk, same_rows) = from_disk(&path, columns, test_fraction).expect("a fit from disk");
+    let [(memory, rows), (disk, same_rows)] =
+        fits(work, columns, test_fraction).map(|fit| fit.expect("a fit"));
     assert_eq!(memory.schema().input_names(), disk.schema().input_names());
     assert_eq!(memory.schema().features(), disk.schema().features());
     let told = notes(&memory);
@@ -80,10 +97,8 @@ pub fn fitted(text: &str, words: &[&str]) -> TableModel {
 
 /// Asserts that the fits in memory and from disk fail with one error, which has these words.
 pub fn refused(text: &str, columns: &SchemaOptions, words: &str) {
-    let work = Work::with("f.csv", text);
-    let path = work.path("f.csv");
-    let memory = in_memory(&path, columns, 0.2).map(|_| ()).expect_err("refused in memory").to_string();
-    let disk = from_disk(&path, columns, 0.2).map(|_| ()).expect_err("refused from disk").to_string();
+    let [memory, disk] = fits(&Work::with("f.csv", text), columns, 0.2)
+        .map(|fit| fit.map(|_| ()).expect_err("refused").to_string());
     assert_eq!(memory, disk);
     assert!(memory.contains(words) && !memory.contains('\n'), "{memory}");
 }
