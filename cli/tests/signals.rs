@@ -6,9 +6,8 @@ use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp_testkit::program::{Work, table};
-use std::io::Read;
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time limit. Commands end within a second, or later on a machine that is busy with other tests.
@@ -34,9 +33,9 @@ const COMMANDS: [&str; 13] = [
 /// Creates a folder with the files that the commands read.
 fn prepared() -> Work {
     let work = Work::empty();
-    work.write("data.csv", &table(1500));
-    work.write("large.csv", &table(12_000));
-    work.write("targets.csv", &sparsegp_testkit::outputs::table(300));
+    work.write("data.csv", table(1500));
+    work.write("large.csv", table(12_000));
+    work.write("targets.csv", sparsegp_testkit::outputs::table(300));
     work.run("fit data.csv --target y --inducing 40 --epochs 3 --quiet --model-out model").ok();
     let made = std::process::Command::new("mkfifo").arg(work.path("pipe")).status().expect("mkfifo runs");
     assert!(made.success());
@@ -53,24 +52,18 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a process")), signal).expect("the command runs");
 }
 
-/// Returns the status with which the command ends, or `None` if it does not end in time.
-fn end(child: &mut Child) -> Option<ExitStatus> {
+/// Sends a signal to a running command, and returns its status, or `None` if it does not end in time, and its standard error.
+fn interrupt(mut child: Child, signal: Signal) -> (Option<i32>, String) {
+    if child.try_wait().expect("a child").is_none() {
+        send(&child, signal);
+    }
     let start = Instant::now();
-    while start.elapsed() < AT_MOST {
-        if let Some(status) = child.try_wait().expect("a child") {
-            return Some(status);
-        }
+    while start.elapsed() < AT_MOST && child.try_wait().expect("a child").is_none() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    child.kill().expect("killed");
-    child.wait().expect("ended");
-    None
-}
-
-fn text(child: &mut Child) -> String {
-    let mut text = String::new();
-    child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
-    text
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("ended");
+    (output.status.code(), String::from_utf8(output.stderr).expect("text"))
 }
 
 /// Returns the names of the files and folders in a folder, except `known`.
@@ -93,14 +86,10 @@ fn every_command_ends_soon_after_a_signal_and_leaves_nothing_half_written() {
     let work = prepared();
     let mut random = ChaCha8Rng::seed_from_u64(35);
     for (signal, arguments) in [Signal::SIGTERM, Signal::SIGINT].into_iter().cycle().zip(COMMANDS) {
-        let mut child = start(&work, arguments);
+        let child = start(&work, arguments);
         std::thread::sleep(Duration::from_millis(random.random_range(300..1200)));
-        assert!(child.try_wait().expect("a child").is_none(), "{arguments}: {}", text(&mut child));
-        send(&child, signal);
-        let status = end(&mut child);
-        let said = text(&mut child);
-        let code = status.and_then(|status| status.code());
-        assert_eq!(code, Some(130), "{arguments} after {signal}: {status:?} {said}");
+        let (code, said) = interrupt(child, signal);
+        assert_eq!(code, Some(130), "{arguments} after {signal}: {said}");
         assert!(said.contains("error: interrupted"), "{arguments}: {said}");
         for name in files(work.folder.path(), &["data.csv", "large.csv", "targets.csv", "model", "pipe"]) {
             let path = work.path(&name);
@@ -121,22 +110,19 @@ fn every_command_ends_soon_after_a_signal_and_leaves_nothing_half_written() {
 #[test]
 fn a_fit_interrupted_in_a_long_step_leaves_a_checkpoint_and_resumes_from_it() {
     let work = Work::new();
-    work.write("large.csv", &table(12_000));
+    work.write("large.csv", table(12_000));
     // A step takes longer than the time that a fit has after a signal.
     let fit = "fit large.csv --target y --inducing 1200 --objective vfe --epochs 1";
-    let mut child = start(&work, &format!("{fit} --quiet"));
+    let child = start(&work, &format!("{fit} --quiet"));
     std::thread::sleep(Duration::from_millis(1500));
-    send(&child, Signal::SIGTERM);
-    let status = end(&mut child);
-    let said = text(&mut child);
-    assert_eq!(status.and_then(|status| status.code()), Some(130), "{said}");
+    let (code, said) = interrupt(child, Signal::SIGTERM);
+    assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("a checkpoint is left in large.csv.checkpoint"), "{said}");
     assert_eq!(work.names(), ["data.csv", "large.csv", "large.csv.checkpoint"]);
-    let mut child = start(&work, &format!("{fit} --resume large.csv.checkpoint"));
+    let child = start(&work, &format!("{fit} --resume large.csv.checkpoint"));
     std::thread::sleep(Duration::from_millis(1000));
-    assert!(child.try_wait().expect("a child").is_none(), "{}", text(&mut child));
-    send(&child, Signal::SIGINT);
-    assert_eq!(end(&mut child).and_then(|status| status.code()), Some(130));
+    let (code, said) = interrupt(child, Signal::SIGINT);
+    assert_eq!(code, Some(130), "{said}");
 }
 
 #[test]
@@ -149,11 +135,10 @@ fn a_command_that_ignores_hang_ups_continues_after_one() {
     // The command waits for a model that never arrives.
     let made = std::process::Command::new("mkfifo").arg(work.path("-")).status().expect("mkfifo runs");
     assert!(made.success());
-    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the shell runs");
+    let child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the shell runs");
     std::thread::sleep(Duration::from_millis(500));
     send(&child, Signal::SIGHUP);
     std::thread::sleep(Duration::from_millis(700));
-    assert!(child.try_wait().expect("a child").is_none(), "{}", text(&mut child));
-    send(&child, Signal::SIGTERM);
-    assert_eq!(end(&mut child).and_then(|status| status.code()), Some(130));
+    let (code, said) = interrupt(child, Signal::SIGTERM);
+    assert_eq!(code, Some(130), "{said}");
 }

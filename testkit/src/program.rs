@@ -23,7 +23,14 @@ impl Work {
     /// Creates a folder with a small table, `data.csv`.
     pub fn new() -> Work {
         let work = Work::empty();
-        work.write("data.csv", &table(120));
+        work.write("data.csv", table(120));
+        work
+    }
+
+    /// Creates a folder with a small table, `data.csv`, and a model of it, `model`.
+    pub fn modelled() -> Work {
+        let work = Work::new();
+        work.quick_fit("data.csv --target y --model-out model");
         work
     }
 
@@ -33,9 +40,9 @@ impl Work {
     }
 
     /// Creates a folder with one file.
-    pub fn with(name: &str, text: &str) -> Work {
+    pub fn with(name: &str, contents: impl AsRef<[u8]>) -> Work {
         let work = Work::empty();
-        work.write(name, text);
+        work.write(name, contents);
         work
     }
 
@@ -43,8 +50,13 @@ impl Work {
         self.folder.path().join(name)
     }
 
-    pub fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).expect("written");
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), contents).expect("written");
+    }
+
+    /// Reads the bytes of a file.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).expect(name)
     }
 
     pub fn read(&self, name: &str) -> String {
@@ -63,9 +75,8 @@ impl Work {
 
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).expect("a folder");
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-            .collect();
+        let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut names: Vec<String> = entries.map(|entry| name(entry.expect("an entry"))).collect();
         names.sort();
         names
     }
@@ -99,36 +110,49 @@ impl Work {
 
     pub fn run_with_input(&self, arguments: &str, input: &[u8]) -> Run {
         let mut command = self.command(arguments);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
         child.stdin.take().expect("input").write_all(input).expect("written");
         Run(child.wait_with_output().expect("the program ends"))
     }
 
-    /// Returns the metrics document of a quick fit with these additional options.
-    pub fn fit(&self, options: &str) -> Value {
-        let quick = quick(options);
-        self.run(&format!("fit data.csv --target y --json --quiet {quick} {options}")).json()
+    /// Returns the standard output of a command that succeeds.
+    pub fn text(&self, arguments: &str) -> String {
+        self.run(arguments).ok().stdout()
     }
 
-    /// Saves a model of the table as `model`.
-    pub fn model(&self) {
-        self.run(&format!("fit data.csv --target y --quiet --model-out model {QUICK}")).ok();
+    /// Checks that a command succeeds and prints all these words, however the lines break.
+    pub fn prints(&self, arguments: &str, words: &[&str]) {
+        let text = self.text(arguments).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_contains(&text, words);
+    }
+
+    /// Checks that a command succeeds with all these words on standard error.
+    pub fn tells(&self, arguments: &str, words: &[&str]) -> Run {
+        let run = self.run(arguments).ok();
+        assert_contains(&run.stderr(), words);
+        run
+    }
+
+    /// Runs a quiet fit that succeeds and takes almost no time, unless its options say otherwise.
+    pub fn quick_fit(&self, options: &str) -> Run {
+        self.run(&format!("fit {options} --quiet {}", quick(options))).ok()
+    }
+
+    /// Returns the metrics document of a quick fit to the table with these additional options.
+    pub fn fit(&self, options: &str) -> Value {
+        self.quick_fit(&format!("data.csv --target y --json {options}")).json()
     }
 }
 
 /// Returns options that make a fit quick, except those that `options` sets.
 pub fn quick(options: &str) -> String {
     let given = |name: &str| options.split_whitespace().any(|word| word == name);
-    // A fit from a model takes the inducing inputs of that model.
-    let taken = |name: &str| given(name) || (name == "--inducing" && given("--from"));
+    // A linear model has no inducing inputs, and a fit from a model takes those of that model.
+    let none = given("--from") || given("glm");
+    let taken = |name: &str| given(name) || (name == "--inducing" && none);
     let words: Vec<&str> = QUICK.split_whitespace().collect();
-    let kept: Vec<String> =
-        words.chunks(2).filter(|pair| !taken(pair[0])).map(|pair| pair.join(" ")).collect();
+    let kept: Vec<&str> = words.chunks(2).filter(|pair| !taken(pair[0])).flatten().copied().collect();
     kept.join(" ")
 }
 
@@ -221,6 +245,16 @@ pub fn assert_contains(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{word:?} in {text}");
     }
+}
+
+/// Returns a metrics document without its times.
+pub fn without_seconds(mut document: Value) -> Value {
+    for seconds in ["seconds", "seconds_per_step"] {
+        document["fit"][seconds] = 0.into();
+    }
+    let trace = document["trace"].as_array_mut().expect("a trace");
+    trace.iter_mut().for_each(|record| record["seconds"] = 0.into());
+    document
 }
 
 /// Returns the number at a place of a document, given as a JSON pointer.

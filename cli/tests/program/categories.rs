@@ -1,16 +1,15 @@
 //! Categories as one input each: the exact GP, one-hot codes, unseen, rare and missing levels.
 
+use super::told::csv;
 use faer::Mat;
 use sparsegp::kernels::Dimension;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper, MeanKind};
 use sparsegp::training::Fit;
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 use sparsegp_testkit::dense::dense_gp;
 use sparsegp_testkit::program::{Work, csv_text};
-use std::io::Cursor;
 
 const LEVELS: usize = 6;
 
@@ -38,16 +37,16 @@ fn fitted(options: FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
 /// Returns the mean and variance of the target for each new row under the exact GP with the hyper-parameters of a model.
 fn exact(model: &Model, (x, y): (&Mat<f64>, &[f64]), new: &Mat<f64>) -> Vec<(f64, f64)> {
     let scaling = model.scaling();
-    let columns = |x: &Mat<f64>| {
+    let [x, new] = [x, new].map(|x| {
         let mut x = x.clone();
         scaling.scale_inputs(x.as_mut());
         x.transpose().to_owned()
-    };
-    let mut targets = y.to_vec();
-    scaling.scale_target(&mut targets);
+    });
+    let mut y = y.to_vec();
+    scaling.scale_target(&mut y);
     let layer = model.latent().layer().inducing().expect("a sparse GP");
     let noise = model.latent().likelihood.gaussian_noise().expect("a noise");
-    let (_, means, variances) = dense_gp(layer.kernel(), 0.0, noise, (&columns(x), &targets), &columns(new));
+    let (_, means, variances) = dense_gp(layer.kernel(), 0.0, noise, (&x, &y), &new);
     let moments = means.into_iter().zip(variances);
     moments.map(|(mean, v)| (scaling.unscale_mean(mean), scaling.unscale_variance(v + noise))).collect()
 }
@@ -57,20 +56,18 @@ fn all_neighbours_are_the_exact_gp_and_unseen_levels_fall_back_to_the_population
     let (x, y) = data(80);
     let all = FitOptions { neighbours: Some(80), inducing: Some(4), epochs: Some(5), ..options() };
     let model = fitted(all, &x, &y);
-    // Known levels, and a level that training did not see.
-    let new =
-        Mat::from_fn(12, 3, |i, d| if d == 1 { [0.0, 3.0, 9.0][i % 3] } else { 0.2 + 0.2 * (i + d) as f64 });
+    // Known levels, and a level that training did not see. The last three rows differ in their level.
+    let number = |i: usize, d: usize| if i < 12 { 0.2 + 0.2 * (i + d) as f64 } else { 1.0 };
+    let level = |i: usize| if i < 12 { [0.0, 3.0, 9.0][i % 3] } else { [0.0, 4.0, 9.0][i - 12] };
+    let new = Mat::from_fn(15, 3, |i, d| if d == 1 { level(i) } else { number(i, d) });
     let predictions = model.predict(new.as_ref(), &[]).expect("predictions");
-    let wanted = exact(&model, (&x, &y), &new);
-    for (row, (mean, variance)) in wanted.iter().enumerate() {
+    for (row, (mean, variance)) in exact(&model, (&x, &y), &new).iter().enumerate() {
         let found = predictions.row(row);
         assert!((found.mean - mean).abs() < 1e-3, "row {row}: {} and {mean}", found.mean);
         assert!((found.variance / variance - 1.0).abs() < 1e-2, "row {row}");
     }
-    // Three rows that differ in their level. The row with the unseen level is the most uncertain, and its mean is between the others.
-    let same = Mat::from_fn(3, 3, |i, d| if d == 1 { [0.0, 4.0, 9.0][i] } else { 1.0 });
-    let predictions = model.predict(same.as_ref(), &[]).expect("predictions");
-    let [known, other, unseen] = [0, 1, 2].map(|row| predictions.row(row));
+    // The row with the unseen level is the most uncertain, and its mean is between the others.
+    let [known, other, unseen] = [12, 13, 14].map(|row| predictions.row(row));
     assert!(unseen.variance > 2.0 * known.variance.max(other.variance));
     assert!(known.mean < unseen.mean && unseen.mean < other.mean);
 }
@@ -91,22 +88,9 @@ fn inducing_inputs_have_codes_of_rows_and_stay_there() {
         assert_eq!(model.scaling().inputs[1].apply(3.0), 3.0);
         assert!(model.scaling().inputs[0].shift != 0.0);
         let again = Model::from_bytes("again", &model.to_bytes().expect("bytes")).expect("a model");
-        assert_eq!(
-            again.latent().layer().inducing().expect("a sparse GP").kernel().dimensions(),
-            options().dimensions
-        );
+        let layer = again.latent().layer().inducing().expect("a sparse GP");
+        assert_eq!(layer.kernel().dimensions(), options().dimensions);
     }
-}
-
-fn table(text: &str) -> Table {
-    read_csv("f.csv", Cursor::new(text.to_owned().into_bytes())).expect("a table")
-}
-
-fn fit(text: &str, kernel: &str, columns: SchemaOptions) -> sparsegp::Result<TableModel> {
-    let options =
-        FitOptions { kernel: kernel.into(), epochs: Some(5), inducing: Some(30), ..FitOptions::default() };
-    let columns = SchemaOptions { target: "y".into(), ..columns };
-    fit_table(&FitRequest::new(&table(text), &columns, &options), &mut |_| ()).map(|fit| fit.model)
 }
 
 /// Returns `rows` rows with a number, a city with `levels` levels, and a target. With `gaps` every seventh city is missing.
@@ -120,49 +104,51 @@ fn cities(rows: usize, levels: usize, gaps: bool) -> String {
 
 #[test]
 fn tables_with_any_number_of_levels_are_fitted_and_predict_levels_they_never_saw() {
+    let columns = SchemaOptions { target: "y".into(), keep: vec!["city".into()], ..SchemaOptions::default() };
+    let (kernel, epochs, inducing) = ("matern32(ard)".into(), Some(5), Some(30));
+    let options = FitOptions { kernel, epochs, inducing, ..FitOptions::default() };
+    // A level that is known, two that are not, and a missing cell.
+    let new = csv("a,city\n1,city 3\n1,nowhere\n1,elsewhere\n1,\n");
     for (rows, levels, gaps) in [(886, 670, false), (150, 12, true), (200, 199, false), (160, 100, true)] {
-        let kept = SchemaOptions { keep: vec!["city".into()], ..SchemaOptions::default() };
-        let model = fit(&cities(rows, levels, gaps), "matern32(ard)", kept).expect("a fit");
+        let table = csv(&cities(rows, levels, gaps));
+        let model =
+            fit_table(&FitRequest::new(&table, &columns, &options), &mut |_| ()).expect("a fit").model;
         assert_eq!(model.inputs(), 2, "one input for the number and one for the city");
-        // A level that is known, two that are not, and a missing cell.
-        let new = table("a,city\n1,city 3\n1,nowhere\n1,elsewhere\n1,\n");
-        let predictions = model.predict(&new, UnseenLevels::New).expect("predictions");
-        let rows: Vec<_> = (0..4).map(|row| predictions.row(row)).collect();
-        assert!(rows.iter().all(|row| row.mean.is_finite() && row.variance > 0.0));
-        assert_eq!((rows[1].mean, rows[1].variance), (rows[2].mean, rows[2].variance));
-        assert_eq!(
-            gaps,
-            rows[3].mean != rows[1].mean,
-            "missing cells are a level of their own where training had some"
-        );
-        assert!(rows[1].variance >= rows[0].variance);
+        let rows = |model: &TableModel| {
+            let predictions = model.predict(&new, UnseenLevels::New).expect("predictions");
+            [0, 1, 2, 3].map(|row| predictions.row(row))
+        };
+        let [known, nowhere, elsewhere, missing] = rows(&model);
+        let is_valid = |mean: f64, variance: f64| mean.is_finite() && variance > 0.0;
+        assert!([&known, &nowhere, &missing].iter().all(|row| is_valid(row.mean, row.variance)));
+        assert_eq!((nowhere.mean, nowhere.variance), (elsewhere.mean, elsewhere.variance));
+        // Missing cells are a level of their own if training had some.
+        assert_eq!(gaps, missing.mean != nowhere.mean);
+        assert!(nowhere.variance >= known.variance);
         let found = model.schema().unseen_levels(&new).expect("levels");
         assert_eq!((found[0].rows, found[0].levels.len()), if gaps { (2, 2) } else { (3, 3) });
         let again = TableModel::from_bytes("again", &model.to_bytes().expect("bytes")).expect("a model");
-        let same = again.predict(&new, UnseenLevels::New).expect("predictions");
-        assert!((0..4).all(|row| same.row(row) == predictions.row(row)), "the same bits from a file");
+        assert_eq!(rows(&again), [known, nowhere, elsewhere, missing], "the same bits from a file");
         assert!(model.predict(&new, UnseenLevels::Error).is_err());
     }
 }
 
 #[test]
 fn every_command_takes_levels_that_training_did_not_see_with_one_warning() {
-    let work = Work::with("train.csv", &cities(150, 12, false));
+    let work = Work::with("train.csv", cities(150, 12, false));
     work.write("test.csv", "a,city,y\n1,city 3,3.8\n1.5,Rome,2\n2,Oslo,1\n0.5,Rome,1\n1,Bonn,2\n1,Bern,3\n");
-    let told = "test.csv: levels that do not occur in the training data: 'city' (5 rows, such as 'Rome', 'Oslo', 'Bonn'); each is treated as a new level, unlike all others";
-    let fit = "fit train.csv --target y --epochs 3 --inducing 20";
+    let told = "test.csv: levels that do not occur in the training data: 'city' (5 rows, such as 'Rome', 'Oslo', 'Bonn')";
     for command in [
-        &format!("{fit} --test test.csv --model-out m.sgp"),
-        "predict m.sgp test.csv --out p.csv",
-        "evaluate m.sgp test.csv",
-        "explain m.sgp test.csv",
-        "update m.sgp test.csv --model-out n.sgp",
+        "fit train.csv --target y --epochs 3 --inducing 20 --test test.csv --model-out m",
+        "predict m test.csv --out p.csv",
+        "evaluate m test.csv",
+        "explain m test.csv",
+        "update m test.csv --model-out n",
+        // A linear model has an input for every known level, and none for unseen levels.
+        "fit train.csv --target y --epochs 3 --model glm --test test.csv",
     ] {
         let run = work.run(command).ok();
         assert_eq!(run.stderr().matches(told).count(), 1, "{command}: {}", run.stderr());
     }
-    work.run("evaluate m.sgp test.csv --unseen error").fails(3, &["expected a category seen in training"]);
-    // A linear model has an input for every known level, and none for unseen levels.
-    let linear = work.run("fit train.csv --target y --model glm --epochs 3 --test test.csv").ok();
-    assert!(linear.stderr().contains(told), "{}", linear.stderr());
+    work.run("evaluate m test.csv --unseen error").fails(3, &["expected a category seen in training"]);
 }

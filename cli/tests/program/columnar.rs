@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{Cursor, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use super::told::file;
 use sparsegp_tables::tables::{Column, Table, large_size, read_csv, read_table};
-use sparsegp_testkit::{self as testkit, parquet::Cells};
+use sparsegp_testkit::parquet::{self, Cells};
+use sparsegp_testkit::program::Work;
 
 /// Returns the path of a file that pyarrow wrote.
 fn written(name: &str) -> PathBuf {
@@ -18,9 +18,9 @@ fn numbers(table: &Table, name: &str) -> Vec<Option<f64>> {
     values.iter().map(|value| (!value.is_nan()).then_some(*value)).collect()
 }
 
-fn texts(table: &Table, name: &str) -> Vec<Option<String>> {
+fn texts<'a>(table: &'a Table, name: &str) -> Vec<Option<&'a str>> {
     match table.column(name) {
-        Some(Column::Text(text)) => (0..table.rows()).map(|row| text.get(row).map(str::to_owned)).collect(),
+        Some(Column::Text(text)) => (0..table.rows()).map(|row| text.get(row)).collect(),
         other => panic!("{name} is {other:?}"),
     }
 }
@@ -46,80 +46,64 @@ const NUMBERS: [(&str, f64, f64, f64); 15] = [
 
 const TEXT: [Option<&str>; 4] = [Some("red"), None, Some("a longer text than a view holds"), Some("ü")];
 
-/// Checks the columns that all files of types have.
-fn check_types(table: &Table) {
-    assert_eq!(table.rows(), 4);
-    for (name, first, third, last) in NUMBERS {
-        assert_eq!(numbers(table, name), [Some(first), None, Some(third), Some(last)], "{name}");
-    }
-    // Floats do not hold this number, and true and false are spelled as in CSV files.
-    assert_eq!(texts(table, "u64")[2].as_deref(), Some("18446744073709551615"));
-    assert_eq!(texts(table, "bool")[2].as_deref(), Some("false"));
-    assert_eq!(numbers(table, "f64"), [Some(0.1), None, Some(5e-324), None]);
-    assert_eq!(
-        texts(table, "digits"),
-        ["1", "2", "", "03"].map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()))
-    );
-    assert_eq!(numbers(table, "nothing"), [None; 4]);
-    for name in ["text", "large_text", "dictionary"] {
-        assert_eq!(texts(table, name), TEXT.map(|cell| cell.map(str::to_owned)), "{name}");
-    }
-    assert_eq!(table.column("date"), Some(&Column::Time(vec![1_577_923_200.0; 4])));
-    assert_eq!(table.column("timestamp"), Some(&Column::Time(vec![1_577_934_245.0; 4])));
-    for name in ["date", "time", "binary", "list", "struct", "map"] {
-        check_unsupported(table, name, name);
-    }
-}
-
-fn check_unsupported(table: &Table, name: &str, data_type: &str) {
-    let error = table.numbers(name).unwrap_err().to_string();
-    let expected = format!("column '{name}' has type {data_type}, expected numbers, text or true/false");
-    assert!(error.ends_with(&expected), "{error}");
-    assert_eq!(table.column(name).map(Column::len), Some(table.rows()));
-}
-
 #[test]
 fn parquet_columns_of_every_type_are_read() {
     for name in ["types.parquet", "types_old.parquet"] {
         let table = read_table(&written(name)).unwrap();
-        check_types(&table);
+        assert_eq!(table.rows(), 4);
+        for (name, first, third, last) in NUMBERS {
+            assert_eq!(numbers(&table, name), [Some(first), None, Some(third), Some(last)], "{name}");
+        }
+        assert_eq!(numbers(&table, "f64"), [Some(0.1), None, Some(5e-324), None]);
+        assert_eq!(numbers(&table, "nothing"), [None; 4]);
         assert_eq!(numbers(&table, "required"), [1.0, 2.0, 3.0, 4.0].map(Some), "{name}");
+        // Floats do not hold this number, and true and false are spelled as in CSV files.
+        assert_eq!(texts(&table, "u64")[2], Some("18446744073709551615"));
+        assert_eq!(texts(&table, "bool")[2], Some("false"));
+        assert_eq!(texts(&table, "digits"), [Some("1"), Some("2"), None, Some("03")]);
+        for name in ["text", "large_text", "dictionary"] {
+            assert_eq!(texts(&table, name), TEXT, "{name}");
+        }
+        assert_eq!(table.column("date"), Some(&Column::Time(vec![1_577_923_200.0; 4])));
+        assert_eq!(table.column("timestamp"), Some(&Column::Time(vec![1_577_934_245.0; 4])));
+        for name in ["date", "time", "binary", "list", "struct", "map"] {
+            let error = table.numbers(name).unwrap_err().to_string();
+            let expected = format!("column '{name}' has type {name}, expected numbers, text or true/false");
+            assert!(error.ends_with(&expected), "{error}");
+            assert_eq!(table.column(name).map(Column::len), Some(4));
+        }
     }
-}
-
-/// The files in `make.py` with the same rows as `rows`.
-fn files_of_rows() -> Vec<String> {
-    let codecs = ["snappy", "gzip", "brotli", "lz4", "zstd"];
-    let mut names: Vec<String> = codecs
-        .iter()
-        .flat_map(|codec| ["v1", "v2"].map(|version| format!("{codec}_{version}.parquet")))
-        .collect();
-    names.extend(["plain", "delta", "lengths"].map(|encoding| format!("encoding_{encoding}.parquet")));
-    names.push("polars.parquet".to_owned());
-    names
 }
 
 #[test]
 fn every_codec_encoding_and_batch_gives_the_same_rows() {
-    let keep: Vec<Option<usize>> = (0..300).map(|i| (i % 7 != 3).then_some(i)).collect();
-    for name in files_of_rows() {
-        let table = read_table(&written(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let whole: Vec<Option<f64>> = keep.iter().map(|i| i.map(|i| i as f64)).collect();
-        assert_eq!(numbers(&table, "whole"), whole, "{name}");
-        let quarter: Vec<Option<f64>> = keep.iter().map(|i| i.map(|i| i as f64 / 4.0)).collect();
-        assert_eq!(numbers(&table, "quarter"), quarter, "{name}");
-        let letters = |i: usize| format!("category {}", ["a", "b", "c", "d", "e"][i % 5]);
-        let text: Vec<Option<String>> = keep.iter().map(|i| i.map(letters)).collect();
+    // The files in `make.py` with the same rows as `rows`.
+    let codecs =
+        ["snappy_v1", "snappy_v2", "gzip_v1", "gzip_v2", "brotli_v1", "brotli_v2", "lz4_v1", "lz4_v2"];
+    let others = ["zstd_v1", "zstd_v2", "encoding_plain", "encoding_delta", "encoding_lengths", "polars"];
+    let keep = || (0..300).map(|i| (i % 7 != 3).then_some(i));
+    let whole: Vec<_> = keep().map(|i| i.map(|i| i as f64)).collect();
+    let quarter: Vec<_> = keep().map(|i| i.map(|i| i as f64 / 4.0)).collect();
+    let letters = ["category a", "category b", "category c", "category d", "category e"];
+    let text: Vec<_> = keep().map(|i| i.map(|i: usize| letters[i % 5])).collect();
+    for name in codecs.iter().chain(&others) {
+        let path = written(&format!("{name}.parquet"));
+        let table = read_table(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(
+            (numbers(&table, "whole"), numbers(&table, "quarter")),
+            (whole.clone(), quarter.clone()),
+            "{name}"
+        );
         assert_eq!(texts(&table, "text"), text, "{name}");
-        assert_eq!(large_size(&written(&name), None, &|name| name != "text", 0), Some((300, 4800)), "{name}");
+        assert_eq!(large_size(&path, None, &|name| name != "text", 0), Some((300, 4800)), "{name}");
     }
 }
 
 #[test]
 fn formats_are_recognised_by_the_first_bytes_and_damaged_files_are_refused() {
     let message = |name: &str, bytes: &[u8]| {
-        let (_folder, path) = file(name, bytes);
-        read_table(&path).map(|table| table.rows()).map_err(|error| {
+        let work = Work::with(name, bytes);
+        read_table(&work.path(name)).map(|table| table.rows()).map_err(|error| {
             assert_eq!(error.exit_code(), 3);
             error.to_string().split_once(name).map_or(String::new(), |(_, message)| message.to_owned())
         })
@@ -128,88 +112,72 @@ fn formats_are_recognised_by_the_first_bytes_and_damaged_files_are_refused() {
     for name in ["f.data", "f.csv"] {
         assert_eq!(message(name, &parquet), Ok(300));
     }
-    assert_eq!(
-        message("f.parquet", b"a,y\n1,2\n"),
-        Err(": not a Parquet file, although its name ends like one".into())
-    );
-    for arrow in [b"ARROW1\0\0".as_slice(), &[0xff; 8]] {
-        let bytes = [arrow, b"\na,y\n1,2\n"].concat();
-        let found = ": found an Arrow file, expected CSV or Parquet";
-        assert_eq!(message("f.arrow", &bytes), Err(found.into()));
-        let error = read_csv("standard input", Cursor::new(bytes)).unwrap_err();
-        assert_eq!(error.to_string(), format!("standard input{found}"));
-    }
-    let cut = |bytes: &[u8], end: usize| message("f.data", &bytes[..end]).unwrap_err();
-    assert!(cut(&parquet, parquet.len() - 20).starts_with(": not a readable Parquet file: "));
-    assert_eq!(read_csv("standard input", Cursor::new(parquet)).unwrap().rows(), 300);
-    let empty = testkit::parquet::file("optional int32 a;", &[], (0, 1));
-    assert_eq!(message("f.data", &empty), Err(": has a header but no rows of data".into()));
-}
-
-#[test]
-fn text_that_is_not_utf8_is_refused_with_its_column() {
+    let [arrow, stream] =
+        [b"ARROW1\0\0".as_slice(), &[0xff; 8]].map(|start| [start, b"\na,y\n1,2\n"].concat());
+    let empty = parquet::file("optional int32 a;", &[], (0, 1));
     let cells = ["x".into(), vec![0xff].into()].map(Some).to_vec();
-    let bytes = testkit::parquet::file("optional binary a (UTF8);", &[Cells::Bytes(cells)], (2, 2));
-    let (_folder, path) = file("f", bytes);
-    let error = read_table(&path).unwrap_err().to_string();
-    assert!(error.contains("column 'a': ") && error.contains("the text is not UTF-8"), "{error}");
-}
-
-/// Overwrites the contents of a file. The file is not truncated first, because file systems flush a truncated and rewritten file to disk at
-/// once, which is slow.
-fn rewrite(file: &mut fs::File, bytes: &[u8]) {
-    file.rewind()
-        .and_then(|()| file.write_all(bytes))
-        .and_then(|()| file.set_len(bytes.len() as u64))
-        .unwrap();
-}
-
-/// Calls `read` with the bytes of a file, changed or cut at every position.
-fn damaged(name: &str, flips: &[u8], mut read: impl FnMut(&[u8]) -> Result<Table, sparsegp::Error>) {
-    let mut bytes = fs::read(written(name)).unwrap();
-    let mut check = |bytes: &[u8]| {
-        if let Err(error) = read(bytes) {
-            assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{name}: {error}");
-        }
-    };
-    for at in 0..bytes.len() {
-        for flip in flips {
-            bytes[at] ^= flip;
-            check(&bytes);
-            bytes[at] ^= flip;
-        }
-        if at % 5 == 0 {
-            check(&bytes[..at]);
-        }
+    let latin = parquet::file("optional binary a (UTF8);", &[Cells::Bytes(cells)], (2, 2));
+    for (name, bytes, words) in [
+        ("f.parquet", &b"a,y\n1,2\n"[..], "not a Parquet file, although its name ends like one"),
+        ("f.arrow", &arrow, "found an Arrow file, expected CSV or Parquet"),
+        ("f.arrow", &stream, "found an Arrow file, expected CSV or Parquet"),
+        ("f.data", &parquet[..parquet.len() - 20], "not a readable Parquet file: "),
+        ("f.data", &empty, "has a header but no rows of data"),
+        ("f.data", &latin, "column 'a': "),
+        ("f.data", &latin, "the text is not UTF-8"),
+    ] {
+        let found = message(name, bytes).unwrap_err();
+        assert!(found.contains(words), "{found}");
     }
+    let piped = |bytes: &[u8]| read_csv("standard input", Cursor::new(bytes.to_vec()));
+    assert!(piped(&arrow).unwrap_err().to_string().starts_with("standard input: found an Arrow file"));
+    assert_eq!(piped(&parquet).unwrap().rows(), 300);
 }
 
+/// Writes a file. It is not truncated first, because file systems flush a truncated and rewritten file to disk at once, which is slow.
+fn rewrite(file: &mut fs::File, bytes: &[u8]) {
+    let written = file.rewind().and_then(|()| file.write_all(bytes));
+    written.and_then(|()| file.set_len(bytes.len() as u64)).unwrap();
+}
+
+/// Each file is changed or cut at every position.
 #[test]
 fn damaged_parquet_files_give_a_table_or_a_one_line_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("f");
+    let work = Work::empty();
+    let path = work.path("f");
     let mut file = fs::File::create(&path).unwrap();
-    let flips: [(&str, &[u8]); 3] = [
-        ("encoding_delta.parquet", &[0x01, 0xff]),
+    for (name, flips) in [
+        ("encoding_delta.parquet", &[0x01, 0xff][..]),
         ("zstd_v2.parquet", &[0x80]),
         ("types_old.parquet", &[0xff]),
-    ];
-    for (name, flips) in flips {
-        damaged(name, flips, |bytes| {
+    ] {
+        let mut bytes = fs::read(written(name)).unwrap();
+        let mut check = |bytes: &[u8]| {
             rewrite(&mut file, bytes);
-            read_table(&path)
-        });
+            if let Err(error) = read_table(&path) {
+                assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{name}: {error}");
+            }
+        };
+        for at in 0..bytes.len() {
+            for flip in flips {
+                bytes[at] ^= flip;
+                check(&bytes);
+                bytes[at] ^= flip;
+            }
+            if at % 5 == 0 {
+                check(&bytes[..at]);
+            }
+        }
     }
 }
 
 #[test]
 fn a_fit_reads_parquet_from_disk_and_from_a_pipe() {
-    let work = testkit::program::Work::empty();
-    let name = "zstd_v1.parquet";
-    fs::copy(written(name), work.path(name)).unwrap();
-    let base = "--target quarter --inducing 10 --max-steps 5 --json --quiet";
-    let disk = work.run(&format!("fit {name} {base}")).json();
-    let piped = work.run_with_input(&format!("fit - {base}"), &fs::read(written(name)).unwrap()).json();
+    let bytes = fs::read(written("zstd_v1.parquet")).unwrap();
+    let work = Work::with("t.parquet", &bytes);
+    let options = "--target quarter --inducing 10 --max-steps 5 --json --quiet";
+    let disk = work.run(&format!("fit t.parquet {options}")).json();
+    let piped = work.run_with_input(&format!("fit - {options}"), &bytes).json();
     assert_eq!(disk["data"]["rows"], 300);
     assert_eq!(disk["fit"]["objective"], piped["fit"]["objective"]);
 }

@@ -48,12 +48,12 @@ fn draws(predicted: &Csv, kind: &str) -> Draws {
 #[test]
 fn draws_have_the_covariances_that_are_reported() {
     for how in ["--outputs own", "--outputs shared", "--mixing 2"] {
-        let work = Work::with("t.csv", &table(120));
+        let work = Work::with("t.csv", table(120));
         work.write("at.csv", ROWS);
         let options = "--target y1,y2,y3 --inducing 12 --epochs 8 --quiet --model-out m";
         work.run(&format!("fit t.csv {options} {how}")).ok();
-        work.run(&format!("predict m at.csv --out d.csv --draws {DRAWS} --samples {DRAWS}")).ok();
-        let predicted = work.csv("d.csv");
+        let predicted =
+            work.run(&format!("predict m at.csv --out - --draws {DRAWS} --samples {DRAWS}")).csv();
         let (functions, targets) = (draws(&predicted, "sample"), draws(&predicted, "draw"));
         let outputs = TableOutputs::load(&work.path("m")).expect("models");
         let rows = read_table(&work.path("at.csv")).expect("rows");
@@ -61,13 +61,11 @@ fn draws_have_the_covariances_that_are_reported() {
         let of_row = outputs.covariances(&rows, unseen).expect("covariances");
         let models: Vec<_> = outputs.models().collect();
         let joint: Vec<_> = models.iter().map(|model| model.joint(&rows, unseen).expect("moments")).collect();
-        let predictions: Vec<_> =
-            models.iter().map(|model| model.predict(&rows, unseen).expect("predictions")).collect();
         // Cov(f_p(x), f_q(x')) of outputs that mix processes; other outputs are independent.
         let mixing: Option<Vec<_>> = models.iter().map(|model| model.mixing()).collect();
-        let processes: Vec<_> = (0..if mixing.is_some() { 2 } else { 0 })
-            .map(|process| models[0].joint_of_process(&rows, unseen, process).expect("moments").1)
-            .collect();
+        let processes = (0..if mixing.is_some() { 2 } else { 0 })
+            .map(|process| models[0].joint_of_process(&rows, unseen, process).expect("moments").1);
+        let processes: Vec<_> = processes.collect();
         let between = |p: usize, q: usize, r: usize, s: usize| match &mixing {
             Some(mixing) => {
                 let term = |l: usize| mixing[p].0[l] * mixing[q].0[l] * processes[l][(r, s)];
@@ -76,30 +74,26 @@ fn draws_have_the_covariances_that_are_reported() {
             None if p == q => joint[p].1[(r, s)],
             None => 0.0,
         };
-        for p in 0..3 {
+        for (p, model) in models.iter().enumerate() {
+            let predictions = model.predict(&rows, unseen).expect("predictions");
             for r in 0..POINTS {
                 let found = functions[&(p, r)].iter().sum::<f64>() / DRAWS as f64;
                 let sd = (joint[p].1[(r, r)] / DRAWS as f64).sqrt();
                 assert!((found - joint[p].0[r]).abs() < 5.0 * sd, "{how}: the mean of {p} at {r}");
-                let variance = predictions[p].row(r).variance;
-                assert_covariance(&targets[&(p, r)], &targets[&(p, r)], variance, how);
-                for q in 0..3 {
+                let variance = predictions.row(r).variance;
+                for (q, s) in (0..3).flat_map(|q| (0..POINTS).map(move |s| (q, s))) {
+                    let what = format!("{how}: {p} at {r} and {q} at {s}");
+                    let expected = between(p, q, r, s);
+                    assert_covariance(&functions[&(p, r)], &functions[&(q, s)], expected, &what);
                     let reported = of_row[(r * 3 + p) * 3 + q];
-                    let close = (reported - between(p, q, r, r)).abs() < 1e-9 * variance;
-                    assert!(close, "{how}: {reported} and {}", between(p, q, r, r));
-                    if p != q {
-                        let what = format!("{how}: targets {p} and {q} at {r}");
-                        assert_covariance(&targets[&(p, r)], &targets[&(q, r)], reported, &what);
-                    }
-                    for s in 0..POINTS {
-                        let what = format!("{how}: functions {p} at {r} and {q} at {s}");
-                        let expected = between(p, q, r, s);
-                        assert_covariance(&functions[&(p, r)], &functions[&(q, s)], expected, &what);
-                        if r != s {
-                            let what = format!("{how}: targets {p} at {r} and {q} at {s}");
-                            assert_covariance(&targets[&(p, r)], &targets[&(q, s)], 0.0, &what);
-                        }
-                    }
+                    let of_targets = match (p == q, r == s) {
+                        (true, true) => variance,
+                        (false, true) => reported,
+                        (_, false) => 0.0,
+                    };
+                    assert_covariance(&targets[&(p, r)], &targets[&(q, s)], of_targets, &what);
+                    let close = r != s || (reported - expected).abs() < 1e-9 * variance;
+                    assert!(close, "{what}: {reported} and {expected}");
                 }
             }
         }

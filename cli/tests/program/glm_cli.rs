@@ -1,7 +1,6 @@
 //! Linear models from the command line: fit, inspect, predict, evaluate, more columns than rows.
 
-use faer::Mat;
-use sparsegp::linalg::{Factorizer, dot, log_det, matvec};
+use faer::{Mat, Side};
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::training::Fit;
 use sparsegp_testkit::problems::Normals;
@@ -18,53 +17,43 @@ fn table(rows: usize) -> String {
     })
 }
 
-fn work() -> Work {
-    Work::with("data.csv", &table(150))
-}
-
 /// Returns the mean negative log predictive density of test rows under the ridge regression of largest evidence: y of mean 0 and variance 1
 /// has the covariance `v X Xᵀ + 100 11ᵀ + σ² I`, and v and σ² are the best of a grid.
 fn ridge_by_evidence(x: &Mat<f64>, y: &[f64], test: (&Mat<f64>, &[f64])) -> f64 {
     let (n, p) = x.shape();
     let moments = |values: &[f64]| {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
-        (mean, variance.sqrt())
+        let mean = values.iter().sum::<f64>() / n as f64;
+        (mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64).sqrt())
     };
-    let columns: Vec<(f64, f64)> =
-        (0..p).map(|j| moments(&x.col(j).iter().copied().collect::<Vec<_>>())).collect();
+    let column = |j: usize| x.col(j).iter().copied().collect::<Vec<_>>();
+    let columns: Vec<(f64, f64)> = (0..p).map(|j| moments(&column(j))).collect();
     let scaled = |x: &Mat<f64>| Mat::from_fn(x.nrows(), p, |i, j| (x[(i, j)] - columns[j].0) / columns[j].1);
     let (centre, sd) = moments(y);
-    let target: Vec<f64> = y.iter().map(|y| (y - centre) / sd).collect();
     let (x, others) = (scaled(x), scaled(test.0));
-    let (gram, cross) = (&x * x.transpose(), &x * others.transpose());
-    let solve = |variance: f64, noise: f64| {
-        let mut factor =
-            Mat::from_fn(n, n, |i, j| variance * gram[(i, j)] + 100.0 + if i == j { noise } else { 0.0 });
-        let mut inverse = Mat::zeros(n, n);
-        Factorizer::new(n)
-            .cholesky_with_inverse(factor.as_mut(), inverse.as_mut())
-            .expect("positive definite");
-        let mut half = vec![0.0; n];
-        matvec(inverse.as_ref(), &target, &mut half);
-        (-0.5 * (dot(&half, &half) + log_det(factor.as_ref())), half, inverse)
+    let eigen = (&x * x.transpose()).self_adjoint_eigen(Side::Lower).expect("eigenvalues");
+    let (values, axes) = (eigen.S().column_vector(), eigen.U());
+    // The columns have mean 0, so the ones are an eigenvector of X Xᵀ, too, of the eigenvalue 0.
+    let ones = axes.transpose() * Mat::from_fn(n, 1, |_, _| 1.0);
+    let along = axes.transpose() * Mat::from_fn(n, 1, |i, _| (y[i] - centre) / sd);
+    let cross = axes.transpose() * &x * others.transpose();
+    let spread =
+        |i: usize, (variance, noise): (f64, f64)| variance * values[i] + 100.0 * ones[(i, 0)].powi(2) + noise;
+    let evidence = |pair: (f64, f64)| -> f64 {
+        (0..n).map(|i| -0.5 * (along[(i, 0)].powi(2) / spread(i, pair) + spread(i, pair).ln())).sum()
     };
-    let mut best = (f64::NEG_INFINITY, 0.0, 0.0);
-    for variance in (0..41).map(|k| 10f64.powf(-5.0 + 0.125 * f64::from(k))) {
-        for noise in (0..45).map(|k| 10f64.powf(-5.0 + 0.125 * f64::from(k))) {
-            let (evidence, ..) = solve(variance, noise);
-            best = if evidence > best.0 { (evidence, variance, noise) } else { best };
-        }
-    }
-    let (_, variance, noise) = best;
-    let (_, half, inverse) = solve(variance, noise);
+    let grid = || (0..45).map(|k| 10f64.powf(-5.0 + 0.125 * f64::from(k)));
+    let pairs = grid().flat_map(|variance| grid().map(move |noise| (variance, noise)));
+    let best = pairs.max_by(|a, b| evidence(*a).total_cmp(&evidence(*b))).expect("a pair");
     let nll = |row: usize| {
-        let covariances: Vec<f64> = (0..n).map(|i| variance * cross[(i, row)] + 100.0).collect();
-        let mut image = vec![0.0; n];
-        matvec(inverse.as_ref(), &covariances, &mut image);
-        let own = variance * others.row(row).iter().map(|x| x * x).sum::<f64>() + 100.0 + noise;
-        let (mean, spread) = (centre + sd * dot(&image, &half), sd * sd * (own - dot(&image, &image)));
-        0.5 * ((std::f64::consts::TAU * spread).ln() + (test.1[row] - mean).powi(2) / spread)
+        let own = best.0 * others.row(row).iter().map(|x| x * x).sum::<f64>() + 100.0 + best.1;
+        let (mut mean, mut variance) = (0.0, own);
+        for i in 0..n {
+            let covariance = best.0 * cross[(i, row)] + 100.0 * ones[(i, 0)];
+            mean += covariance * along[(i, 0)] / spread(i, best);
+            variance -= covariance.powi(2) / spread(i, best);
+        }
+        let (mean, variance) = (centre + sd * mean, sd * sd * variance);
+        0.5 * ((std::f64::consts::TAU * variance).ln() + (test.1[row] - mean).powi(2) / variance)
     };
     (0..test.1.len()).map(nll).sum::<f64>() / test.1.len() as f64
 }
@@ -81,54 +70,48 @@ fn more_columns_than_rows_train_the_prior() {
             (0..x.nrows()).map(|i| 3.0 + signal(i) + 0.5 * normals.next()).collect()
         };
         let (y, truth) = (target(&x), target(&test));
-        let nll = |options: FitOptions, y: &[f64], truth: &[f64]| {
-            let options = FitOptions { model: ModelKind::Glm, ..options };
-            let model = Fit::of(options).fit(x.as_ref(), y).expect("a fit");
-            let predictions = model.predict(test.as_ref(), &[]).expect("predictions");
-            -(0..truth.len()).map(|i| predictions.log_density(i, truth[i])).sum::<f64>() / truth.len() as f64
-        };
-        let (found, wanted) =
-            (nll(FitOptions::default(), &y, &truth), ridge_by_evidence(&x, &y, (&test, &truth)));
+        let options = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
+        let model = Fit::of(options).fit(x.as_ref(), &y).expect("a fit");
+        let predictions = model.predict(test.as_ref(), &[]).expect("predictions");
+        let found = -(0..300).map(|i| predictions.log_density(i, truth[i])).sum::<f64>() / 300.0;
+        let wanted = ridge_by_evidence(&x, &y, (&test, &truth));
         assert!((found - wanted).abs() < 0.02, "{p} columns: {found}, ridge by evidence {wanted}");
     }
 }
 
-const REGRESSION: &str = "fit data.csv --target y --exclude ill,visits --model glm --quiet";
-
 #[test]
 fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
-    let work = work();
-    let run =
-        work.run(&format!("{REGRESSION} --model-out m --metrics j --report r.html --test-fraction 0.2"));
-    let text = run.ok().stdout();
+    let work = Work::with("data.csv", table(150));
+    let fit = "fit data.csv --target y --exclude ill,visits --model glm --quiet --model-out m";
+    let text = work.text(&format!("{fit} --metrics j --report r.html --test-fraction 0.2"));
     assert_contains(&text, &["linear (glm)", "4, with the intercept", "colour=green", "log evidence"]);
     assert!(!text.contains("kernel"), "{text}");
     let document = work.json("j");
     let coefficients = document["coefficients"].as_array().expect("coefficients");
     let names: Vec<&str> = coefficients.iter().filter_map(|c| c["name"].as_str()).collect();
     assert_eq!(names, ["intercept", "a", "colour=green", "colour=red"]);
+    let of = |index: usize, key: &str| number(&document, &format!("/coefficients/{index}/{key}"));
     for (index, want, tolerance) in [(1, 0.1, 0.02), (2, 0.5, 0.3), (3, -0.5, 0.3)] {
-        let at = |key: &str| number(&document, &format!("/coefficients/{index}/{key}"));
-        assert!((at("mean") - want).abs() < tolerance, "{document}");
-        assert!(at("lower") < at("mean") && at("mean") < at("upper") && at("sd") > 0.0);
+        let [lower, mean, upper, sd] = ["lower", "mean", "upper", "sd"].map(|key| of(index, key));
+        assert!((mean - want).abs() < tolerance, "{document}");
+        assert!(lower < mean && mean < upper && sd > 0.0);
     }
     assert_eq!(document["config"]["model"], "glm");
     for key in ["kernel", "inducing", "jitter", "warm_start"] {
         assert!(document["config"][key].is_null(), "{key} does not apply");
     }
-    let (lower, upper) = (number(&document, "/fit/elbo_sum"), number(&document, "/fit/evidence_upper_bound"));
+    let [lower, upper] =
+        ["elbo_sum", "evidence_upper_bound"].map(|key| number(&document["fit"], &format!("/{key}")));
     assert!((lower - upper).abs() < 1e-8 * lower.abs(), "{lower} and {upper}");
     assert_contains(&work.read("r.html"), &["<summary>Coefficients", "colour=red"]);
-    assert_contains(&work.run("inspect m").ok().stdout(), &["linear (glm)", "colour=red"]);
+    work.prints("inspect m", &["linear (glm)", "colour=red"]);
     assert_eq!(work.run("inspect m --json").json()["coefficients"], document["coefficients"]);
 
     work.write("new.csv", "colour,a\nblue,100\nblue,110\nred,110\npink,110\n");
     work.run("predict m new.csv --out p.csv --unseen error").fails(3, &["row 4", "pink"]);
-    work.run("predict m new.csv --out p.csv --quantiles 0.5").ok();
-    let means = work.csv("p.csv").numbers("mean");
-    let coefficient = |index: usize| number(&document, &format!("/coefficients/{index}/mean"));
-    assert!((means[0] - coefficient(0) - 100.0 * coefficient(1)).abs() < 1e-6, "{means:?}");
-    assert!((means[2] - means[1] - coefficient(3)).abs() < 1e-9, "{means:?}");
+    let means = work.run("predict m new.csv --out - --quantiles 0.5").csv().numbers("mean");
+    assert!((means[0] - of(0, "mean") - 100.0 * of(1, "mean")).abs() < 1e-6, "{means:?}");
+    assert!((means[2] - means[1] - of(3, "mean")).abs() < 1e-9, "{means:?}");
     assert_eq!(means[3], means[1], "an unseen category is like the first one");
     // The kind of model and the prior come from the saved model.
     let from = work.run("fit data.csv --target y --from m --hyper fixed --json --quiet").json();

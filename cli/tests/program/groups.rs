@@ -1,105 +1,79 @@
-//! Grouped effects from the command line: estimates compared with statsmodels, predictions for levels and for the population.
+//! Grouped effects from the command line: estimates compared with statsmodels and lme4, and tables of effects.
 
+use serde_json::Value;
 use sparsegp_testkit::parquet::{self, Cells};
-use sparsegp_testkit::program::{Work, assert_contains, number};
+use sparsegp_testkit::program::{Work, number};
 
-const GRUNFELD: &str = include_str!("../../../examples/data/grunfeld.csv");
+const FIT: &str = "grunfeld.csv --target invest --features value,capital --group firm";
 
 fn work() -> Work {
-    Work::with("grunfeld.csv", GRUNFELD)
+    Work::with("grunfeld.csv", include_str!("../../../examples/data/grunfeld.csv"))
 }
 
-fn close(got: f64, want: f64, tolerance: f64, what: &str) {
-    assert!((got / want - 1.0).abs() < tolerance, "{what}: {got} instead of {want}");
+/// Fits a linear model, and checks numbers of its metrics document, each within a relative tolerance.
+fn check(fit: &str, wanted: &[(&str, f64, f64)]) -> Value {
+    let document = work().run(&format!("fit {fit} --model glm --json --quiet")).json();
+    for (place, want, tolerance) in wanted {
+        let got = number(&document, place);
+        assert!((got / want - 1.0).abs() < *tolerance, "{fit}, {place}: {got} instead of {want}");
+    }
+    document
 }
-
-const FIT: &str = "fit grunfeld.csv --target invest --features value,capital --model glm --group firm";
 
 #[test]
 fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
     // MixedLM of statsmodels 0.14: log likelihood, standard deviations of firms and noise, coefficients and their standard errors.
-    let cases = [
-        (
-            "",
-            -1_194.449_896_019,
-            [77.268_01, 50.062_18],
-            [0.109_289_2, 0.307_977_3],
-            [0.009_823_9, 0.016_308_9],
-        ),
+    // statsmodels computes standard errors under a flat prior of all fixed effects, as we do.
+    for (option, [log_likelihood, firms, noise, slope, error, other_slope, other_error]) in [
+        ("", [-1_194.449_896_019, 77.268_01, 50.062_18, 0.109_289_2, 0.009_823_9, 0.307_977_3, 0.016_308_9]),
         (
             "--reml",
-            -1_197.308_053_729,
-            [82.108_64, 50.274_60],
-            [0.109_352_1, 0.308_200_0],
-            [0.009_990_1, 0.016_390_8],
+            [-1_197.308_053_729, 82.108_64, 50.274_60, 0.109_352_1, 0.009_990_1, 0.308_200_0, 0.016_390_8],
         ),
-    ];
-    for (option, log_likelihood, sds, slopes, errors) in cases {
-        let work = work();
-        let document = work.run(&format!("{FIT} {option} --json --quiet")).json();
-        close(number(&document, "/groups/log_likelihood"), log_likelihood, 1e-7, "log likelihood");
-        close(number(&document, "/groups/components/0/sd"), sds[0], 1e-4, "sd of firms");
-        close(number(&document, "/groups/residual_sd"), sds[1], 1e-4, "sd of noise");
-        let share = sds[0].powi(2) / (sds[0].powi(2) + sds[1].powi(2));
-        close(
-            number(&document, "/groups/intraclass_correlations/firm"),
-            share,
-            1e-4,
-            "intraclass correlation",
-        );
+    ] {
+        let share = firms * firms / (firms * firms + noise * noise);
+        let wanted = [
+            ("/groups/log_likelihood", log_likelihood, 1e-7),
+            ("/groups/components/0/sd", firms, 1e-4),
+            ("/groups/residual_sd", noise, 1e-4),
+            ("/groups/intraclass_correlations/firm", share, 1e-4),
+            ("/coefficients/1/mean", slope, 1e-4),
+            ("/coefficients/1/sd", error, 2e-3),
+            ("/coefficients/2/mean", other_slope, 1e-4),
+            ("/coefficients/2/sd", other_error, 2e-3),
+        ];
+        let document = check(&format!("{FIT} {option}"), &wanted);
         // The limits of REML intervals depend on the restricted likelihood; `tests/fits/grouped_intervals.rs` checks both kinds.
         for (at, value) in [
-            ("components/0/interval", sds[0]),
-            ("residual_interval", sds[1]),
+            ("components/0/interval", firms),
+            ("residual_interval", noise),
             ("intraclass_intervals/firm", share),
         ] {
-            let end = |index: usize| number(&document, &format!("/groups/{at}/{index}"));
-            assert!(end(0) < value && value < end(1) && end(0) > 0.3 * value, "{at}: {} {}", end(0), end(1));
-        }
-        for (index, (slope, error)) in slopes.into_iter().zip(errors).enumerate() {
-            let at = format!("/coefficients/{}", index + 1);
-            close(number(&document, &format!("{at}/mean")), slope, 1e-4, "slope");
-            // statsmodels computes standard errors under a flat prior of all fixed effects, as we do.
-            close(number(&document, &format!("{at}/sd")), error, 2e-3, "standard error");
+            let [low, high] = [0, 1].map(|end| number(&document, &format!("/groups/{at}/{end}")));
+            assert!(low < value && value < high && low > 0.3 * value, "{at}: {low} {high}");
         }
     }
 }
 
+/// The chapter on groups shows the effects, and predictions for known and new levels and for the population.
 #[test]
-fn a_model_with_groups_is_summarised_predicted_evaluated_and_listed() {
+fn effects_are_written_in_every_format_and_the_population_needs_no_levels() {
     let work = work();
-    let text = work.run(&format!("{FIT} --model-out m --quiet")).ok().stdout();
-    assert_contains(
-        &text,
-        &["firm, 11 levels; sd 77.27 (95 % ", "noise", "log likelihood", "flat (fixed effects)"],
+    work.run(&format!("fit {FIT} --model glm --model-out m --quiet")).ok();
+    let effects = work.text("effects m");
+    assert_eq!(
+        (effects.lines().next(), effects.lines().count()),
+        (Some("group,level,effect,estimate,sd"), 12)
     );
-    let told = work.run("inspect m").ok().stdout();
-    assert!(told.contains("firm, 11 levels; sd 77.27 (95 % "), "{told}");
-    let figures = work.run("evaluate m grunfeld.csv").ok().stdout();
-    assert!(figures.contains("RMSE"), "{figures}");
-    let effects = work.run("effects m").ok().stdout();
-    assert_eq!(effects.lines().next(), Some("group,level,effect,estimate,sd"));
-    assert_eq!(effects.lines().count(), 12);
-    assert!(effects.contains("firm,General Motors,intercept,"), "{effects}");
     work.run("effects m --out effects.csv").ok();
     assert_eq!(work.read("effects.csv"), effects);
     work.run("effects m --out effects.parquet").ok();
     work.run("fit effects.parquet --target estimate --features sd --model glm --quiet").ok();
     work.run("effects m --out effects.txt").fails(2, &["effects.txt", ".parquet"]);
-
-    work.write("new.csv", "value,capital,firm\n1000,300,IBM\n1000,300,Acme\n");
-    let run = work.run("predict m new.csv --out - --latent");
-    assert!(run.stderr().contains("Acme"), "{}", run.stderr());
-    let known = run.csv();
-    let (mean, variance) = (known.numbers("mean"), known.numbers("latent_variance"));
-    // The variance for a new firm is the variance of firms plus that of the fixed effects.
-    assert!(variance[1] > variance[0] + 5000.0, "{known:?}");
     work.write("nobody.csv", "value,capital\n1000,300\n");
-    let nobody = work.run("predict m nobody.csv --out - --latent --population").csv();
-    assert!((nobody.numbers("mean")[0] / mean[1] - 1.0).abs() < 1e-12, "{nobody:?} {known:?}");
-    assert!(nobody.numbers("latent_variance")[0] < variance[1] - 5000.0, "{nobody:?} {known:?}");
-    let drawn = work.run("predict m nobody.csv --out - --draws 3 --population").csv();
-    assert_eq!((drawn.column("mean"), drawn.names.len()), (nobody.column("mean"), 5), "{drawn:?}");
+    let [shown, drawn] = ["--latent", "--draws 3"]
+        .map(|options| work.run(&format!("predict m nobody.csv --out - --population {options}")).csv());
+    assert_eq!((drawn.column("mean"), drawn.names.len()), (shown.column("mean"), 5), "{drawn:?}");
 }
 
 /// The effects of a level, a value of `t.csv` and `t.parquet`, do not depend on the type in which a file stores it.
@@ -108,9 +82,8 @@ fn whole_numbers_dates_and_truth_values_are_the_same_levels_in_every_format() {
     let work = Work::empty();
     let (first_id, first_day) = (1_234_567_890_123_456_780i64, 19_779);
     let (id, y) = (|i: i64| first_id + i % 6, |i: i64| (i * i % 17) as f64);
-    let rows = |format: &dyn Fn(i64) -> String| (0..60).map(format).collect::<String>();
     let of_csv = |i| format!("{},2024-02-{:02},{},{},{}\n", id(i), 26 + i % 4, i % 2 == 0, i % 7, y(i));
-    work.write("t.csv", &("id,day,flag,x,y\n".to_owned() + &rows(&of_csv)));
+    work.write("t.csv", "id,day,flag,x,y\n".to_owned() + &(0..60).map(of_csv).collect::<String>());
     let cells = [
         Cells::Int64((0..60).map(|i| Some(id(i))).collect()),
         Cells::Int32((0..60).map(|i| Some(first_day + i % 4)).collect()),
@@ -119,75 +92,63 @@ fn whole_numbers_dates_and_truth_values_are_the_same_levels_in_every_format() {
         Cells::Double((0..60).map(|i| Some(y(i))).collect()),
     ];
     let fields = "optional int64 id; optional int32 day (DATE); optional boolean flag; optional double x; optional double y;";
-    std::fs::write(work.path("t.parquet"), parquet::file(fields, &cells, (60, 37))).expect("written");
+    work.write("t.parquet", parquet::file(fields, &cells, (60, 37)));
     for (group, levels) in [
         ("id", (0..6).map(|k| (first_id + k).to_string()).collect::<Vec<_>>()),
-        ("day", ["2024-02-26", "2024-02-27", "2024-02-28", "2024-02-29"].map(str::to_owned).to_vec()),
-        ("flag", ["false", "true"].map(str::to_owned).to_vec()),
+        ("day", (26..30).map(|day| format!("2024-02-{day}")).collect()),
+        ("flag", vec!["false".to_owned(), "true".to_owned()]),
     ] {
-        let mut effects = Vec::new();
-        for (file, other) in [("t.csv", "t.parquet"), ("t.parquet", "t.csv")] {
+        let effects = [("t.csv", "t.parquet"), ("t.parquet", "t.csv")].map(|(file, other)| {
             let fit = format!("fit {file} --target y --features x --model glm --group {group}");
             work.run(&format!("{fit} --task regression --quiet --model-out m")).ok();
-            effects.push(work.run("effects m").csv());
-            let predicted = |file: &str| work.run(&format!("predict m {file} --out - --keep id")).ok();
-            let (same, changed) = (predicted(file), predicted(other));
+            let [same, changed] =
+                [file, other].map(|file| work.run(&format!("predict m {file} --out - --keep id")).ok());
             assert_eq!(same.stdout(), changed.stdout(), "{group} of {file}");
             assert!(same.stdout().contains("1234567890123456785,") && !changed.stderr().contains("levels"));
-        }
+            work.run("effects m").csv()
+        });
         assert_eq!(effects[0].rows, effects[1].rows, "{group}");
         assert_eq!(effects[0].column("level"), levels);
     }
 }
 
+/// Data of lme4, which are no part of this repository, in the folder that SPARSEGP_REFERENCE_DIR names.
 #[test]
-fn intervals_are_those_of_lme4() {
-    // `confint` of lme4 1.1 profiles the likelihood: `confint(lmer(Yield ~ 1 + (1 | Batch), Dyestuff))` and
-    // `confint(lmer(Reaction ~ Days + (Days | Subject), sleepstudy))` (Bates, Mächler, Bolker & Walker 2015, section 5.1). The data are no
-    // part of this repository, but of the folder that SPARSEGP_REFERENCE_DIR names.
+fn intervals_and_bounds_are_close_to_the_numbers_of_lme4() {
     let Ok(folder) = std::env::var("SPARSEGP_REFERENCE_DIR") else { return };
-    let fit = "--target Reaction --features Days --group Days|Subject --model glm --json --quiet";
-    let document = Work::empty().run(&format!("fit {folder}/mixed/sleepstudy.csv.gz {fit}")).json();
-    for (at, ends) in [
-        ("components/0/interval", [14.381, 37.716]),
-        ("components/1/correlation_intervals/0", [-0.482, 0.685]),
-        ("components/1/interval", [3.801, 8.753]),
-        ("residual_interval", [22.898, 28.858]),
-    ] {
-        for (index, end) in ends.into_iter().enumerate() {
-            close(number(&document, &format!("/groups/{at}/{index}")), end, 2e-3, at);
-        }
-    }
-}
-
-#[test]
-fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
-    // Data of lme4, which are no part of this repository, in the folder that SPARSEGP_REFERENCE_DIR names. VerbAgg: `glmer` with 15 nodes of
-    // adaptive quadrature. grouseticks: Laplace's approximation. That is not a bound.
-    let Ok(folder) = std::env::var("SPARSEGP_REFERENCE_DIR") else { return };
-    let cases = [
+    // `confint` of lme4 1.1 profiles the likelihood: `confint(lmer(Reaction ~ Days + (Days | Subject), sleepstudy))`
+    // (Bates, Mächler, Bolker & Walker 2015, section 5.1).
+    let intervals = [
+        ("/groups/components/0/interval/0", 14.381, 2e-3),
+        ("/groups/components/0/interval/1", 37.716, 2e-3),
+        ("/groups/components/1/correlation_intervals/0/0", -0.482, 2e-3),
+        ("/groups/components/1/correlation_intervals/0/1", 0.685, 2e-3),
+        ("/groups/components/1/interval/0", 3.801, 2e-3),
+        ("/groups/components/1/interval/1", 8.753, 2e-3),
+        ("/groups/residual_interval/0", 22.898, 2e-3),
+        ("/groups/residual_interval/1", 28.858, 2e-3),
+    ];
+    let fit = "sleepstudy.csv.gz --target Reaction --features Days --group Days|Subject";
+    check(&format!("{folder}/mixed/{fit}"), &intervals);
+    // VerbAgg: `glmer` with 15 nodes of adaptive quadrature. grouseticks: Laplace's approximation. That is not a bound.
+    for (options, log_likelihood, wanted) in [
         (
             "verbagg.csv.gz --target r2 --features btype --group id --likelihood bernoulli-logit",
             -4_349.546_37,
-            vec![1.242_855_6],
-            0.828_586_1,
+            &[("/groups/components/0/sd", 1.242_855_6, 0.02), ("/coefficients/0/mean", 0.828_586_1, 0.01)][..],
         ),
         (
             "grouseticks.csv.gz --target TICKS --features YEAR,HEIGHT --categorical YEAR --group BROOD --group LOCATION --likelihood poisson",
             -987.938_16,
-            vec![0.769_651_1, 0.574_136_9],
-            11.35,
+            &[
+                ("/groups/components/0/sd", 0.769_651_1, 0.02),
+                ("/groups/components/1/sd", 0.574_136_9, 0.02),
+                ("/coefficients/0/mean", 11.35, 0.01),
+            ],
         ),
-    ];
-    for (options, log_likelihood, sds, intercept) in cases {
-        let path = format!("{folder}/mixed/{options}");
-        let document = Work::empty().run(&format!("fit {path} --model glm --json --quiet")).json();
+    ] {
+        let document = check(&format!("{folder}/mixed/{options}"), wanted);
         let bound = number(&document, "/groups/log_likelihood");
         assert!(bound < log_likelihood && bound > log_likelihood - 1.0, "{options}: {bound}");
-        for (index, sd) in sds.iter().enumerate() {
-            let got = number(&document, &format!("/groups/components/{index}/sd"));
-            close(got, *sd, 0.02, options);
-        }
-        close(number(&document, "/coefficients/0/mean"), intercept, 0.01, options);
     }
 }

@@ -1,6 +1,6 @@
 //! Hostile text and files: quotation marks that are never closed, formulas, labels of any length, files without end.
 
-use sparsegp_testkit::program::{QUICK, Run, Work, csv_text};
+use sparsegp_testkit::program::{Run, Work, assert_contains, csv_text};
 
 #[test]
 fn the_error_about_an_open_quotation_mark_names_its_line() {
@@ -14,42 +14,34 @@ fn the_error_about_an_open_quotation_mark_names_its_line() {
         ("a,b,y\n1,2,\"3\"\"\n4,5,6\n", 2, "3\""),
     ] {
         work.write("open.csv", text);
-        let words = [format!("{before:?}"), format!("(line {line})"), "never closed".to_owned()];
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        work.run("fit open.csv --target y").fails(3, &words);
+        let (before, line) = (format!("{before:?}"), format!("(line {line})"));
+        work.run("fit open.csv --target y").fails(3, &[&before, &line, "never closed"]);
     }
     // Closed fields may span several lines, wherever the text ends.
     let closed = "a,note,y\n1,\"x\ny\",2\n3,\"z\n\",4\n5,\"\"\"q\"\"\n\",6\n7,\"r\ns\"\"\",";
     for end in ["8", "8\n", "\"8\n\"", "\"8\n\"\n", "\"\n8\"\r\n\r\n"] {
-        work.write("closed.csv", &format!("{closed}{end}"));
-        work.run(&format!("fit closed.csv --target y {QUICK} --quiet")).ok();
+        work.write("closed.csv", format!("{closed}{end}"));
+        work.quick_fit("closed.csv --target y");
     }
-}
-
-/// Returns a table of two classes in which one label is a formula.
-fn formulas() -> String {
-    csv_text("x,who,y", 0..60, |row| match row {
-        0..30 => format!("{row},@x,=cmd|calc!A0"),
-        _ => format!("{row},-1,plain"),
-    })
 }
 
 #[test]
 fn csv_safe_writes_formulas_as_text() {
-    let work = Work::with("t.csv", &formulas());
-    let fit = format!("fit t.csv --target y --exclude who --quiet --model-out m --test-fraction 0.3 {QUICK}");
-    work.run(&format!("{fit} --predictions held.csv --csv-safe")).ok();
+    // One of two labels is a formula.
+    let formulas = csv_text("x,who,y", 0..60, |row| match row {
+        0..30 => format!("{row},@x,=cmd|calc!A0"),
+        _ => format!("{row},-1,plain"),
+    });
+    let work = Work::with("t.csv", formulas);
+    let fit = "t.csv --target y --exclude who --model-out m --test-fraction 0.3";
+    work.quick_fit(&format!("{fit} --predictions held.csv --csv-safe"));
     let held = work.read("held.csv");
     assert!(held.contains(",'=cmd|calc!A0,") && !held.contains(",=cmd"), "{held}");
-    for (option, label, who) in
-        [("", "\n=cmd|calc!A0,", "\n@x,"), ("--csv-safe", ",'=cmd|calc!A0,", "\n'@x,")]
+    for (option, label, who) in [("", "=cmd|calc!A0,", "\n@x,"), ("--csv-safe", ",'=cmd|calc!A0,", "\n'@x,")]
     {
-        work.run(&format!("predict m t.csv --keep who --out p.csv {option}")).ok();
-        let text = work.read("p.csv");
-        let label = if option.is_empty() { label.trim_start() } else { label };
-        assert!(text.contains(label) && text.contains(who), "{text}");
+        let text = work.text(&format!("predict m t.csv --keep who --out - {option}"));
         // Numbers are unchanged.
-        assert!(text.contains("\n-1,"), "{text}");
+        assert_contains(&text, &[label, who, "\n-1,"]);
     }
     work.run("explain m t.csv --rows 1 --out e --csv-safe").ok();
     for name in ["relevance.csv", "dependence.csv", "contributions.csv"] {
@@ -64,9 +56,8 @@ fn labels_of_any_length_are_reported() {
     let work = Work::empty();
     let long = "long ".repeat(15_000);
     let row = |row: usize| format!("{},{}", row % 7, if row.is_multiple_of(2) { &long } else { "short" });
-    work.write("t.csv", &csv_text("x,y", 0..60, row));
-    let options = format!("--target y --test-fraction 0.3 --report r.html --quiet {QUICK}");
-    let shown = work.run(&format!("fit t.csv {options}")).ok();
+    work.write("t.csv", csv_text("x,y", 0..60, row));
+    let shown = work.quick_fit("t.csv --target y --test-fraction 0.3 --report r.html");
     assert!(!shown.stderr().contains("defect"));
     assert!(work.read("r.html").ends_with("</html>\n"));
 }
@@ -74,8 +65,7 @@ fn labels_of_any_length_are_reported() {
 #[cfg(unix)]
 #[test]
 fn devices_and_endless_lines_are_refused() {
-    let work = Work::new();
-    work.model();
+    let work = Work::modelled();
     for arguments in [
         "fit /dev/zero --target y",
         "fit data.csv --target y --test /dev/zero --inducing 5 --epochs 1 --quiet",

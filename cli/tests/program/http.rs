@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The program that serves the file `model` of a folder, until it is dropped.
 pub struct Server {
     child: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
     log: Option<JoinHandle<String>>,
 }
 
@@ -25,64 +25,53 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn field(&self, name: &str) -> Option<String> {
-        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).expect("a JSON document")
     }
+
+    /// Returns the predictions, and asserts that the request succeeded.
+    pub fn predictions(&self) -> Vec<Value> {
+        assert_eq!(self.status, 200, "{}", self.body);
+        self.json()["predictions"].as_array().expect("an array").clone()
+    }
 }
 
 impl Server {
-    /// Starts on a free port of the loopback interface.
+    /// Starts on a free port of the loopback interface, unless the options have an address. The program prints the port.
     pub fn start(work: &Work, options: &str) -> Server {
-        Server::start_at(work, "127.0.0.1:0", options)
-    }
-
-    /// Starts on an address; the program prints its port.
-    pub fn start_at(work: &Work, listen: &str, options: &str) -> Server {
-        let mut command = work.command(&format!("serve model --listen {listen} {options}"));
+        let listen = if options.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
+        let mut command = work.command(&format!("serve model {listen} {options}"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");
-        let mut stderr = child.stderr.take().expect("a pipe");
-        let log = std::thread::spawn(move || {
-            let mut text = String::new();
-            stderr.read_to_string(&mut text).expect("text");
-            text
-        });
+        let stderr = child.stderr.take().expect("a pipe");
+        let log = std::thread::spawn(move || std::io::read_to_string(stderr).expect("text"));
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
         let address = line.trim().strip_prefix("listening on http://").expect("an address");
-        let address: SocketAddr = address.parse().expect("an address with a port");
+        let address = address.parse().expect("an address with a port");
         Server { child, address, log: Some(log) }
     }
 
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub fn connect(&self) -> TcpStream {
+    pub fn connect(&self) -> Connection {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.address.port())).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
-        stream
+        Connection(BufReader::new(stream))
     }
 
-    /// Sends a request on a new connection and reads the whole stream.
+    /// Sends a request on a new connection, reads the reply, and asserts that the server closes the connection.
     pub fn send(&self, method: &str, path: &str, body: &str) -> Reply {
-        let mut stream = self.connect();
-        let length = body.len();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).expect("sent");
+        let mut connection = self.connect();
+        let text = request(method, path, "Connection: close\r\n", body);
         // The server may not read a refused body to its end.
-        let _ = stream.write_all(body.as_bytes());
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).expect("a reply");
-        let text = String::from_utf8(bytes).expect("text");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        reply(head, body.to_owned())
+        let _ = connection.0.get_mut().write_all(text.as_bytes());
+        let reply = connection.reply_to(method);
+        let rest = connection.0.read_to_end(&mut Vec::new());
+        assert!(reply.status >= 400 || rest.is_ok_and(|count| count == 0), "{reply:?}");
+        reply
     }
 
     pub fn post(&self, request: &Value) -> Reply {
@@ -117,44 +106,44 @@ impl Drop for Server {
     }
 }
 
-fn reply(head: &str, body: String) -> Reply {
-    let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status");
-    let field = |line: &str| {
-        let (name, value) = line.split_once(": ").expect("a field");
-        (name.to_lowercase(), value.to_owned())
-    };
-    Reply { status: status.parse().expect("a number"), fields: lines.map(field).collect(), body }
-}
+/// A connection to the server.
+pub struct Connection(pub BufReader<TcpStream>);
 
-/// Reads a reply from a connection that stays open; `rest` holds the bytes that arrived with the previous reply.
-pub fn read_reply(stream: &mut TcpStream, rest: &mut Vec<u8>) -> Reply {
-    let mut more = |rest: &mut Vec<u8>| {
-        let mut bytes = [0; 4096];
-        let count = stream.read(&mut bytes).expect("a reply");
-        assert!(count > 0, "the connection ended after {:?}", String::from_utf8_lossy(rest));
-        rest.extend_from_slice(&bytes[..count]);
-    };
-    let end = loop {
-        match rest.windows(4).position(|window| window == b"\r\n\r\n") {
-            Some(end) => break end,
-            None => more(rest),
-        }
-    };
-    let head = String::from_utf8(rest[..end].to_vec()).expect("text");
-    let found = reply(&head, String::new());
-    let length: usize = found.field("content-length").map_or(0, |length| length.parse().expect("a size"));
-    while rest.len() < end + 4 + length {
-        more(rest);
+impl Connection {
+    pub fn write(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).expect("sent");
     }
-    let body = String::from_utf8(rest[end + 4..end + 4 + length].to_vec()).expect("text");
-    rest.drain(..end + 4 + length);
-    Reply { body, ..found }
+
+    /// Reads the reply to a request.
+    pub fn reply(&mut self) -> Reply {
+        self.reply_to("POST")
+    }
+
+    fn reply_to(&mut self, method: &str) -> Reply {
+        let mut line = || {
+            let mut line = String::new();
+            self.0.read_line(&mut line).expect("a reply");
+            line.trim_end().to_owned()
+        };
+        let status = line().split(' ').nth(1).expect("a status").parse().expect("a number");
+        let lines = std::iter::from_fn(|| Some(line()).filter(|line| !line.is_empty()));
+        let field = |line: String| {
+            let (name, value) = line.split_once(": ").expect("a field");
+            (name.to_lowercase(), value.to_owned())
+        };
+        let mut reply = Reply { status, fields: lines.map(field).collect(), body: String::new() };
+        let length = reply.field("content-length").filter(|_| method != "HEAD");
+        let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a size"))];
+        self.0.read_exact(&mut body).expect("a body");
+        reply.body = String::from_utf8(body).expect("text");
+        reply
+    }
 }
 
-/// Returns the text of a request with a body.
-pub fn post(path: &str, body: &str) -> String {
-    format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+/// Returns the text of a request with further header fields and a body.
+pub fn request(method: &str, path: &str, fields: &str, body: &str) -> String {
+    let length = body.len();
+    format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{fields}\r\n{body}")
 }
 
 /// Returns a body with rows for a model of the small table.

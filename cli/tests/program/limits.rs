@@ -1,16 +1,14 @@
 //! Absurd values of every numeric option of every command. Each command ends quickly, with a one-line error or a result.
 
-use sparsegp_testkit::program::{QUICK, Work, quick};
+use sparsegp_testkit::program::{Work, quick, table};
 
 /// Absurd whole numbers: too large for their type or for memory, zero, and negative.
 const WHOLE: [&str; 4] = ["18446744073709551615", "99999999999", "0", "-1"];
 
 const REAL: [&str; 5] = ["nan", "inf", "-inf", "1e308", "-1"];
 
-const FIT: &str = "fit data.csv --target y --quiet";
-
-/// Options of `fit`, which are appended to a command that is otherwise quick; each value takes the place of `VALUE`.
-const WHOLE_OPTIONS: [&str; 26] = [
+/// Options of `fit` and complete commands. `VALUE` stands for an absurd value, and `BRIEF` for options of very short fits.
+const WHOLE_COMMANDS: [&str; 39] = [
     "--threads=VALUE",
     "--quadrature-nodes=VALUE --likelihood student-t",
     "--max-steps=VALUE --hyper joint",
@@ -37,9 +35,22 @@ const WHOLE_OPTIONS: [&str; 26] = [
     "--estimator=stl:VALUE --max-steps 3",
     "--estimator=piecewise:VALUE --likelihood bernoulli-logit",
     "--sample-schedule=const:VALUE --estimator price:2 --max-steps 3",
+    "fit targets.csv --target y1,y2 --quiet --inducing 5 --epochs 2 --mixing=VALUE",
+    "fit targets.csv --target y1,y2 --quiet --inducing 5 --epochs 2 --outputs=mixed:VALUE",
+    "predict model data.csv --out p.csv --samples=VALUE",
+    "predict model data.csv --out p.csv --draws=VALUE",
+    "predict model data.csv --out p.csv --draws 1 --seed=VALUE",
+    "explain model data.csv --orders=VALUE",
+    "explain model data.csv --orders 3 --columns=VALUE",
+    "explain model data.csv --orders 3 --seed=VALUE",
+    "explain model data.csv --orders 3 --rows=VALUE",
+    "explain model data.csv --orders 3 --rows=1-VALUE",
+    "compare data.csv --target y --out cVALUE --quiet BRIEF --train-sizes 20 --repeats=VALUE",
+    "compare data.csv --target y --out tVALUE --quiet BRIEF --train-sizes=VALUE",
+    "compare data.csv --target y --out hVALUE --quiet BRIEF --train-sizes 20 --threads=VALUE",
 ];
 
-const REAL_OPTIONS: [&str; 21] = [
+const REAL_COMMANDS: [&str; 26] = [
     "--sample-schedule=power:VALUE --estimator price:2 --max-steps 3",
     "--beta=VALUE",
     "--betas=VALUE",
@@ -61,26 +72,6 @@ const REAL_OPTIONS: [&str; 21] = [
     "--prior=*.lengthscales=lognormal(VALUE,VALUE)",
     "--prior=*.lengthscales=gamma(VALUE,1)",
     "--prior=*.lengthscales=halfcauchy(VALUE)",
-];
-
-/// Other commands; `BRIEF` stands for options of very short fits.
-const WHOLE_COMMANDS: [&str; 13] = [
-    "fit targets.csv --target y1,y2 --quiet --inducing 5 --epochs 2 --mixing=VALUE",
-    "fit targets.csv --target y1,y2 --quiet --inducing 5 --epochs 2 --outputs=mixed:VALUE",
-    "predict model data.csv --out p.csv --samples=VALUE",
-    "predict model data.csv --out p.csv --draws=VALUE",
-    "predict model data.csv --out p.csv --draws 1 --seed=VALUE",
-    "explain model data.csv --orders=VALUE",
-    "explain model data.csv --orders 3 --columns=VALUE",
-    "explain model data.csv --orders 3 --seed=VALUE",
-    "explain model data.csv --orders 3 --rows=VALUE",
-    "explain model data.csv --orders 3 --rows=1-VALUE",
-    "compare data.csv --target y --out cVALUE --quiet BRIEF --train-sizes 20 --repeats=VALUE",
-    "compare data.csv --target y --out tVALUE --quiet BRIEF --train-sizes=VALUE",
-    "compare data.csv --target y --out hVALUE --quiet BRIEF --train-sizes 20 --threads=VALUE",
-];
-
-const REAL_COMMANDS: [&str; 5] = [
     "fit data.csv --target y --quiet --model glm --epochs 3 --prior-mean=VALUE",
     "fit data.csv --target y --quiet --model glm --epochs 3 --prior-variance=VALUE",
     "predict model data.csv --out p.csv --quantiles=VALUE",
@@ -90,28 +81,26 @@ const REAL_COMMANDS: [&str; 5] = [
 
 #[test]
 fn absurd_values_are_refused_or_work() {
-    let work = Work::with("data.csv", &sparsegp_testkit::program::table(60));
-    work.write("targets.csv", &sparsegp_testkit::outputs::table(60));
-    work.run(&format!("{FIT} --model-out model {QUICK}")).ok();
-    let fit = |options: &&str| format!("{FIT} {} {options}", quick(&options.replace('=', " ")));
-    let other = |command: &&str| command.replace("BRIEF", "--inducing 5 --epochs 1 --max-seconds 1");
-    let commands = |options: &[&str], others: &[&str], values: &[&str]| -> Vec<String> {
-        let all: Vec<String> = options.iter().map(&fit).chain(others.iter().map(&other)).collect();
-        all.iter().flat_map(|command| values.iter().map(|value| command.replace("VALUE", value))).collect()
+    let work = Work::with("data.csv", table(60));
+    work.write("targets.csv", sparsegp_testkit::outputs::table(60));
+    work.quick_fit("data.csv --target y --model-out model");
+    let complete = |command: &str| match command.starts_with("--") {
+        true => format!("fit data.csv --target y --quiet {} {command}", quick(&command.replace('=', " "))),
+        false => command.replace("BRIEF", "--inducing 5 --epochs 1 --max-seconds 1"),
     };
-    let whole = commands(&WHOLE_OPTIONS, &WHOLE_COMMANDS, &WHOLE);
-    let real = commands(&REAL_OPTIONS, &REAL_COMMANDS, &REAL);
+    let whole = WHOLE.iter().flat_map(|value| WHOLE_COMMANDS.map(|command| (command, *value)));
+    let real = REAL.iter().flat_map(|value| REAL_COMMANDS.map(|command| (command, *value)));
     let mut refused = 0;
-    for arguments in whole.into_iter().chain(real) {
+    for (command, value) in whole.chain(real) {
+        let arguments = complete(command).replace("VALUE", value);
         let run = work.run(&arguments);
         let said = run.stderr();
-        let errors = said
-            .lines()
-            .filter(|line| !["warning: ", "note: ", "hint: "].iter().any(|start| line.starts_with(start)));
-        let lines = errors.count();
+        let others = ["warning: ", "note: ", "hint: "];
+        let errors: Vec<&str> =
+            said.lines().filter(|line| !others.iter().any(|start| line.starts_with(start))).collect();
         let ends_well = match run.code() {
             0 => true,
-            2..=4 => lines == 1 && said.lines().any(|line| line.starts_with("error: ")),
+            2..=4 => errors.len() == 1 && errors[0].starts_with("error: "),
             _ => false,
         };
         assert!(ends_well && !said.contains("defect"), "{arguments}: {} {said}", run.code());

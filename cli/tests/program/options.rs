@@ -1,7 +1,7 @@
 //! The chapter of the book and the help of the commands agree with the list of options; completions and manual pages.
 
 use sparsegp_tables::options::{Effect, Entry, Kind, SECTIONS, options};
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, assert_contains};
 use std::path::Path;
 
 /// Writes an option as the command line spells it.
@@ -67,7 +67,7 @@ fn the_chapter_agrees_with_the_list() {
 #[test]
 fn the_help_of_every_command_has_the_options_of_the_list() {
     let work = Work::empty();
-    let [fit, compare] = ["fit --help", "compare --help"].map(|command| work.run(command).ok().stdout());
+    let [fit, compare] = ["fit --help", "compare --help"].map(|command| work.text(command));
     for option in options() {
         let usage = usage(option).replace(['`', '\\'], "");
         let name = usage.split_once(' ').map_or(usage.clone(), |(name, value)| format!("{name} <{value}>"));
@@ -76,33 +76,29 @@ fn the_help_of_every_command_has_the_options_of_the_list() {
         let shared = option.compared || option.name == "validation_fraction";
         assert_eq!([is_in(&fit), is_in(&compare)], [true, shared], "{name}");
     }
-    let short = work.run("fit -h").ok().stdout();
-    let shown: Vec<&str> = short.lines().filter(|line| line.starts_with("      --")).collect();
-    assert_eq!(shown.len(), 20, "{short}");
-    assert!(
-        short.contains("see more with '--help'") && short.contains("--report") && !short.contains("--q-step")
-    );
+    let short = work.text("fit -h");
+    assert_eq!(short.lines().filter(|line| line.starts_with("      --")).count(), 20, "{short}");
+    assert_contains(&short, &["see more with '--help'", "--report"]);
+    assert!(!short.contains("--q-step"), "{short}");
 }
 
 #[test]
 fn help_completions_and_manual_pages_know_every_command() {
     let work = Work::empty();
-    assert!(work.run("--version").ok().stdout().starts_with("sparsegp "));
-    let page = work.run("man").ok().stdout();
+    assert!(work.text("--version").starts_with("sparsegp "));
+    let list = work.text("man");
     for command in ["fit", "predict", "serve", "evaluate", "compare", "inspect", "demo"] {
-        let help = work.run(&format!("{command} --help")).ok().stdout();
+        let help = work.text(&format!("{command} --help"));
         // A line that ends after the name of an option has its explanation below, which is indented further than names.
         let options = help.split("Examples:").next().unwrap_or_default();
         for line in options.lines().filter(|line| line.starts_with("      --")).map(str::trim) {
             assert!(line.contains("  ") || help.contains(&format!("{line}\n   ")), "{command}: {line}");
         }
-        assert!(page.contains(command));
-        let page = work.run(&format!("man {command}")).ok().stdout();
-        assert!(page.contains(".TH") && page.contains(".SH OPTIONS"), "{page}");
+        assert!(list.contains(command));
+        work.prints(&format!("man {command}"), &[".TH", ".SH OPTIONS"]);
     }
     work.run("man fits").fails(2, &["'fits'"]);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = work.run(&format!("completions {shell}")).ok().stdout();
-        assert!(script.contains("validation-fraction") && script.contains("evaluate"), "{shell}");
+        work.prints(&format!("completions {shell}"), &["validation-fraction", "evaluate"]);
     }
 }

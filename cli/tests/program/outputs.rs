@@ -12,15 +12,14 @@ use sparsegp::objective::{Objective, Targets};
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::outputs::table;
-use sparsegp_testkit::program::{Work, csv_text, number};
+use sparsegp_testkit::program::{Run, Work, csv_text, number};
 
 #[test]
 fn outputs_that_mix_processes_learn_from_each_other() {
-    let work = Work::with("t.csv", &table(200));
+    let work = Work::with("t.csv", table(200));
     let options = "--target y1,y2,y3 --mixing 2 --test-fraction 0.2 --inducing 25 --epochs 40 --quiet";
-    let fit =
-        work.run(&format!("fit t.csv {options} --json --model-out m --predictions p.csv --report r.html"));
-    let document = fit.json();
+    let files = "--model-out m --predictions p.csv --report r.html";
+    let document = work.run(&format!("fit t.csv {options} --json {files}")).json();
     for (target, noise) in [("y1", 0.05), ("y2", 1.0), ("y3", 0.05)] {
         let of_target = &document["outputs"][target];
         let rmse = number(of_target, "/test/rmse");
@@ -29,8 +28,8 @@ fn outputs_that_mix_processes_learn_from_each_other() {
     }
     assert!(number(&document, "/outputs/y3/data/train") < number(&document, "/outputs/y1/data/train"));
     assert!(work.read("r.html").contains("y3"));
-    work.run("predict m t.csv --out q.csv --row-numbers --keep a --quantiles 0.1 --draws 1").ok();
-    let (held_out, all) = (work.csv("p.csv"), work.csv("q.csv"));
+    let all = work.run("predict m t.csv --out - --row-numbers --keep a --quantiles 0.1 --draws 1").csv();
+    let held_out = work.csv("p.csv");
     assert_eq!(held_out.names[..3], ["row", "mean_y1", "variance_y1"]);
     let of_target = |target: &str| {
         ["mean", "variance", "q0.1", "log_density", "draw0"].map(|name| format!("{name}_{target}"))
@@ -45,27 +44,25 @@ fn outputs_that_mix_processes_learn_from_each_other() {
         assert_eq!(row[1], all.rows[number - 1][2]);
     }
     // Damaged files are refused.
-    let bytes = std::fs::read(work.path("m")).expect("a file");
+    let bytes = work.bytes("m");
     for length in [9, 15, 20, 300, bytes.len() / 2, bytes.len() - 1] {
-        std::fs::write(work.path("cut"), &bytes[..length]).expect("written");
+        work.write("cut", &bytes[..length]);
         work.run("inspect cut").fails(3, &["cut", "damaged"]);
     }
 }
 
 #[test]
 fn options_of_single_fits_apply_to_every_target() {
+    let text = table(200);
     let two: String =
-        table(200).lines().filter_map(|line| Some(line.rsplit_once(',')?.0.to_owned() + "\n")).collect();
+        text.lines().map(|line| format!("{}\n", line.rsplit_once(',').expect("y3").0)).collect();
     let work = Work::with("t.csv", &two);
     let base = "fit t.csv --epochs 5 --quiet --json";
-    for options in
-        ["--betas 1,0.5 --model-out m", "--shuffle-buffer 50 --hyper joint", "--from m --hyper fixed"]
-    {
-        let both = work.run(&format!("{base} --target y1,y2 {options}")).json();
+    for options in ["--betas 1,0.5", "--shuffle-buffer 50 --hyper joint", "--from m --hyper fixed"] {
+        let saved = if options.contains("--betas") { "--model-out m" } else { "" };
+        let both = work.run(&format!("{base} --target y1,y2 {options} {saved}")).json();
         for (target, other) in [("y1", "y2"), ("y2", "y1")] {
-            let exclude =
-                if options.contains("--from") { String::new() } else { format!("--exclude {other}") };
-            let options = options.replace("--model-out m", "");
+            let exclude = if options.contains("--from") { "" } else { &format!("--exclude {other}") };
             let alone = work.run(&format!("{base} --target {target} {exclude} {options}")).json();
             let of_both = &both["outputs"][target];
             assert!(alone["hyperparameters"].as_object().is_some_and(|values| !values.is_empty()));
@@ -74,11 +71,9 @@ fn options_of_single_fits_apply_to_every_target() {
         }
     }
     // Standard input is read once for all targets.
-    let piped = work.run_with_input(
-        &format!("{base} --betas 1,0.5 --target y1,y2").replace("t.csv", "-"),
-        two.as_bytes(),
-    );
-    assert!(piped.json()["outputs"]["y2"]["fit"]["objective"].is_number());
+    let piped = "fit - --epochs 5 --quiet --json --betas 1,0.5 --target y1,y2";
+    let piped = work.run_with_input(piped, two.as_bytes()).json();
+    assert!(piped["outputs"]["y2"]["fit"]["objective"].is_number());
     work.run(&format!("{base} --target a --from m")).fails(2, &["y1, y2", "'a'"]);
     work.run(&format!("{base} --target y1,y2 --from m --outputs shared")).fails(2, &["--from", "--outputs"]);
 }
@@ -86,73 +81,57 @@ fn options_of_single_fits_apply_to_every_target() {
 /// Rows in long form: `c` mirrors `a`; in training it is known only on the left.
 #[test]
 fn a_kernel_between_outputs_predicts_one_output_from_another() {
-    let work = Work::empty();
-    let row = |i: usize, output: &str| {
-        let x = 6.0 * (i as f64 * 0.618).fract();
-        let sign = if output == "c" { -1.0 } else { 1.0 };
-        (x, format!("{x:.4},{output},{:.4}\n", sign * (2.0 * x).sin() + 0.05 * (i as f64 * 1.7).sin()))
+    let rows = |sign: f64, output: &'static str, keep: fn(f64) -> bool| -> String {
+        let places = (0..60).map(|i| (i, 6.0 * (f64::from(i) * 0.618).fract()));
+        let y = |i: i32, x: f64| sign * (2.0 * x).sin() + 0.05 * (f64::from(i) * 1.7).sin();
+        let kept = places.filter(|(_, x)| keep(*x));
+        kept.map(|(i, x)| format!("{x:.4},{output},{:.4}\n", y(i, x))).collect()
     };
-    let rows = |output: &'static str, keep: fn(f64) -> bool| {
-        (0..60).map(move |i| row(i, output)).filter(move |(x, _)| keep(*x)).map(|(_, line)| line)
-    };
-    let train: String = rows("a", |_| true).chain(rows("c", |x| x < 3.0)).collect();
-    let test: String = rows("c", |x| x > 3.2).collect();
-    work.write("t.csv", &format!("x,output,y\n{train}"));
-    work.write("new.csv", &format!("x,output,y\n{test}"));
-    let rmse = |kernel: &str| {
+    let train = rows(1.0, "a", |_| true) + &rows(-1.0, "c", |x| x < 3.0);
+    let work = Work::with("t.csv", format!("x,output,y\n{train}"));
+    work.write("new.csv", format!("x,output,y\n{}", rows(-1.0, "c", |x| x > 3.2)));
+    let fit = |kernel: &str| {
         let mut command = work.command("fit t.csv --target y --test new.csv --inducing 30 --json --quiet");
-        let output = command.args(["--kernel", kernel]).output().expect("the program ends");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        number(&serde_json::from_slice(&output.stdout).expect("JSON"), "/test/rmse")
+        Run(command.args(["--kernel", kernel]).output().expect("the program ends"))
     };
-    let (shared, apart) = (rmse("coregion(rank=1)[output] * matern52[x]"), rmse("matern52(ard)"));
+    let [shared, apart] = ["coregion(rank=1)[output] * matern52[x]", "matern52(ard)"]
+        .map(|kernel| number(&fit(kernel).json(), "/test/rmse"));
     assert!(shared < 0.15 && apart > 0.5, "{shared}, by distance {apart}");
-    let mut command = work.command("fit t.csv --target y --quiet");
-    let refused = command.args(["--kernel", "coregion[outputs]"]).output().expect("the program ends");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(
-        String::from_utf8_lossy(&refused.stderr)
-            .contains("no input called 'outputs', expected one of x, output")
-    );
+    fit("coregion[outputs]").fails(2, &["no input called 'outputs', expected one of x, output"]);
 }
 
-/// Returns rows, means and noise variances of three outputs.
+/// The means and noise variances of three outputs.
 const MEANS: [f64; 3] = [0.3, -0.2, 0.1];
 const NOISES: [f64; 3] = [0.1, 0.4, 0.05];
 
-fn rows(n: usize) -> (Mat<f64>, Vec<f64>, Vec<f64>) {
-    let x = Mat::from_fn(n, 2, |i, d| 4.0 * ((i + 1) as f64 * [2f64, 3.0][d].sqrt()).fract());
-    let y = |i: usize, p: usize| (x[(i, 0)] * (1.0 + p as f64)).sin() + 0.3 * x[(i, 1)] * p as f64;
-    let targets = (0..n).flat_map(|i| (0..3).map(move |p| y(i, p))).collect();
-    (x.clone(), targets, (0..n).map(|i| 0.5 + (i % 3) as f64).collect())
-}
-
-fn layer(x: &Mat<f64>, means: &[f64]) -> Layer {
+fn layer(x: &Mat<f64>, means: Vec<f64>) -> Layer {
     let z = x.as_ref().subrows(0, 7).to_owned();
     let kernel = parse("matern52(ard) + linear", 2).expect("a kernel");
     let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT).expect("a layer");
-    layer.with_means(means.to_vec(), false).factorised().expect("a factor").into()
+    layer.with_means(means, false).factorised().expect("a factor").into()
 }
 
 /// One pass over outputs in the same rows gives the sum of the bounds and gradients of the single outputs.
 #[test]
 fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
-    let (x, targets, weights) = rows(150);
+    let x = Mat::from_fn(150, 2, |i, d| 4.0 * ((i + 1) as f64 * [2f64, 3.0][d].sqrt()).fract());
+    let y = |i: usize, p: usize| (x[(i, 0)] * (1.0 + p as f64)).sin() + 0.3 * x[(i, 1)] * p as f64;
+    let column = |p: usize| -> Vec<f64> { (0..150).map(|i| y(i, p)).collect() };
+    let weights: Vec<f64> = (0..150).map(|i| 0.5 + (i % 3) as f64).collect();
     for (weights, form) in [(&[][..], Form::Direct), (&weights[..], Form::Stable)] {
         for outputs in [vec![0, 1, 2], vec![2, 0], vec![1]] {
             let means: Vec<f64> = outputs.iter().map(|&p| MEANS[p]).collect();
             let noises: Vec<f64> = outputs.iter().map(|&p| NOISES[p]).collect();
-            let chosen: Vec<f64> =
-                targets.chunks_exact(3).flat_map(|row| outputs.iter().map(|&p| row[p])).collect();
-            let first: Vec<f64> = targets.chunks_exact(3).map(|row| row[outputs[0]]).collect();
+            let (outputs_of, first) = (|i| outputs.iter().map(move |&p| (i, p)), column(outputs[0]));
+            let chosen: Vec<f64> = (0..150).flat_map(outputs_of).map(|(i, p)| y(i, p)).collect();
             let all = Targets { outputs: &chosen, weights, ..Targets::of(&first) };
-            let gaussian = |noise: &f64| -> Box<dyn OneFunction> { Box::new(Gaussian::new(*noise)) };
-            let joint: Box<dyn Likelihood> = Box::new(Outputs::apart(
-                noises.iter().map(|noise| (String::new(), gaussian(noise))).collect(),
-            ));
-            let model = LatentModel::new(layer(&x, &means), joint, false);
-            let (objective, standard) =
-                (Objective::elbo(0.7), vec![Normal::standard(Family::Full, 7); outputs.len()]);
+            let gaussian = |noise: &f64| -> (String, Box<dyn OneFunction>) {
+                (String::new(), Box::new(Gaussian::new(*noise)))
+            };
+            let joint: Box<dyn Likelihood> = Box::new(Outputs::apart(noises.iter().map(gaussian).collect()));
+            let model = LatentModel::new(layer(&x, means), joint, false);
+            let objective = Objective::elbo(0.7);
+            let standard = vec![Normal::standard(Family::Full, 7); outputs.len()];
             let problem = Problem {
                 noises: &noises,
                 ..Problem::new(model.layers(), &model.likelihood, objective, &standard)
@@ -172,11 +151,11 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
             let LayerGradient { kernel, mean, z, .. } = pass.layer_gradients()[0].clone();
             let (mut wanted_value, mut wanted) = (0.0, vec![0.0; kernel.len() + 14]);
             for (place, &p) in outputs.iter().enumerate() {
-                let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[p]).collect();
-                let single = LatentModel::new(layer(&x, &[MEANS[p]]), Gaussian::new(NOISES[p]), false);
+                let y = column(p);
+                let single = LatentModel::new(layer(&x, vec![MEANS[p]]), Gaussian::new(NOISES[p]), false);
                 let data = Dataset { x: x.as_ref(), targets: Targets { weights, ..Targets::of(&y) } };
-                let (value, flat) =
-                    CollapsedObjective::new(single, data, objective).natural_gradient().expect("a bound");
+                let mut single = CollapsedObjective::new(single, data, objective);
+                let (value, flat) = single.natural_gradient().expect("a bound");
                 wanted_value += value;
                 let bar =
                     noise_derivative(&origin.processes[place], origin.weight, NOISES[p], 0.7, &q[place]);
@@ -208,14 +187,12 @@ fn a_shared_kernel_is_trained_in_every_way() {
         let y2 = if i % 7 == 3 { String::new() } else { format!("{:.4}", f - 0.5 * g + noise(2.0)) };
         format!("{a:.3},{b:.3},{},{:.4},{y2}", ["p", "q", "r", "s"][i % 4], 2.0 * f + g + noise(1.0))
     });
-    let work = Work::with("t.csv", &text);
+    let work = Work::with("t.csv", text);
     let fit = |options: &str| {
         let rest = "t.csv --target y1,y2 --auto none --inducing 30 --test-fraction 0.2 --quiet --json";
         work.run(&format!("fit {rest} {options}")).json()
     };
-    let of = |fit: &Value, target: &str, path: &str| {
-        fit["outputs"][target].pointer(path).and_then(Value::as_f64).expect("a number")
-    };
+    let of = |fit: &Value, target: &str, path: &str| number(&fit["outputs"][target], path);
     let closed = fit("--outputs shared --exclude g");
     let stepped = fit("--outputs shared --exclude g --hyper alternating");
     let sum = of(&closed, "y1", "/fit/objective_sum") + of(&closed, "y2", "/fit/objective_sum");
@@ -240,25 +217,21 @@ fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
         let f = (7.0 * a).sin() + (6.0 * b).cos();
         let noise = |k: f64| 0.15 * ((i * i) as f64 * (0.3 + k)).sin();
         // Each row has one of the two targets.
-        let y1 = if i % 2 == 0 { format!("{:.4}", f + noise(0.1)) } else { String::new() };
-        let y2 = if i % 2 == 0 { String::new() } else { format!("{:.4}", 3.0 - 2.0 * f + noise(0.2)) };
-        format!("{a:.4},{b:.4},{y1},{y2}")
+        match i % 2 {
+            0 => format!("{a:.4},{b:.4},{:.4},", f + noise(0.1)),
+            _ => format!("{a:.4},{b:.4},,{:.4}", 3.0 - 2.0 * f + noise(0.2)),
+        }
     });
-    let work = Work::with("t.csv", &text);
+    let work = Work::with("t.csv", text);
     let rest = "t.csv --target y1,y2 --kernel matern52 --neighbours none --objective elbo --inducing 40 --epochs 30 --quiet";
-    let run = work.run(&format!("fit {rest} --auto all --outputs auto --metrics first.json"));
-    let text = run.ok().stdout();
+    let text = work.text(&format!("fit {rest} --auto all --outputs auto --metrics first.json"));
     assert!(text.starts_with("outputs  mixed:") && text.contains("shared "), "{text:.300}");
-    let (_, option) =
-        text.lines().next().and_then(|line| line.split_once("the same with ")).expect("an option");
+    let line = text.lines().next().and_then(|line| line.split_once("the same with "));
+    let (_, option) = line.expect("an option");
     work.run(&format!("fit {rest} {option} --metrics second.json")).ok();
-    let (first, second) = (work.json("first.json"), work.json("second.json"));
+    let [first, second] = ["first.json", "second.json"].map(|name| work.json(name)["outputs"].clone());
     for target in ["y1", "y2"] {
-        let values = |document: &Value| document["outputs"][target]["hyperparameters"].clone();
-        assert_eq!(values(&first), values(&second));
-        assert_eq!(
-            Some(first["outputs"][target]["config"]["outputs"].clone()),
-            option.split(' ').nth(1).map(Value::from)
-        );
+        assert_eq!(first[target]["hyperparameters"], second[target]["hyperparameters"]);
+        assert_eq!(first[target]["config"]["outputs"].as_str(), option.split(' ').nth(1));
     }
 }

@@ -153,8 +153,7 @@ inspect data.csv | data.csv
 
 #[test]
 fn refusals_name_the_option_or_the_file() {
-    let work = Work::new();
-    work.model();
+    let work = Work::modelled();
     let fit = "fit data.csv --target y --quiet";
     let linear = &format!("{fit} --model glm");
     for (code, command, cases) in [(2, fit, FIT), (2, linear, LINEAR), (2, "", COMMANDS), (3, "", FILES)] {

@@ -1,19 +1,19 @@
 //! The server: the same numbers as `predict`, errors, limits, slow clients, and shutdown.
 
-use crate::http::{Reply, Server, body, post, read_reply};
+use crate::http::{Server, body, request};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use sparsegp_testkit::program::{Csv, QUICK, Work, assert_contains, csv_text, table};
+use sparsegp_testkit::program::{Csv, Work, assert_contains, csv_text, table};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// Fits a model to the small table.
-fn modelled() -> Work {
-    let work = Work::new();
-    work.model();
-    work
+/// Serves a model of the small table.
+fn served(options: &str) -> (Work, Server) {
+    let work = Work::modelled();
+    let server = Server::start(&work, options);
+    (work, server)
 }
 
 /// Returns the rows of a CSV text as JSON. Cells that parse as numbers become numbers, and empty cells null.
@@ -27,71 +27,45 @@ fn rows(csv: &Csv) -> Vec<Value> {
     csv.rows.iter().map(row).collect()
 }
 
-/// Returns the predictions of an answer, and asserts that the request succeeded.
-fn predictions(reply: &Reply) -> Vec<Value> {
-    assert_eq!(reply.status, 200, "{}", reply.body);
-    reply.json()["predictions"].as_array().expect("an array").clone()
-}
-
-/// Checks that the server and `predict` with these options give the same columns and numbers.
-fn agree(work: &Work, data: &str, options: &str, asked: &Value) {
-    let csv = work.run(&format!("predict model {data} --out - {options}")).csv();
-    let server = Server::start(work, "");
-    let mut request = asked.clone();
-    request["rows"] = Value::Array(rows(&work.csv(data)));
-    let found = predictions(&server.post(&request));
-    let expected = rows(&csv);
-    assert_eq!(found.len(), expected.len());
-    let columns = |rows: &[Value]| -> Vec<Vec<String>> {
-        rows.iter().map(|row| row.as_object().expect("an object").keys().cloned().collect()).collect()
-    };
-    assert_eq!((columns(&found), &found), (columns(&expected), &expected));
-}
-
 #[test]
-fn numbers_equal_those_of_predict_to_the_last_digit() {
-    let work = modelled();
-    agree(&work, "data.csv", "", &json!({}));
-    let options = "--latent --quantiles 0.05,0.95 --draws 2 --samples 1 --seed 3";
-    let asked = json!({ "latent": true, "quantiles": [0.05, 0.95], "draws": 2, "samples": 1, "seed": 3 });
-    agree(&work, "data.csv", options, &asked);
-    // Rows without a target, with missing cells and a level that training did not see.
-    work.write("new.csv", "colour,b,a\nred,0.5,1.25\nviolet,,2\n,0.1,3e-1\n");
-    agree(&work, "new.csv", "--latent", &json!({ "latent": true }));
-}
-
-#[test]
-fn classes_and_several_targets_have_the_columns_of_predict() {
+fn columns_and_numbers_equal_those_of_predict_to_the_last_digit() {
     let kind = |at: usize| if at == 0 { "kind" } else { ["low", "mid", "high"][at % 3] };
-    let labelled =
-        table(90).lines().enumerate().map(|(at, line)| format!("{line},{}\n", kind(at))).collect::<String>();
-    let work = Work::with("data.csv", &labelled);
-    work.run(&format!("fit data.csv --target kind --quiet --model-out model {QUICK}")).ok();
-    agree(&work, "data.csv", "--latent", &json!({ "latent": true }));
-    work.run(&format!(
-        "fit data.csv --target a,b --exclude y,kind --outputs mixed:1 --quiet --model-out model {QUICK}"
-    ))
-    .ok();
-    agree(&work, "data.csv", "--covariance", &json!({ "covariance": true }));
-}
-
-#[test]
-fn dates_and_declared_markers_are_read_as_in_files() {
-    let text = csv_text("day,a,y", 0..120, |i| {
+    let labelled: String =
+        table(90).lines().enumerate().map(|(at, line)| format!("{line},{}\n", kind(at))).collect();
+    let dates = csv_text("day,a,y", 0..120, |i| {
         let a = if i.is_multiple_of(7) { "-9".to_owned() } else { format!("{}", (i % 11) as f64 / 4.0) };
         format!("2024-{:02}-{:02},{a},{}", 1 + i % 12, 1 + i % 28, (i % 12) as f64 + (i % 11) as f64)
     });
-    let work = Work::with("data.csv", &text);
-    work.run(&format!("fit data.csv --target y --missing=-9 --quiet --model-out model {QUICK}")).ok();
-    agree(&work, "data.csv", "--latent", &json!({ "latent": true }));
+    let (plain, none) = (table(120), json!({}));
+    // Rows without a target, with missing cells and a level that training did not see.
+    let new = "colour,b,a\nred,0.5,1.25\nviolet,,2\n,0.1,3e-1\n";
+    let all = json!({ "latent": true, "quantiles": [0.05, 0.95], "draws": 2, "samples": 1, "seed": 3 });
+    let several = "--target a,b --exclude y,kind --outputs mixed:1";
+    for (data, rows_of, fit, options, asked) in [
+        (&plain, plain.as_str(), "--target y", "", &none),
+        (&plain, &plain, "--target y", "--latent --quantiles 0.05,0.95 --draws 2 --samples 1 --seed 3", &all),
+        (&plain, new, "--target y", "--latent", &json!({ "latent": true })),
+        (&labelled, &labelled, "--target kind", "--latent", &json!({ "latent": true })),
+        (&labelled, &labelled, several, "--covariance", &json!({ "covariance": true })),
+        (&dates, &dates, "--target y --missing=-9", "--latent", &json!({ "latent": true })),
+    ] {
+        let work = Work::with("data.csv", data);
+        work.write("rows.csv", rows_of);
+        work.quick_fit(&format!("data.csv --model-out model {fit}"));
+        let expected = rows(&work.run(&format!("predict model rows.csv --out - {options}")).csv());
+        let mut request = asked.clone();
+        request["rows"] = Value::Array(rows(&work.csv("rows.csv")));
+        let found = Server::start(&work, "").post(&request).predictions();
+        // The texts show the order of the columns.
+        assert_eq!(Value::from(found).to_string(), Value::from(expected).to_string());
+    }
 }
 
 #[test]
-fn warnings_name_unseen_levels_and_unused_columns() {
-    let work = modelled();
-    let server = Server::start(&work, "");
+fn paths_are_answered_and_warnings_name_unseen_levels_and_unused_columns() {
+    let (work, server) = served("");
     let reply = server.post(&json!([{ "a": 1, "b": 0.5, "colour": "violet", "price": 3, "tags": [1] }]));
-    assert_eq!(predictions(&reply).len(), 1);
+    assert_eq!(reply.predictions().len(), 1);
     let warnings = reply.json()["warnings"].to_string();
     assert_contains(&warnings, &["'price', 'tags'", "'colour' (1 row, such as 'violet')"]);
     let reply = server.post(&json!([{ "a": 1, "b": 0.5, "colour": "red" }]));
@@ -99,18 +73,10 @@ fn warnings_name_unseen_levels_and_unused_columns() {
     // A column that all rows lack is missing in every row.
     let lacking = server.post(&json!([{ "a": 1, "colour": "red" }]));
     let null = server.post(&json!([{ "a": 1, "b": null, "colour": "red" }]));
-    assert_eq!(
-        (predictions(&lacking), &lacking.json()["warnings"]),
-        (predictions(&null), &null.json()["warnings"])
-    );
+    assert_eq!((lacking.predictions().len(), lacking.json()), (1, null.json()));
     assert!(lacking.body.contains("'b' (1)"), "{}", lacking.body);
     assert_eq!(server.post(&json!([])).json(), json!({ "predictions": [], "warnings": [] }));
-}
 
-#[test]
-fn the_paths_model_and_health_are_answered() {
-    let work = modelled();
-    let server = Server::start(&work, "");
     let reply = server.send("GET", "/health", "");
     assert_eq!((reply.status, reply.json()), (200, json!({ "status": "ok" })));
     let model = server.send("GET", "/model?pretty", "").json();
@@ -126,8 +92,7 @@ fn the_paths_model_and_health_are_answered() {
 
 #[test]
 fn bad_requests_get_one_line_that_says_what_and_where() {
-    let work = modelled();
-    let server = Server::start(&work, "--max-rows 3");
+    let (_work, server) = served("--max-rows 3");
     let good = json!({ "a": 1, "b": 0.5, "colour": "red" });
     // GOOD stands for a good row, and NEW for one with a level that training did not see.
     let new = json!({ "a": 1, "b": 1, "colour": "violet" }).to_string();
@@ -140,6 +105,7 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
         (400, r#"[GOOD, {"a": [1], "b": 1, "colour": "red"}]"#, "row 2, column 'a': found an array"),
         (400, r#"[GOOD, {"a": "much", "b": 1, "colour": "red"}]"#, "row 2, column 'a': found \"much\""),
         (400, r#"[{"a": "inf", "b": 1, "colour": "red"}]"#, "row 1, column 'a': found inf"),
+        (400, r#"[GOOD, {"a":1e999}]"#, ""),
         (400, r#"{"rows": [GOOD], "interval": 0.9}"#, "unknown option \"interval\""),
         (400, r#"{"rows": [GOOD], "latent": 1}"#, "\"latent\": found 1"),
         (400, r#"{"rows": [GOOD], "quantiles": [1.5]}"#, "\"quantiles\": 1.5"),
@@ -157,13 +123,14 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
         assert_eq!(reply.status, status, "{request}: {error}");
         assert!(error.contains(words) && !error.contains('\n'), "{request}: {error}");
     }
-    let reply = server.send("POST", "/predict", &format!("[{good},{{\"a\":1e999}}]"));
-    assert_eq!(reply.status, 400, "{}", reply.body);
-    assert_eq!(server.send("GET", "/nothing", "").status, 404);
-    let wrong = server.send("GET", "/predict", "");
-    assert_eq!((wrong.status, wrong.field("allow")), (405, Some("POST".to_owned())));
-    let wrong = server.send("DELETE", "/model", "");
-    assert_eq!((wrong.status, wrong.field("allow")), (405, Some("GET, HEAD".to_owned())));
+    for (method, path, status, allow) in [
+        ("GET", "/nothing", 404, None),
+        ("GET", "/predict", 405, Some("POST")),
+        ("DELETE", "/model", 405, Some("GET, HEAD")),
+    ] {
+        let wrong = server.send(method, path, "");
+        assert_eq!((wrong.status, wrong.field("allow")), (status, allow));
+    }
     // Each bad request is one line on standard error, and the server still answers.
     assert_eq!(server.post(&json!([good])).status, 200);
     let log = server.stop();
@@ -173,9 +140,8 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
 
 #[test]
 fn arbitrary_bytes_do_not_stop_the_server() {
-    let work = modelled();
-    let server = Server::start(&work, "");
-    let request = post("/predict", &body(2)).into_bytes();
+    let (_work, server) = served("");
+    let request = request("POST", "/predict", "", &body(2)).into_bytes();
     let mut random = ChaCha8Rng::seed_from_u64(0);
     for _ in 0..300 {
         let mut bytes = request.clone();
@@ -184,7 +150,7 @@ fn arbitrary_bytes_do_not_stop_the_server() {
             bytes[place] = random.random();
         }
         bytes.truncate(random.random_range(1..=bytes.len()));
-        let mut stream = server.connect();
+        let mut stream = server.connect().0.into_inner();
         stream.write_all(&bytes).expect("sent");
         stream.shutdown(Shutdown::Write).expect("a connection");
         // The server may reset the connection of a client that closed it in the middle of a request.
@@ -199,12 +165,11 @@ fn arbitrary_bytes_do_not_stop_the_server() {
 
 #[test]
 fn connections_beyond_the_limit_are_refused_until_others_end() {
-    let work = modelled();
-    let server = Server::start(&work, "");
+    let (_work, server) = served("");
     let mut open: Vec<_> = (0..128).map(|_| server.connect()).collect();
-    for stream in &mut open {
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
-        assert_eq!(read_reply(stream, &mut Vec::new()).status, 200);
+    for connection in &mut open {
+        connection.write(&request("GET", "/health", "", ""));
+        assert_eq!(connection.reply().status, 200);
     }
     assert_eq!(server.send("GET", "/health", "").status, 503);
     drop(open);
@@ -217,74 +182,58 @@ fn connections_beyond_the_limit_are_refused_until_others_end() {
 
 #[test]
 fn connections_are_kept_alive_and_requests_may_be_pipelined() {
-    let work = modelled();
-    let server = Server::start(&work, "");
-    let mut stream = server.connect();
-    let one = post("/predict", &body(1));
-    let first_part = "POST /predict HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n";
-    stream
-        .write_all(
-            [one.as_bytes(), one.as_bytes(), b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"]
-                .concat()
-                .as_slice(),
-        )
-        .expect("sent");
-    let mut rest = Vec::new();
-    for _ in 0..3 {
-        let reply = read_reply(&mut stream, &mut rest);
-        assert_eq!((reply.status, reply.field("connection")), (200, Some("keep-alive".to_owned())));
-    }
+    let (_work, server) = served("");
+    let mut connection = server.connect();
     let text = body(1);
-    let head = format!("{first_part}Content-Length: {}\r\nConnection: close\r\n\r\n", text.len());
-    stream.write_all(head.as_bytes()).expect("sent");
-    let mut rest = Vec::new();
-    assert_eq!(read_reply(&mut stream, &mut rest).status, 100);
-    stream.write_all(text.as_bytes()).expect("sent");
-    let reply = read_reply(&mut stream, &mut rest);
-    assert_eq!((reply.status, reply.field("connection")), (200, Some("close".to_owned())));
+    let one = request("POST", "/predict", "", &text);
+    connection.write(&[one.clone(), one, request("GET", "/health", "", "")].concat());
+    for _ in 0..3 {
+        let reply = connection.reply();
+        assert_eq!((reply.status, reply.field("connection")), (200, Some("keep-alive")));
+    }
+    let last = request("POST", "/predict", "Expect: 100-continue\r\nConnection: close\r\n", &text);
+    connection.write(last.strip_suffix(&text).expect("a head"));
+    assert_eq!(connection.reply().status, 100);
+    connection.write(&text);
+    let reply = connection.reply();
+    assert_eq!((reply.status, reply.field("connection")), (200, Some("close")));
 }
 
 #[test]
 fn slow_clients_do_not_block_others_and_get_a_timeout_error() {
-    let work = modelled();
-    let server = Server::start(&work, "--threads 1 --timeout 2");
+    let (_work, server) = served("--threads 1 --timeout 2");
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
-    for stream in &mut slow {
-        stream
-            .write_all(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n[{")
-            .expect("sent");
-    }
+    let whole = request("POST", "/predict", "", &body(3));
+    slow.iter_mut().for_each(|connection| connection.write(&whole[..whole.len() - 20]));
     for _ in 0..20 {
         assert_eq!(server.send("POST", "/predict", &body(3)).status, 200);
     }
-    for stream in &mut slow {
-        let reply = read_reply(stream, &mut Vec::new());
-        assert_eq!(reply.status, 408, "{}", reply.body);
+    for connection in &mut slow {
+        assert_eq!(connection.reply().status, 408);
     }
 }
 
 #[cfg(unix)]
 #[test]
 fn a_signal_lets_running_requests_end() {
-    let work = modelled();
-    let server = Server::start(&work, "");
-    let mut stream = server.connect();
+    let (_work, server) = served("");
+    let mut connection = server.connect();
     let text = body(2);
-    let head = format!("POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", text.len());
-    stream.write_all(head.as_bytes()).expect("sent");
+    let whole = request("POST", "/predict", "", &text);
+    connection.write(whole.strip_suffix(&text).expect("a head"));
     std::thread::sleep(Duration::from_millis(300));
     server.signal();
     std::thread::sleep(Duration::from_millis(300));
-    stream.write_all(text.as_bytes()).expect("the request still arrives");
-    let reply = read_reply(&mut stream, &mut Vec::new());
-    assert_eq!((reply.status, reply.field("connection")), (200, Some("close".to_owned())));
+    connection.write(&text);
+    let reply = connection.reply();
+    assert_eq!((reply.status, reply.field("connection")), (200, Some("close")));
     let log = server.ended();
     assert!(log.contains("stopping after the requests that have begun: 1"), "{log}");
 }
 
 #[test]
 fn addresses_and_models_that_cannot_be_served_are_refused() {
-    let work = modelled();
+    let (work, server) = served("");
     work.refuses(3, "serve", &[("absent.model", &["absent.model"])]);
     let usage: [(&str, &[&str]); 3] = [
         ("--listen 8000", &["--listen", "expected an address and a port"]),
@@ -292,10 +241,9 @@ fn addresses_and_models_that_cannot_be_served_are_refused() {
         ("--threads 0", &["--threads is 0"]),
     ];
     work.refuses(2, "serve model", &usage);
-    let server = Server::start(&work, "");
-    let taken = server.address().to_string();
+    let taken = server.address.to_string();
     work.run(&format!("serve model --listen {taken}")).fails(3, &[&taken, "cannot listen on this address"]);
-    let open = Server::start_at(&work, "0.0.0.0:0", "");
+    let open = Server::start(&work, "--listen 0.0.0.0:0");
     assert_eq!(open.send("GET", "/health", "").status, 200);
     let log = open.stop();
     assert!(log.starts_with("warning: 0.0.0.0:") && log.contains("not a loopback address"), "{log}");

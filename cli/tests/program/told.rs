@@ -1,102 +1,109 @@
 //! Helpers that fit small files in memory and from disk, and assert that both fits print the same notes about the data.
 
-use sparsegp::Error;
+use sparsegp::Result;
 use sparsegp::hyper::Session;
 use sparsegp::model::Warning;
 use sparsegp::options::{FitOptions, ModelKind, StepOptions};
 use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_tables::tables::read_table_with;
-use sparsegp_tables::tabular::{FileFitRequest, FitRequest, TableModel, fit_file, fit_table};
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
+use sparsegp_tables::tables::{Table, read_csv, read_table_with};
+use sparsegp_tables::tabular::{
+    FileFit, FileFitRequest, FitRequest, TableFit, TableModel, fit_file, fit_table,
+};
+use sparsegp_testkit::program::Work;
+use std::io::Cursor;
+
+/// Reads a table with the name `new`.
+pub fn csv(text: &str) -> Table {
+    read_csv("new", Cursor::new(text.to_owned().into_bytes())).expect("a table")
+}
 
 pub fn columns() -> SchemaOptions {
     SchemaOptions { target: "y".into(), ..SchemaOptions::default() }
 }
 
-pub fn options() -> FitOptions {
-    FitOptions {
-        model: ModelKind::Glm,
-        epochs: Some(3),
-        steps: StepOptions { batch_size: 50, ..StepOptions::default() },
-        ..FitOptions::default()
-    }
+fn options() -> FitOptions {
+    let steps = StepOptions { batch_size: 50, ..StepOptions::default() };
+    FitOptions { model: ModelKind::Glm, epochs: Some(3), steps, ..FitOptions::default() }
 }
 
-pub fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join(name);
-    std::fs::write(&path, bytes).expect("written");
-    (folder, path)
+/// Fits the rows of a file from disk, and asserts that the fit states the memory that it needs.
+pub fn from_disk(request: &FileFitRequest<'_>) -> Result<FileFit> {
+    let mut heard = None;
+    let fit = fit_file(request, &mut |plan| heard = Some(*plan), &mut Session::new(&mut |_| {}))?;
+    assert_eq!(heard, Some(fit.plan));
+    Ok(fit)
 }
 
-/// The notes of a fit about the data, and its test rows.
-pub type Told = (Vec<String>, Vec<usize>);
-
-/// Fits the file in memory.
-pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
+/// Fits the rows of a file in memory.
+pub fn in_memory(request: &FileFitRequest<'_>) -> Result<TableFit> {
+    let FileFitRequest { path, columns, options, test_fraction, start, .. } = *request;
     let table = read_table_with(path, columns.delimiter, &columns.missing)?;
-    let options = options();
-    let request = FitRequest { test_fraction: test, ..FitRequest::new(&table, columns, &options) };
-    let fit = fit_table(&request, &mut |_| {})?;
-    let rows = fit.test.map(|part| part.rows).unwrap_or_default();
-    let said = said(path, &fit.model);
-    Ok((fit.model, (said, rows)))
+    let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, columns, options) };
+    fit_table(&request, &mut |_| {})
 }
 
-/// Fits the file from disk.
-pub fn from_disk(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
-    let (options, start) = (&options().by_batches(), None);
-    let request =
-        FileFitRequest { path, columns, options, test_fraction: test, start, shuffle_buffer: Some(100) };
-    let fit = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {}))?;
-    let parts = fit.test_parts()?.map(|part| part.map(|part| part.rows));
-    let rows = parts.collect::<Result<Vec<_>, _>>()?.concat();
-    let said = said(path, &fit.model);
-    Ok((fit.model, (said, rows)))
+/// Returns the models and test rows of fits to the file `f.csv` in memory and from disk.
+fn fits(work: &Work, columns: &SchemaOptions, test_fraction: f64) -> [Result<(TableModel, Vec<usize>)>; 2] {
+    let (path, memory, batches) = (&work.path("f.csv"), &options(), &options().by_batches());
+    let (start, shuffle_buffer) = (None, Some(100));
+    let request = FileFitRequest { path, columns, options: batches, test_fraction, start, shuffle_buffer };
+    let of_disk = |fit: FileFit| {
+        let rows = fit.test_parts()?.map(|part| part.map(|part| part.rows)).collect::<Result<Vec<_>>>()?;
+        Ok((fit.model, rows.concat()))
+    };
+    let of_memory = |fit: TableFit| (fit.model, fit.test.map(|part| part.rows).unwrap_or_default());
+    let memory = in_memory(&FileFitRequest { options: memory, ..request }).map(of_memory);
+    [memory, from_disk(&request).and_then(of_disk)]
 }
 
-/// Returns the notes about the data, with `f` in place of the file name.
-pub fn said(path: &Path, model: &TableModel) -> Vec<String> {
+/// Returns the notes about the data.
+fn notes(model: &TableModel) -> Vec<String> {
     let texts = model.summary().warnings.iter().filter_map(|warning| match warning {
-        Warning::Data { text } => Some(text.replace(&path.display().to_string(), "f")),
+        Warning::Data { text } => Some(text.clone()),
         _ => None,
     });
     texts.collect()
 }
 
-/// Fits the file in memory and from disk, asserts that inputs and notes agree, and returns the model in memory and the notes.
-pub fn fitted_with(path: &Path, columns: &SchemaOptions, test: f64) -> (TableModel, Told) {
-    let (memory, told) = in_memory(path, columns, test).expect("a fit in memory");
-    let (disk, also) = from_disk(path, columns, test).expect("a fit from disk");
+/// Fits the file `f.csv` in memory and from disk, asserts that both fits agree, and returns the model, the notes and the test rows.
+pub fn fitted_with(
+    work: &Work,
+    columns: &SchemaOptions,
+    test_fraction: f64,
+) -> (TableModel, Vec<String>, Vec<usize>) {
+    let [(memory, rows), (disk, same_rows)] =
+        fits(work, columns, test_fraction).map(|fit| fit.expect("a fit"));
     assert_eq!(memory.schema().input_names(), disk.schema().input_names());
     assert_eq!(memory.schema().features(), disk.schema().features());
-    assert_eq!(told, also);
-    let bytes = memory.to_bytes().expect("a model file");
-    let read = TableModel::from_bytes("model", &bytes).expect("a model");
+    let told = notes(&memory);
+    assert_eq!((&rows, &told), (&same_rows, &notes(&disk)));
+    let read = TableModel::from_bytes("model", &memory.to_bytes().expect("a model file")).expect("a model");
     assert_eq!(read.schema(), memory.schema());
-    (read, told)
+    (read, told, rows)
 }
 
-/// Like [`fitted_with`], for the text of a CSV file.
-pub fn fitted(text: &str) -> (TableModel, Vec<String>) {
-    let (_folder, path) = file("f.csv", text);
-    let (model, (said, _)) = fitted_with(&path, &columns(), 0.0);
-    (model, said)
+/// Asserts that each note has its words.
+pub fn assert_told(told: &[String], words: &[&str]) {
+    let agree = told.iter().zip(words).all(|(note, words)| note.contains(words));
+    assert!(agree && told.len() == words.len(), "{words:#?} in {told:#?}");
 }
 
-/// Returns the error of the fits in memory and from disk, which must agree.
-pub fn refused(text: &str, columns: &SchemaOptions) -> String {
-    let (_folder, path) = file("f.csv", text);
-    let memory = in_memory(&path, columns, 0.2).map(|_| ()).expect_err("refused in memory");
-    let disk = from_disk(&path, columns, 0.2).map(|_| ()).expect_err("refused from disk");
-    assert_eq!(memory.to_string(), disk.to_string());
-    assert!(!memory.to_string().contains('\n'));
-    memory.to_string().replace(&path.display().to_string(), "f")
+/// Returns the model of a text, and asserts that each note of its fit has its words.
+pub fn fitted(text: &str, words: &[&str]) -> TableModel {
+    let (model, told, _) = fitted_with(&Work::with("f.csv", text), &columns(), 0.0);
+    assert_told(&told, words);
+    model
+}
+
+/// Asserts that the fits in memory and from disk fail with one error, which has these words.
+pub fn refused(text: &str, columns: &SchemaOptions, words: &str) {
+    let [memory, disk] = fits(&Work::with("f.csv", text), columns, 0.2)
+        .map(|fit| fit.map(|_| ()).expect_err("refused").to_string());
+    assert_eq!(memory, disk);
+    assert!(memory.contains(words) && !memory.contains('\n'), "{memory}");
 }
 
 /// Returns a pseudo-random number between 0 and 1.
 pub fn noise(row: usize) -> f64 {
-    ((row as f64 + 1.0) * 78.233).sin() * 43_758.545
-        - (((row as f64 + 1.0) * 78.233).sin() * 43_758.545).floor()
+    (((row as f64 + 1.0) * 78.233).sin() * 43_758.545).rem_euclid(1.0)
 }
