@@ -86,11 +86,13 @@ fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String
     let data = DataSummary { rows, train: 0, test: rows, ..DataSummary::of(model) };
     let mut document = Document::new("evaluate", model, data, &output::dashes);
     document.test = Some(report.clone());
-    let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];
+    let mut table = vec![words::row("rows", rows.to_string())];
     table.extend(output::report_rows(&report).into_iter().map(|(name, value)| vec![name, value]));
-    let levels = model.schema().encoding().levels();
-    let confusion = words::confusion_table(&report, levels);
-    let about =
-        if confusion.is_empty() { "" } else { "\nconfusion matrix (rows: true, columns: predicted)\n" };
-    Ok((document, format!("{}{about}{}", output::table(&table), output::table(&confusion))))
+    let mut text = output::table(&table);
+    let confusion = words::confusion_table(&report, model.schema().encoding().levels());
+    if !confusion.is_empty() {
+        text.push_str("\nconfusion matrix (rows: true, columns: predicted)\n");
+        text.push_str(&output::table(&confusion));
+    }
+    Ok((document, text))
 }

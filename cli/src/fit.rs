@@ -27,16 +27,17 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let targets = args.columns.targets(&args.data)?;
     check_test_columns(args, &targets, start.as_ref())?;
     if targets.len() > 1 {
-        return outputs::run(args, started, &targets, &options, start.as_ref());
-    }
-    if args.sharing().is_some() {
+        match outputs::option_of_one(args)? {
+            Some(name) => outputs::check_one_by_one(args, name)?,
+            None => return outputs::run(args, started, &targets, options),
+        }
+    } else if args.sharing().is_some() {
         let name = if args.mixing.is_some() { "--mixing" } else { "--outputs" };
         return Err(
             Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
         );
     }
-    let start = start.as_ref().map(|start| start.of_target(&targets[0])).transpose()?;
-    fit_one_target(args, started, options, start)
+    fit_each(args, started, &targets, options, start.as_ref())
 }
 
 /// Checks that the file of test rows has the columns that each target needs, if it can be read twice.
@@ -52,41 +53,60 @@ fn check_test_columns(args: &FitArgs, targets: &[String], start: Option<&TableOu
     Ok(())
 }
 
-/// Fits one target, and writes and prints what the user asked for.
-fn fit_one_target(
+/// Fits each target by itself, and writes and prints what the user asked for.
+fn fit_each(
     args: &FitArgs,
     mut started: Instant,
+    targets: &[String],
     mut options: FitOptions,
-    start: Option<&TableModel>,
+    start: Option<&TableOutputs>,
 ) -> Result<()> {
-    let (mut cross_validation, mut table) = (None, None);
-    if let Some(count) = args.held_out.cv {
-        let read = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
-        let targets = [args.schema_options().target];
-        cross_validation = cross::validate(args, (&read, &targets), count.into(), &options, started)?.pop();
+    let (cv, several) = (args.held_out.cv, targets.len() > 1);
+    // A fit reads the data itself, unless they are needed again: standard input can be read only once.
+    let again = cv.is_some() || (several && args.shuffle_buffer.is_none());
+    let mut table = if again { Some(read(args, &args.data)?) } else { None };
+    let mut cross_validation = None;
+    if let (Some(count), Some(table)) = (cv, &table) {
+        cross_validation = cross::validate(args, (table, targets), count.into(), &options, started)?.pop();
         started = cross::restarted(&mut options, started);
-        table = Some(read);
     }
-    let (fitted, checkpoint) = fitting::fit(args, table, started, &options, start)?;
-    let model = fitted.model();
-    // The model is saved first, because reading the test rows may fail.
+    let fit = |target: &String| {
+        let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
+        let start = start.map(|start| start.of_target(target)).transpose()?;
+        let table = if several { table.clone() } else { table.take() };
+        let (fitting, checkpoint) = fitting::fit(&own, table, started, &options, start)?;
+        Ok(((own, fitting), checkpoint))
+    };
+    let fits = targets.iter().map(fit).collect::<Result<Vec<_>>>()?;
+    let (fits, checkpoints): (Vec<_>, Vec<_>) = fits.into_iter().unzip();
+    let models: Vec<&TableModel> = fits.iter().map(|(_, fitting)| fitting.model()).collect();
+    // The models are saved first, because reading the test rows may fail.
     if let Some(path) = &args.output.model_out {
-        model.save(path)?;
+        TableOutputs::save_all(&models, path)?;
     }
-    let mut outcome = Outcome::of_fitting(args, &fitted)?;
-    outcome.document.cross_validation = cross_validation;
-    if let Some(path) = &args.output.predictions {
-        match &args.held_out.test {
-            Some(test) => {
-                let columns = OutputColumns::of_test(std::slice::from_ref(model));
-                let blocks = model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter, &[])?;
-                write_predictions(args, &columns, 0.., blocks.ahead()?, path)?;
-            }
-            None => write_test_predictions(args, &fitted, path)?,
+    let outcomes = fits.iter().map(|(own, fitting)| Outcome::of_fitting(own, fitting));
+    let mut outcomes = outcomes.collect::<Result<Vec<_>>>()?;
+    if let [only] = &mut outcomes[..] {
+        only.document.cross_validation = cross_validation;
+    }
+    match (&args.output.predictions, &args.held_out.test, &models[..]) {
+        (Some(path), Some(test), [model]) => {
+            let blocks = model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter, &[])?;
+            write_predictions(args, &OutputColumns::of_test([*model]), 0.., blocks.ahead()?, path)?;
         }
+        (Some(path), Some(test), _) => {
+            write_predictions(args, &OutputColumns::of_test(models), 0.., [read(args, test)], path)?;
+        }
+        (Some(path), None, _) => write_test_predictions(args, &fits[0].1, path)?,
+        (None, ..) => {}
     }
-    interruption::finish(args, checkpoint);
-    tell(args, &[outcome])
+    checkpoints.into_iter().for_each(|checkpoint| interruption::finish(args, checkpoint));
+    tell(args, &outcomes)
+}
+
+/// Reads a file of rows as a table.
+pub fn read(args: &FitArgs, path: &Path) -> Result<Table> {
+    read_table_with(path, args.columns.delimiter, &args.columns.missing)
 }
 
 /// A fitted model with its scores and its metrics document.

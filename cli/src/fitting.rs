@@ -159,13 +159,17 @@ pub fn fit(
             }
             fitting.baselines = baselines(&request, clock(request.options, started), &fit.model);
         } else if args.output.wants_page() {
-            let mut rows = KeptRows::new(&fit.model);
-            let labelled = table.with_values(fit.model.schema().target_name());
-            rows.push_table(&fit.model, &labelled, UnseenLevels::New)?;
-            fitting.kept = Some(rows);
+            fitting.kept = Some(sample(&fit.model, &table)?);
         }
     }
     Ok((fitting, checkpoint))
+}
+
+/// Returns a sample of the rows with a target, for a report without test rows.
+pub fn sample(model: &TableModel, table: &Table) -> Result<KeptRows> {
+    let mut rows = KeptRows::new(model);
+    rows.push_table(model, &table.with_values(model.schema().target_name()), UnseenLevels::New)?;
+    Ok(rows)
 }
 
 /// Fits the model to rows that it reads from disk in every epoch.

@@ -13,27 +13,14 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::model::Tried;
 use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
-use sparsegp_reports::{Evaluation, KeptRows};
-use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::read_table_with;
-use sparsegp_tables::tabular::{
-    FitRequest, OutputsFit, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in,
-};
+use sparsegp_reports::Evaluation;
+use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, Sharing, TableModel, fit_outputs_in};
 use std::time::Instant;
 
-/// Runs the command.
-pub fn run(
-    args: &FitArgs,
-    mut started: Instant,
-    targets: &[String],
-    options: &FitOptions,
-    start: Option<&TableOutputs>,
-) -> Result<()> {
-    if let Some(name) = option_of_one(args)? {
-        return one_by_one(args, started, targets, options, start, name);
-    }
-    let table = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
-    let (mut options, mut crossed) = (options.clone(), Vec::new());
+/// Fits all targets together.
+pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options: FitOptions) -> Result<()> {
+    let (table, mut crossed) = (fit::read(args, &args.data)?, Vec::new());
     if let Some(count) = args.held_out.cv {
         crossed = cross::validate(args, (&table, targets), count.into(), &options, started)?;
         started = cross::restarted(&mut options, started);
@@ -69,17 +56,14 @@ pub fn run(
         let test = test_figures(args, started, options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
         let mut outcome = Outcome::of(args, model, table.rows(), test);
-        outcome.rows = alone.then(|| rows_of(&fit, model)).transpose()?;
+        outcome.rows = alone.then(|| fitting::sample(model, &fit.train)).transpose()?;
         outcome.document = outcome.document.with_config("outputs", fit.sharing.to_string());
         outcome.document.cross_validation = crossed.next();
         Ok(outcome)
     };
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &args.output.predictions {
-        let file = args.held_out.test.as_ref();
-        let read = file
-            .map(|file| read_table_with(file, args.columns.delimiter, &args.columns.missing))
-            .transpose()?;
+        let read = args.held_out.test.as_ref().map(|file| fit::read(args, file)).transpose()?;
         let columns =
             OutputColumns { row_numbers: read.is_none(), ..OutputColumns::of_test(fit.models.models()) };
         let numbers = fit.test_rows.iter().map(|&row| row as u64);
@@ -105,10 +89,12 @@ fn decided(fit: &OutputsFit) -> String {
 /// # Errors
 ///
 /// Usage errors for options that work for one target only.
-fn option_of_one(args: &FitArgs) -> Result<Option<&'static str>> {
-    let interruption = &args.interruption;
-    if interruption.checkpoint.is_some() || interruption.resume.is_some() {
-        let name = if interruption.checkpoint.is_some() { "--checkpoint" } else { "--resume" };
+pub fn option_of_one(args: &FitArgs) -> Result<Option<&'static str>> {
+    let refused = [
+        ("--checkpoint", args.interruption.checkpoint.is_some()),
+        ("--resume", args.interruption.resume.is_some()),
+    ];
+    if let Some((name, _)) = refused.into_iter().find(|(_, given)| *given) {
         return Err(Error::usage(format!("{name} is for one --target")).hint("fit the targets one by one"));
     }
     let given = [
@@ -119,15 +105,8 @@ fn option_of_one(args: &FitArgs) -> Result<Option<&'static str>> {
     Ok(given.into_iter().find(|(_, given)| *given).map(|(name, _)| name))
 }
 
-/// Fits the targets one by one, each like a single target, and writes one file of their models.
-fn one_by_one(
-    args: &FitArgs,
-    started: Instant,
-    targets: &[String],
-    options: &FitOptions,
-    start: Option<&TableOutputs>,
-    name: &str,
-) -> Result<()> {
+/// Refuses arguments that cannot be combined with the option `name`, for which several targets are fitted one by one.
+pub fn check_one_by_one(args: &FitArgs, name: &str) -> Result<()> {
     if args.sharing().is_some_and(|sharing| sharing != Sharing::Own) {
         return Err(Error::usage(format!("{name} fits targets one by one, so they share nothing"))
             .hint("leave --outputs and --mixing out"));
@@ -136,39 +115,10 @@ fn one_by_one(
         return Err(Error::usage(format!("--cv of several targets cannot be combined with {name}"))
             .hint("give one --target"));
     }
-    let predicted = args.output.predictions.as_ref();
-    if predicted.is_some() && args.held_out.test.is_none() {
+    if args.output.predictions.is_some() && args.held_out.test.is_none() {
         return Err(Error::usage(format!("--predictions of several targets with {name} needs --test FILE")));
     }
-    // Standard input can be read only once.
-    let read = || read_table_with(&args.data, args.columns.delimiter, &args.columns.missing);
-    let table = if args.shuffle_buffer.is_none() { Some(read()?) } else { None };
-    let one = |target: &String| {
-        let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
-        let start = start.map(|start| start.of_target(target)).transpose()?;
-        fitting::fit(&own, table.clone(), started, options, start).map(|(fitting, _)| (own, fitting))
-    };
-    let fits = targets.iter().map(one).collect::<Result<Vec<_>>>()?;
-    let models: Vec<&TableModel> = fits.iter().map(|(_, fitting)| fitting.model()).collect();
-    // The models are saved first, because reading the test rows may fail.
-    if let Some(path) = &args.output.model_out {
-        TableOutputs::save_all(&models, path)?;
-    }
-    let outcomes =
-        fits.iter().map(|(own, fitting)| Outcome::of_fitting(own, fitting)).collect::<Result<Vec<_>>>()?;
-    if let (Some(path), Some(file)) = (predicted, &args.held_out.test) {
-        let columns = OutputColumns::of_test(models);
-        let table = read_table_with(file, args.columns.delimiter, &args.columns.missing);
-        fit::write_predictions(args, &columns, 0.., [table], path)?;
-    }
-    fit::tell(args, &outcomes)
-}
-
-/// Returns a sample of the training rows, for a report without test rows.
-fn rows_of(fit: &OutputsFit, model: &TableModel) -> Result<KeptRows> {
-    let mut rows = KeptRows::new(model);
-    rows.push_table(model, &fit.train.with_values(model.schema().target_name()), UnseenLevels::New)?;
-    Ok(rows)
+    Ok(())
 }
 
 /// Computes the scores of the test rows, if there are any.

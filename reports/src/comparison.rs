@@ -1,5 +1,6 @@
 //! The presentation of a comparison: the table, figures and notes.
 
+use crate::html::figures;
 use crate::{
     Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves,
 };
@@ -170,17 +171,12 @@ pub fn page(
         let title = format!("Test {} against β", figure.name);
         Drawn::of(&format!("{}-by-beta", figure.column), &title, &caption, against_beta(groups, figure, rows))
     });
-    let section = |title: &str, figures: Vec<Option<Drawn>>| {
-        let figures: Vec<Drawn> = figures.into_iter().flatten().collect();
-        let blocks = if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] };
-        Section { title: title.to_owned(), blocks }
-    };
     let sections = vec![
-        Section { title: "Summary".to_owned(), blocks: summary },
-        Section { title: "Failed fits".to_owned(), blocks: failed },
-        section("Training-set size", by_size.into()),
-        section("The weight β", by_beta.into()),
-        section("Calibration", vec![calibration(plan, results, groups)]),
+        Section::new("Summary", summary),
+        Section::new("Failed fits", failed),
+        Section::new("Training-set size", figures(by_size)),
+        Section::new("The weight β", figures(by_beta)),
+        Section::new("Calibration", figures([calibration(plan, results, groups)])),
     ];
     let part = PagePart {
         title: name.to_owned(),

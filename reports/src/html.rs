@@ -173,6 +173,11 @@ impl PagePart {
 }
 
 impl Section {
+    /// Creates a section.
+    pub fn new(title: &str, blocks: Vec<Block>) -> Section {
+        Section { title: title.to_owned(), blocks }
+    }
+
     /// Writes the section, or nothing if it has no blocks.
     fn write(&self, page: &mut String, tag: &str) {
         if self.blocks.is_empty() {
@@ -272,6 +277,12 @@ impl TableBlock {
     }
 }
 
+/// Returns a block of the figures that exist, if any.
+pub(crate) fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
+    let figures: Vec<Figure> = all.into_iter().flatten().collect();
+    if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] }
+}
+
 /// Returns a file name: lower-case letters and digits, with dashes between them.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();
@@ -293,7 +304,7 @@ mod tests {
     use super::*;
 
     fn of(blocks: Vec<Block>) -> Page {
-        let section = Section { title: "<script>alert(1)</script>".into(), blocks };
+        let section = Section::new("<script>alert(1)</script>", blocks);
         let card = Card { name: "<i>".into(), value: "<u>".into(), beside: "<s>".into() };
         let part =
             PagePart { title: "<em>".into(), lead: "<q>".into(), cards: vec![card], sections: vec![section] };
@@ -316,11 +327,9 @@ mod tests {
             Block::Message(Severity::Note, evil()),
             Block::Code(evil()),
             Block::Details(evil(), vec![Block::Text(evil())]),
-            Block::Figures(
-                Figure::of(&evil(), &evil(), &evil(), Some(Drawing::default())).into_iter().collect(),
-            ),
         ];
-        let page = of(blocks).html();
+        let figure = figures([Figure::of(&evil(), &evil(), &evil(), Some(Drawing::default()))]);
+        let page = of([blocks, figure].concat()).html();
         for tag in ["script", "img", "i", "u", "s", "em", "q", "tt", "a"] {
             assert!(
                 !page.contains(&format!("<{tag}>")) && !page.contains(&format!("<{tag} src")),

@@ -7,7 +7,7 @@ use sparsegp::functions::normal::HALF_95;
 use sparsegp::hyper::Constraints;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp_data::{CO2_MONTHLY, CO2_WEEKLY};
-use sparsegp_reports::{Evaluation, Figure, Series};
+use sparsegp_reports::{Band, Evaluation, Figure, Series};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Column;
 use sparsegp_tables::tables::{NamedColumn, Table, read_csv};
@@ -83,9 +83,9 @@ fn figure(model: &TableModel, table: &Table) -> Result<Vec<Figure>> {
     };
     let series = Series {
         axes: ("year".to_owned(), "CO2 (ppmv)".to_owned()),
+        bands: vec![Band { name: String::new(), points: years.iter().enumerate().map(band).collect() }],
         observed: years.iter().copied().zip(values.iter().copied()).collect(),
-        forecast: years.iter().enumerate().map(band).collect(),
-        inducing: Vec::new(),
+        ..Series::default()
     };
     let caption = "Observations (dots), predictive mean and central 95 % interval, which is wider where the forecast is less certain.";
     Ok(Figure::of("series", "The series", caption, series.figure()).into_iter().collect())

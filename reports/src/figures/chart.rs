@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::drawing::{Area, Ink, Lettering, Place, fitted};
 use super::letters::width;
-use super::{GREY, GRID, TEXT, THIN};
+use super::{GREY, GRID, TEXT, THIN, marker};
 use std::ops::Range;
 
 /// The margin around a figure, the minimum margin on the right, and the minimum distance between labels below
@@ -20,6 +20,8 @@ pub(super) type Point = (f64, f64);
 
 /// Axes on an area.
 pub(super) struct Chart<'a> {
+    /// The area of the figure, to which marks at points are cut.
+    pub(super) whole: Area<'a>,
     /// The area between the axes.
     area: Area<'a>,
     x: Range<f64>,
@@ -75,7 +77,7 @@ impl<'a> Chart<'a> {
             bottom: area.bottom - (MARGIN + BELOW) as i32,
             ..area
         };
-        Chart { area: inner, x: x.range.clone(), y: y.range.clone() }
+        Chart { whole: area, area: inner, x: x.range.clone(), y: y.range.clone() }
     }
 
     /// Returns the length of a tick, which is shorter in a small figure.
@@ -138,6 +140,28 @@ impl<'a> Chart<'a> {
     /// Draws a disc.
     pub(super) fn disc(&self, point: Point, radius: i32, ink: Ink) {
         self.area.disc(self.place(point), radius, ink);
+    }
+
+    /// Draws a marker.
+    pub(super) fn marker(&self, point: Point, which: usize, ink: Ink) {
+        self.whole.polygon(marker(self.place(point), which), ink);
+    }
+
+    /// Draws the bar of an interval between two vertical positions.
+    pub(super) fn whisker(&self, x: f64, (low, high): (f64, f64), ink: Ink) {
+        let ends = [low, high].map(|y| self.place((x, y)));
+        self.whole.line(ends, ink, THIN);
+        for (x, y) in ends {
+            self.whole.line([(x - 6, y), (x + 6, y)], ink, THIN);
+        }
+    }
+
+    /// Draws a mark at the lower edge for each input inside the figure.
+    pub(super) fn marks(&self, inputs: &[f64], height: i32, ink: Ink) {
+        for &input in inputs.iter().filter(|input| self.x.contains(input)) {
+            let (x, foot) = self.place((input, self.y.start));
+            self.whole.line([(x, foot), (x, foot - height)], ink, THIN);
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::chart::Point;
 use super::{
-    Area, Axis, COLOURS, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MARKERS, MOST_POINTS, SIZE, Sample,
-    THIN, cross, draw, fitted, legend, legend_height, marker,
+    Area, Axis, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MOST_POINTS, SIZE, Sample, THIN, colour,
+    cross, draw, fitted, legend, legend_height, marker,
 };
 
 /// The maximum number of cells along either axis; more would only enlarge the file.
@@ -61,24 +61,15 @@ pub(crate) struct Surface {
 /// the resolution, or if a range is empty.
 pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
     let (low, high) = surface.range;
-    let share = |value: f64| ((value - low) / (high - low)).clamp(0.0, 1.0);
     if !(high - low).is_finite() || high <= low {
         return None;
     }
-    let cells = Cells::of(&surface.plane, surface.values.len(), &|cell| share(surface.values[cell]))?;
-    let names = surface.plane.names();
-    Some(draw_map(&names, |area| {
-        let (upper, lower) = area.split_below(SIZE.1);
-        let (map, beside) = upper.split_beside(SIZE.0 - SCALE);
-        let chart = surface.plane.chart(map);
-        cells.draw(&chart, &|value| colour(*value));
-        if surface.contour {
-            cells.contour().into_iter().for_each(|ends| chart.line(ends, INK, THIN));
-        }
-        surface.plane.draw_points(&area, &chart);
-        scale(&beside, surface);
-        legend(&lower, &names);
-    }))
+    let cell = |cell: usize| {
+        let share = ((surface.values[cell] - low) / (high - low)).clamp(0.0, 1.0);
+        (share, shade(share))
+    };
+    let cells = Cells::of(&surface.plane, surface.values.len(), &cell)?;
+    Some(draw_map(&surface.plane, &cells, Some(surface)))
 }
 
 /// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
@@ -86,29 +77,35 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
 /// `cells` are the most probable class and its probability at the centre of each cell, row after row from the lowest. Cells and
 /// points have the limits of [`surface`], which also explains `None`.
 pub(crate) fn regions(plane: &Plane, cells: &[(usize, f64)]) -> Option<Drawing> {
-    let classes = plane.classes.len().max(1);
+    let classes = plane.classes.len().max(1) as f64;
     let paint = |cell: usize| {
         let (class, probability) = cells[cell];
         // The colour is white if the class is no more probable than the others.
-        let strength =
-            ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
+        let strength = ((probability * classes - 1.0) / (classes - 1.0).max(1.0)).clamp(0.0, 1.0);
         let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
-        mixed(COLOURS[class % COLOURS.len()], 0.1 + 0.5 * strength)
+        (f64::NAN, mixed(colour(class), 0.1 + 0.5 * strength))
     };
-    let cells = Cells::of(plane, cells.len(), &paint)?;
-    let names = plane.names();
-    Some(draw_map(&names, |area| {
-        let (upper, lower) = area.split_below(SIZE.1);
-        let chart = plane.chart(upper);
-        cells.draw(&chart, &|colour| *colour);
-        plane.draw_points(&area, &chart);
-        legend(&lower, &names);
-    }))
+    Some(draw_map(plane, &Cells::of(plane, cells.len(), &paint)?, None))
 }
 
-/// Draws a map of pale colours with space for a legend.
-fn draw_map(names: &[(&str, Sample)], paint: impl FnOnce(Area<'_>)) -> Drawing {
-    let mut drawing = draw((SIZE.0, SIZE.1 + legend_height(names)), paint);
+/// Draws a map of pale colours with its points and legend, and the contour and the scale of the colours of a surface.
+fn draw_map(plane: &Plane, cells: &Cells, surface: Option<&Surface>) -> Drawing {
+    let names = plane.names();
+    let mut drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let (map, beside) = upper.split_beside(SIZE.0 - surface.map_or(0, |_| SCALE));
+        let x = Axis::linear(&plane.axes.0, plane.x.0..plane.x.1);
+        let chart = Chart::new(map, x, Axis::linear(&plane.axes.1, plane.y.0..plane.y.1));
+        cells.draw(&chart);
+        if surface.is_some_and(|surface| surface.contour) {
+            cells.contour().into_iter().for_each(|ends| chart.line(ends, INK, THIN));
+        }
+        plane.draw_points(&chart);
+        if let Some(surface) = surface {
+            scale(&beside, surface);
+        }
+        legend(&lower, &names);
+    });
     drawing.map = true;
     drawing
 }
@@ -122,7 +119,7 @@ fn scale(area: &Area<'_>, surface: &Surface) {
     for step in 0..steps {
         let level = |step: i32| top + from - (from - to) * step / steps;
         let corners = [(left, level(step)), (left + 30, level(step + 1))];
-        area.rectangle(corners, colour((f64::from(step) + 0.5) / STEPS));
+        area.rectangle(corners, shade((f64::from(step) + 0.5) / STEPS));
     }
     area.outline([(left, top + to), (left + 30, top + from)], GREY);
     let axis = Axis::linear("", low..high);
@@ -144,49 +141,38 @@ impl Plane {
         [at(self.x, cell % columns, columns), at(self.y, cell / columns, rows)]
     }
 
-    fn chart<'a>(&self, area: Area<'a>) -> Chart<'a> {
-        let (x, y) = (self.x.0..self.x.1, self.y.0..self.y.1);
-        Chart::new(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y))
-    }
-
     /// The legend.
     fn names(&self) -> Vec<(&str, Sample)> {
-        let mut names: Vec<(&str, Sample)> = self
-            .classes
-            .iter()
-            .enumerate()
-            .map(|(class, name)| (name.as_str(), Sample::Marker(dark(class), class % MARKERS.len())))
-            .collect();
-        if !self.inducing.is_empty() {
-            names.push(("inducing inputs", Sample::Cross));
-        }
-        names
+        let classes = self.classes.iter().enumerate();
+        let classes = classes.map(|(class, name)| (name.as_str(), Sample::Marker(dark(class), class)));
+        let inducing = (!self.inducing.is_empty()).then_some(("inducing inputs", Sample::Cross));
+        classes.chain(inducing).collect()
     }
 
     /// Draws points and inducing inputs, up to a maximum of each.
-    fn draw_points(&self, area: &Area<'_>, chart: &Chart<'_>) {
+    fn draw_points(&self, chart: &Chart<'_>) {
         let inside =
             |x: f64, y: f64| (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y);
         let points: Vec<_> = self.points.iter().filter(|point| inside(point.0, point.1)).collect();
         for &&(x, y, class) in points.iter().step_by(points.len().div_ceil(MOST_POINTS).max(1)) {
             let at = chart.place((x, y));
             if self.classes.is_empty() {
-                area.disc(at, DOT - 1, INK.faint(0.6));
+                chart.whole.disc(at, DOT - 1, INK.faint(0.6));
             } else {
                 let small = marker((0, 0), class).map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3));
-                area.polygon(small, dark(class).faint(0.8));
+                chart.whole.polygon(small, dark(class).faint(0.8));
             }
         }
         let stride = self.inducing.len().div_ceil(MOST_POINTS).max(1);
         for &(x, y) in self.inducing.iter().filter(|at| inside(at.0, at.1)).step_by(stride) {
-            cross(area, chart.place((x, y)));
+            cross(&chart.whole, chart.place((x, y)));
         }
     }
 }
 
 /// Returns the darker shade for points of a class on its region.
 fn dark(class: usize) -> Ink {
-    COLOURS[class % COLOURS.len()].map(|part| (f64::from(part) * 0.6).round() as u8)
+    colour(class).map(|part| (f64::from(part) * 0.6).round() as u8)
 }
 
 /// Mixes a colour with white.
@@ -195,18 +181,19 @@ fn mixed(colour: Ink, strength: f64) -> Ink {
 }
 
 /// The cells to draw.
-struct Cells<T> {
+struct Cells {
     columns: usize,
     rows: usize,
-    values: Vec<T>,
+    /// The share of each cell, whose contour may be drawn, and its colour.
+    values: Vec<(f64, Ink)>,
     low: (f64, f64),
     /// The size of a cell.
     size: (f64, f64),
 }
 
-impl<T: PartialEq> Cells<T> {
-    /// Samples `count` cells; `value` returns the value of a cell.
-    fn of(plane: &Plane, count: usize, value: &dyn Fn(usize) -> T) -> Option<Cells<T>> {
+impl Cells {
+    /// Samples `count` cells; `value` returns the share and the colour of a cell.
+    fn of(plane: &Plane, count: usize, value: &dyn Fn(usize) -> (f64, Ink)) -> Option<Cells> {
         let (all_columns, all_rows) = plane.resolution;
         if count == 0 || all_columns.checked_mul(all_rows) != Some(count) {
             return None;
@@ -234,24 +221,21 @@ impl<T: PartialEq> Cells<T> {
     }
 
     /// Draws the cells row by row, with one rectangle for neighbouring cells of one colour.
-    fn draw(&self, chart: &Chart<'_>, colour: &dyn Fn(&T) -> Ink) {
+    fn draw(&self, chart: &Chart<'_>) {
         for (row, values) in self.values.chunks(self.columns).enumerate() {
-            let colours: Vec<Ink> = values.iter().map(colour).collect();
             let mut start = 0;
-            for run in colours.chunk_by(|left, right| left == right) {
+            for run in values.chunk_by(|left, right| left.1 == right.1) {
                 let end = start + run.len();
                 // Each rectangle extends below the next one, which is drawn later, so that no seams appear if a
                 // viewer scales the figure.
                 let right = (end as f64 + 0.5).min(self.columns as f64);
                 let top = (row as f64 + 1.5).min(self.rows as f64);
-                chart.rectangle([self.place(start as f64, row as f64), self.place(right, top)], run[0]);
+                chart.rectangle([self.place(start as f64, row as f64), self.place(right, top)], run[0].1);
                 start = end;
             }
         }
     }
-}
 
-impl Cells<f64> {
     /// Returns the lines at which the share is one half, in pieces (marching squares on the centres of the cells).
     fn contour(&self) -> Vec<[Point; 2]> {
         let mut pieces = Vec::new();
@@ -268,7 +252,7 @@ impl Cells<f64> {
         // Around the square from the lower left: an edge lies between each corner and the next.
         let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(right, up)| {
             let (column, row) = (column + right, row + up);
-            (column as f64 + 0.5, row as f64 + 0.5, self.values[row * self.columns + column] - 0.5)
+            (column as f64 + 0.5, row as f64 + 0.5, self.values[row * self.columns + column].0 - 0.5)
         });
         if corners.iter().any(|corner| corner.2.is_nan()) {
             return;
@@ -296,7 +280,7 @@ impl Cells<f64> {
 }
 
 /// Returns the colour of a share of the way from the lowest to the highest number; white for NaN.
-fn colour(share: f64) -> Ink {
+fn shade(share: f64) -> Ink {
     if share.is_nan() {
         return Ink::new(255, 255, 255);
     }
@@ -308,8 +292,9 @@ fn colour(share: f64) -> Ink {
 mod tests {
     use super::*;
 
-    fn cells(surface: &Surface) -> Cells<f64> {
-        Cells::of(&surface.plane, surface.values.len(), &|cell| surface.values[cell]).expect("cells")
+    fn cells(surface: &Surface) -> Cells {
+        let value = |cell: usize| (surface.values[cell], INK);
+        Cells::of(&surface.plane, surface.values.len(), &value).expect("cells")
     }
 
     /// A map of a function of both inputs on [0, 1]².

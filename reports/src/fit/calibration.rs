@@ -1,9 +1,9 @@
 //! The section of a report about calibration of probabilities and intervals.
 
-use super::{figures, percent};
+use super::percent;
 use crate::evaluation::Evaluation;
 use crate::figures::{calibration, coverage, reliability, roc};
-use crate::html::{Block, Figure};
+use crate::html::{Block, Figure, figures};
 use crate::words::number;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;

@@ -1,10 +1,10 @@
 //! What predictions depend on, as figures, pages and tables: relevance of columns, partial
 //! dependence, contributions.
 
-use super::{figures, reproduce, values};
+use super::{reproduce, values};
 use crate::evaluation::KeptRows;
 use crate::figures::{Drawing, Interval, intervals};
-use crate::html::{Block, Figure, Page, PagePart, Section};
+use crate::html::{Block, Figure, Page, PagePart, Section, figures};
 use crate::words::number;
 use faer::Mat;
 use sparsegp::error::Result;
@@ -253,9 +253,7 @@ impl<'a> Explained<'a> {
     pub(super) fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
         match self.model.schema().features().get(column) {
-            Some(Feature::Date { origin, .. }) => {
-                format!("{name} (years since {})", spelled(*origin))
-            }
+            Some(Feature::Date { origin, .. }) => format!("{name} (years since {})", spelled(*origin)),
             _ => name.clone(),
         }
     }
@@ -276,23 +274,17 @@ impl<'a> Explained<'a> {
             let reach = "The prior standard deviation of the change of f if only this column changes by one \
             standard deviation. It is large if the lengthscale is short. It shows what the model can use, \
             not how much the column helps.";
-            return figures([Figure::of(
-                "sensitivity",
-                "Relevance by lengthscale",
-                reach,
-                self.by_sensitivity(),
-            )]);
+            let drawing = self.by_sensitivity();
+            return figures([Figure::of("sensitivity", "Relevance by lengthscale", reach, drawing)]);
         }
         let loss = self.loss();
         let half = |by: Increase| HALF_95 * by.error;
         // A column that is constant in the rows has an increase of exactly 0, and so no rank.
         let varying = judged.iter().filter(|(_, by)| by.mean != 0.0 || by.error != 0.0);
-        let bars = varying.take(TEN).map(|&(relevance, by)| Interval {
-            name: self.columns[relevance.column].name.clone(),
-            middle: by.mean,
-            ends: (by.mean - half(by), by.mean + half(by)),
-        });
-        let bars: Vec<Interval> = bars.collect();
+        let bar = |&(relevance, by): &(&Relevance, Increase)| {
+            Interval::around(self.columns[relevance.column].name.clone(), by.mean, half(by))
+        };
+        let bars: Vec<Interval> = varying.take(TEN).map(bar).collect();
         let others = match self.columns.len() - judged.len() {
             0 => String::new(),
             others => format!(
@@ -316,19 +308,14 @@ impl<'a> Explained<'a> {
     }
 
     fn by_sensitivity(&self) -> Option<Drawing> {
-        let mut known: Vec<(usize, f64)> = self
-            .relevance
-            .iter()
-            .filter_map(|relevance| Some((relevance.column, relevance.sensitivity?)))
-            .filter(|(_, sensitivity)| *sensitivity > 0.0)
-            .collect();
-        known.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let bars = known.iter().take(TEN).map(|&(column, value)| Interval {
-            name: self.columns[column].name.clone(),
-            middle: value,
-            ends: (value, value),
+        let known = self.relevance.iter().filter_map(|relevance| {
+            let value = relevance.sensitivity.filter(|sensitivity| *sensitivity > 0.0)?;
+            Some(Interval::around(self.columns[relevance.column].name.clone(), value, 0.0))
         });
-        intervals("change of f (on the scale the model sees)", &bars.collect::<Vec<_>>(), true)
+        let mut bars: Vec<Interval> = known.collect();
+        bars.sort_by(|a, b| b.middle.total_cmp(&a.middle));
+        bars.truncate(TEN);
+        intervals("change of f (on the scale the model sees)", &bars, true)
     }
 
     /// The blocks about single rows.
@@ -339,13 +326,8 @@ impl<'a> Explained<'a> {
     fn contribution_figure(&self, ExplainedParts { row, about, values }: &ExplainedParts) -> Option<Figure> {
         let parts = largest_first(about);
         let interval = |part: &&Part| {
-            let half = HALF_95 * part.error.unwrap_or(0.0);
-            let ends = (part.value - half, part.value + half);
-            Interval {
-                name: values::beside(&part.name, &self.value_of(part, values)),
-                middle: part.value,
-                ends,
-            }
+            let name = values::beside(&part.name, &self.value_of(part, values));
+            Interval::around(name, part.value, HALF_95 * part.error.unwrap_or(0.0))
         };
         let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
         let others = parts.iter().skip(TEN).map(|part| part.value).sum::<f64>();
@@ -378,17 +360,15 @@ impl<'a> Explained<'a> {
 
     /// The part of a page about this model.
     fn part(&self) -> PagePart {
-        let titled = |title: &str, blocks| Section { title: title.to_owned(), blocks };
-        let target = self.target();
-        let rows = self.data.rows().len();
+        let (target, rows) = (self.target(), self.data.rows().len());
         PagePart {
             title: target.clone(),
             lead: format!("What the predictions of '{target}' depend on, by {rows} rows of the data."),
             cards: Vec::new(),
             sections: vec![
-                titled("Relevance of columns", self.relevance_blocks()),
-                titled("Partial dependence", self.dependence_blocks()),
-                titled("Single rows", self.contribution_blocks()),
+                Section::new("Relevance of columns", self.relevance_blocks()),
+                Section::new("Partial dependence", self.dependence_blocks()),
+                Section::new("Single rows", self.contribution_blocks()),
             ],
         }
     }

@@ -1,9 +1,8 @@
 //! The section of a report about grouped effects: variance components with intervals, and the
 //! estimates of levels in order.
 
-use super::figures;
 use crate::figures::{Interval, intervals};
-use crate::html::{Block, Figure, TableBlock};
+use crate::html::{Block, Figure, TableBlock, figures};
 use crate::words::{correlations, count, interval_words, number, with_interval};
 use sparsegp::effects::EffectTerm;
 use sparsegp::functions::normal::HALF_95;
@@ -86,14 +85,10 @@ fn levels(model: &TableModel, term: &EffectTerm, effect: &str, all: &[NamedEffec
         own.drain(half..known - half);
         told = format!("{MOST_LEVELS} of {} levels: the {half} lowest and the {half} highest", count(known));
     }
-    let shown: Vec<Interval> = own
-        .into_iter()
-        .rev()
-        .map(|level| {
-            let (middle, width) = (level.value.estimate, HALF_95 * level.value.sd);
-            Interval { name: level.level.clone(), middle, ends: (middle - width, middle + width) }
-        })
-        .collect();
+    let interval = |level: &NamedEffect| {
+        Interval::around(level.level.clone(), level.value.estimate, HALF_95 * level.value.sd)
+    };
+    let shown: Vec<Interval> = own.into_iter().rev().map(interval).collect();
     let target = model.schema().target_name();
     let (title, axis) = match effect {
         "intercept" => (format!("Levels of {}", term.name), format!("effect on {target}")),

@@ -14,7 +14,7 @@ pub use explained::{Explained, ExplainedRow, explained_page};
 
 use super::evaluation::{Evaluation, KeptRows};
 use super::figures::Interval;
-use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
+use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock, figures};
 use super::next::Suggestion;
 use super::words::{self, number};
 use sparsegp::error::Say;
@@ -69,7 +69,7 @@ pub fn reproduce(again: &str) -> Section {
     let made = format!("Made by sparsegp {version} on {} (UTC).", spelled(since));
     let command = (!again.is_empty()).then(|| Block::Code(again.to_owned()));
     let blocks = command.into_iter().chain([Block::Text(made)]).collect();
-    Section { title: "How to reproduce this page".to_owned(), blocks }
+    Section::new("How to reproduce this page", blocks)
 }
 
 impl FitReport<'_> {
@@ -92,10 +92,7 @@ impl FitReport<'_> {
             title: self.title.to_owned(),
             lead: self.lead(),
             cards: self.cards(),
-            sections: sections
-                .into_iter()
-                .map(|(title, blocks)| Section { title: title.to_owned(), blocks })
-                .collect(),
+            sections: sections.into_iter().map(|(title, blocks)| Section::new(title, blocks)).collect(),
         }
     }
 
@@ -293,12 +290,6 @@ impl FitReport<'_> {
         blocks.extend(coefficients.map(|(rows, caption)| closed(sentence(&caption), rows)));
         blocks
     }
-}
-
-/// Returns a block of the figures that exist, if any.
-fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
-    let figures: Vec<Figure> = all.into_iter().flatten().collect();
-    if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] }
 }
 
 /// Returns the text with a capital letter at its beginning.

@@ -1,9 +1,9 @@
 //! The section of a report about training: the trace against time, the choice of β and of inducing
 //! inputs.
 
-use super::{FitReport, figures};
+use super::FitReport;
 use crate::figures::{Curves, Drawing, curves, trace};
-use crate::html::{Block, Figure};
+use crate::html::{Block, Figure, figures};
 use crate::words::{self, number, search_figure};
 use sparsegp::model::BetaCurve;
 
