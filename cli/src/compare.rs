@@ -16,7 +16,6 @@ use sparsegp_tables::compare::{
 use sparsegp_tables::tables::read_table_with;
 use std::path::Path;
 
-/// Runs the command.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings()?;
     check(args, &settings)?;

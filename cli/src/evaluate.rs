@@ -44,7 +44,6 @@ pub fn evaluate(
     Ok(evaluator.finish())
 }
 
-/// Runs the command.
 pub fn run(args: &EvaluateArgs) -> Result<()> {
     output::check_paths(args.metrics.as_slice(), &[&args.model, &args.data])?;
     let models = TableOutputs::load(&args.model)?;

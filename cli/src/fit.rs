@@ -4,8 +4,7 @@ use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{documents_text, evaluate};
 use super::fitting::{self, Fitting};
 use super::predict::{BLOCK_ROWS, OutputColumns};
-use super::{cross, output, outputs};
-use super::{inspect, interruption, page, summary};
+use super::{cross, inspect, interruption, output, outputs, page, summary};
 use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
@@ -16,7 +15,6 @@ use sparsegp_tables::tabular::{TableModel, TableOutputs, check_test_file};
 use std::path::Path;
 use std::time::Instant;
 
-/// Runs the command.
 pub fn run(args: &FitArgs) -> Result<()> {
     let started = Instant::now();
     let start = args.objective.from.as_deref().map(TableOutputs::load).transpose()?;
@@ -114,7 +112,6 @@ pub struct Outcome<'a> {
     model: &'a TableModel,
     /// The scores of the test rows, if there are any.
     test: Option<Evaluation>,
-    /// The metrics document.
     pub document: Document,
     /// A sample of the rows, with which a report explains the model if there are no test rows.
     pub rows: Option<KeptRows>,
@@ -143,7 +140,6 @@ impl<'a> Outcome<'a> {
         Ok(outcome)
     }
 
-    /// Creates the outcome of a fit to `rows` rows.
     pub fn of(args: &FitArgs, model: &'a TableModel, rows: usize, test: Option<Evaluation>) -> Self {
         let test_rows = test.as_ref().map_or(0, |test| test.rows);
         let data = DataSummary { rows: rows as u64, test: test_rows, ..DataSummary::of(model) };

@@ -1,9 +1,8 @@
 //! Runs the fit that the arguments describe, with the rows in memory or on disk.
 
 use super::args::FitArgs;
-use super::interruption;
-use super::output;
 use super::progress::Progress;
+use super::{interruption, output};
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
 use sparsegp::hyper::{Clock, Event, Session};
@@ -27,7 +26,6 @@ const LONG: Duration = Duration::from_secs(5);
 
 /// A finished fit, with access to its held-out rows.
 pub struct Fitting {
-    /// The number of rows of the data.
     pub rows: usize,
     /// The baselines, if the rows are in memory and there are test rows.
     pub baselines: Option<Baselines>,
@@ -47,7 +45,6 @@ impl Fitting {
         Fitting { rows, baselines: None, kept: None, fit }
     }
 
-    /// Returns the model.
     pub fn model(&self) -> &TableModel {
         match &self.fit {
             Fit::Table(fit) => &fit.model,

@@ -10,7 +10,6 @@ use sparsegp_tables::schema::{Feature, Surface};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
-/// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<()> {
     let models = TableOutputs::load(&args.model)?;
     if args.json {

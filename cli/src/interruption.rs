@@ -166,7 +166,6 @@ fn place(args: &FitArgs) -> PathBuf {
     }
 }
 
-/// Removes the checkpoint of a finished fit.
 pub fn finish(args: &FitArgs, checkpoint: Checkpoint) {
     running().rescue = None;
     if args.interruption.checkpoint.is_none() && args.interruption.resume.is_none() {

@@ -1,14 +1,11 @@
 //! `fit` with several targets: fits a model for each target, and writes their scores and one model file.
 
 use super::args::FitArgs;
-use super::cross;
 use super::evaluate::evaluate;
 use super::fit::{self, Outcome};
-use super::fitting;
-use super::interruption;
-use super::output;
 use super::predict::OutputColumns;
 use super::progress::Progress;
+use super::{cross, fitting, interruption, output};
 use sparsegp::hyper::{Event, Session};
 use sparsegp::model::Tried;
 use sparsegp::options::FitOptions;
@@ -18,7 +15,6 @@ use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, Sharing, TableModel, fit_outputs_in};
 use std::time::Instant;
 
-/// Fits all targets together.
 pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options: FitOptions) -> Result<()> {
     let (table, mut crossed) = (fit::read(args, &args.data)?, Vec::new());
     if let Some(count) = args.held_out.cv {

@@ -1,8 +1,7 @@
 //! `predict`: predicts the rows of a data file of any length, block by block, and writes the predictions.
 
 use super::args::{Contents, PredictArgs};
-use super::averages;
-use super::output;
+use super::{averages, output};
 use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{Model, Predictions};
@@ -27,11 +26,9 @@ const PART_ROWS: usize = 256;
 
 /// The columns of a file of predictions for one output.
 pub struct PredictedColumns<'a> {
-    /// The model that predicts.
     pub model: &'a TableModel,
     /// True if the moments of the latent function are among the columns.
     pub latent: bool,
-    /// The probabilities of the quantiles.
     pub quantiles: &'a [f64],
     /// True if the data have the target, so that each row has a log density.
     pub log_density: bool,
@@ -159,7 +156,6 @@ pub struct OutputColumns<'a> {
     pub row_numbers: bool,
     /// The names of the data columns to copy.
     pub keep: &'a [String],
-    /// The columns for each output.
     pub outputs: Vec<PredictedColumns<'a>>,
     /// The outputs for whose pairs the latent covariances are added as columns; `None` without `--covariance`.
     pub covariance: Option<&'a TableOutputs>,
@@ -387,7 +383,6 @@ impl Unfamiliar {
 struct Source {
     /// The name of the rows in messages.
     name: PathBuf,
-    /// The names of the columns.
     names: Vec<String>,
     /// The columns to copy.
     keep: Vec<String>,
@@ -417,7 +412,6 @@ impl Source {
     }
 }
 
-/// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
     let outputs = TableOutputs::load(&args.model)?;

@@ -16,7 +16,6 @@ const FITS: &str = "{bar:30} {pos}/{len}  {msg}  {eta} left";
 
 /// The progress of a fit, or of the fits of a comparison.
 pub struct Progress {
-    /// The name of the data.
     what: String,
     kind: Kind,
 }
@@ -98,7 +97,6 @@ impl Progress {
         }
     }
 
-    /// Shows the number of finished fits.
     pub fn show_fit(&mut self, done: usize, total: usize, text: String) {
         match &mut self.kind {
             Kind::Quiet | Kind::End => {}
@@ -316,7 +314,6 @@ mod tests {
         Event::Epoch { record, limits }
     }
 
-    /// Returns the lines about this number of epochs.
     fn training(lines: &mut Lines, epochs: usize, seconds: Option<f64>) -> Vec<String> {
         (1..=epochs).flat_map(|number| lines.take(&epoch(number, epochs, seconds))).collect()
     }

@@ -13,7 +13,6 @@ use sparsegp_tables::tables::{Table, read_table_with};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
-/// Runs the command.
 pub fn run(args: &UpdateArgs) -> Result<()> {
     output::check_paths(&[&args.model_out], &[&args.data])?;
     let models = TableOutputs::load(&args.model)?;

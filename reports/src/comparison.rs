@@ -64,7 +64,6 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     rows
 }
 
-/// The meaning of the star.
 const STAR: &str = "a star marks an NLL that is lower than every other NLL at the same training-set size, by more than two standard errors of \
                     the differences over repeats";
 

@@ -89,24 +89,20 @@ pub fn numbers(text: &str) -> Result<RowNumbers, String> {
     Ok(RowNumbers(all))
 }
 
-/// The maximum number of draws.
 pub const MOST_DRAWS: usize = 10_000;
 
 /// The maximum number of orders of columns.
 const MOST_ORDERS: usize = 100_000;
 
-/// Parses a whole number within a range.
 pub fn whole(text: &str, range: RangeInclusive<usize>) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("'{text}' is not a whole number from {} to {}", range.start(), range.end()))
 }
 
-/// Parses a number of draws.
 pub fn draws(text: &str) -> Result<usize, String> {
     whole(text, 0..=MOST_DRAWS)
 }
 
-/// Parses a number of orders of columns.
 pub fn orders(text: &str) -> Result<usize, String> {
     whole(text, 1..=MOST_ORDERS)
 }

@@ -9,8 +9,7 @@ use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp_data::{CO2_MONTHLY, CO2_WEEKLY};
 use sparsegp_reports::{Band, Evaluation, Figure, Series};
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::Column;
-use sparsegp_tables::tables::{NamedColumn, Table, read_csv};
+use sparsegp_tables::tables::{Column, NamedColumn, Table, read_csv};
 use sparsegp_tables::tabular::TableModel;
 
 /// The first year of the forecast. Earlier rows are the training set.
@@ -61,7 +60,6 @@ pub fn weekly(quiet: bool) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Returns the rows of the wanted years.
 fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
     let keep: Vec<bool> = table.numbers("year")?.iter().map(|&year| wanted(year)).collect();
     let column = |name: &str| -> Result<NamedColumn> {

@@ -45,13 +45,11 @@ struct Server {
     limits: Limits,
     /// The hosts that requests may state.
     hosts: Hosts,
-    /// The number of open connections.
     connections: AtomicUsize,
     /// The number of requests that are being received or answered.
     requests: AtomicUsize,
 }
 
-/// Runs the command.
 pub fn run(args: &ServeArgs) -> Result<()> {
     args.threads.map_or(Ok(()), check_threads)?;
     let outputs = TableOutputs::load(&args.model)?;

@@ -38,7 +38,6 @@ impl Service {
         Service { outputs, model, max_rows }
     }
 
-    /// Answers a request.
     pub fn answer(&self, request: &Request) -> Answer {
         match (request.path.as_str(), request.method.as_str()) {
             ("/health", "GET" | "HEAD") => Answer::ok(format!("{}\n", json!({ "status": "ok" }))),
@@ -51,7 +50,6 @@ impl Service {
         }
     }
 
-    /// Answers a request for predictions with this body.
     fn predict(&self, body: &[u8]) -> Answer {
         let asked = match Asked::read(body) {
             Ok(asked) => asked,

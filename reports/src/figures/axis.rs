@@ -16,19 +16,16 @@ const MOST_DIGITS: usize = 18;
 pub(super) struct Axis<'a> {
     /// The label beside the axis.
     pub(super) name: &'a str,
-    /// The range that it shows.
     pub(super) range: Range<f64>,
     /// True if the range, like everything drawn, is in logarithms to base 10; tick labels show the numbers themselves.
     pub(super) logarithmic: bool,
 }
 
 impl<'a> Axis<'a> {
-    /// Creates a linear axis.
     pub(super) fn linear(name: &'a str, range: Range<f64>) -> Axis<'a> {
         Axis { name, range, logarithmic: false }
     }
 
-    /// Returns the positions of the ticks.
     pub(super) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic { log_ticks(&self.range) } else { ticks(&self.range) }
     }

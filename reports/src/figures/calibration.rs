@@ -80,7 +80,6 @@ pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
     curves(&Curves { diagonal: true, unmarked: true, ..line })
 }
 
-/// Draws a share of rows with its 95 % interval.
 fn draw_share(chart: &Chart<'_>, (x, share): (f64, f64), rows: u64) {
     chart.whisker(x, wilson(share, rows), BLUE);
     chart.marker((x, share), 0, BLUE);

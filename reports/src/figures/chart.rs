@@ -122,7 +122,6 @@ impl<'a> Chart<'a> {
         (left.saturating_add(across), (bottom - 1).saturating_sub(up))
     }
 
-    /// Draws a line through points.
     pub(super) fn line(&self, points: impl IntoIterator<Item = Point>, ink: Ink, width: u32) {
         self.area.line(points.into_iter().map(|point| self.place(point)), ink, width);
     }
@@ -137,12 +136,10 @@ impl<'a> Chart<'a> {
         self.area.rectangle(corners.map(|corner| self.place(corner)), ink);
     }
 
-    /// Draws a disc.
     pub(super) fn disc(&self, point: Point, radius: i32, ink: Ink) {
         self.area.disc(self.place(point), radius, ink);
     }
 
-    /// Draws a marker.
     pub(super) fn marker(&self, point: Point, which: usize, ink: Ink) {
         self.whole.polygon(marker(self.place(point), which), ink);
     }

@@ -90,7 +90,6 @@ fn range(values: impl Iterator<Item = f64>) -> Option<std::ops::Range<f64>> {
     ((range.end - range.start).is_finite() && range.start < range.end).then_some(range)
 }
 
-/// Returns the colour of a series.
 fn colour(index: usize) -> Ink {
     COLOURS[index % COLOURS.len()]
 }
@@ -118,7 +117,6 @@ fn named<'a>(all: impl Iterator<Item = (&'a str, Sample)>) -> Vec<(&'a str, Samp
     all.filter(|(name, _)| !name.is_empty()).collect()
 }
 
-/// Draws a cross at a position.
 fn cross(area: &Area<'_>, (x, y): Place) {
     area.line([(x - 7, y - 7), (x + 7, y + 7)], INK, THIN);
     area.line([(x - 7, y + 7), (x + 7, y - 7)], INK, THIN);
@@ -129,7 +127,6 @@ fn marker((x, y): Place, which: usize) -> impl Iterator<Item = Place> {
     MARKERS[which % MARKERS.len()].iter().map(move |(dx, dy)| (x + dx, y + dy))
 }
 
-/// Returns the height of a legend with these names.
 fn legend_height(names: &[(&str, Sample)]) -> u32 {
     LEGEND_LINE * names.len().div_ceil(legend_columns(names)) as u32 + if names.is_empty() { 0 } else { 10 }
 }

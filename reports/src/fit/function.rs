@@ -29,7 +29,6 @@ pub(super) const SPREAD: &str = "The standard deviation of the prediction. It is
 /// The number of bins of rows, ordered by prediction, in the figure of the noise.
 const BINS: usize = 20;
 
-/// The blocks of the section.
 pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let mut all: Vec<Option<Figure>> = report.figures.iter().cloned().map(Some).collect();
     let Some(rows) = report.kept().map(KeptRows::rows).filter(|rows| !rows.is_empty()) else {

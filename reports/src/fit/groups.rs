@@ -27,7 +27,6 @@ pub(super) fn blocks(model: &TableModel) -> Vec<Block> {
     blocks
 }
 
-/// Returns the explanation of the table.
 fn about(model: &TableModel) -> &'static str {
     if model.intraclass_correlations().is_empty() {
         "Standard deviations (sd) show how much levels differ, on the scale of the link. If an interval begins at 0, the levels may not differ at all."
@@ -38,7 +37,6 @@ fn about(model: &TableModel) -> &'static str {
     }
 }
 
-/// Returns the table of the variance components.
 fn components(model: &TableModel) -> TableBlock {
     let shares = model.intraclass_correlations();
     let correlated = model.latent().effects.terms().iter().any(|term| term.correlated && term.width() > 1);

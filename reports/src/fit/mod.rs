@@ -298,7 +298,6 @@ fn sentence(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Formats a share in percent.
 fn percent(share: f64) -> String {
     format!("{} %", number((1000.0 * share).round() / 10.0))
 }

@@ -7,7 +7,6 @@ use crate::html::{Block, Figure, figures};
 use crate::words::{self, number, search_figure};
 use sparsegp::model::BetaCurve;
 
-/// The blocks of the section.
 pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let model = report.model;
     let summary = model.summary();
