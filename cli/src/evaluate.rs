@@ -50,7 +50,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     output::check_readable(&args.data, &models)?;
     let of_model = |model| of_model(args, model);
     let of_models = models.models().map(of_model).collect::<Result<Vec<_>>>()?;
-    let documents: Vec<&Document> = of_models.iter().map(|(document, _)| document).collect();
+    let documents: Vec<&Document<'_>> = of_models.iter().map(|(document, _)| document).collect();
     let json = documents_text("evaluate", &documents);
     if let Some(path) = &args.metrics {
         AtomicFile::write_all_to(path, json.as_bytes())?;
@@ -66,11 +66,11 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
 }
 
 /// Returns the metrics document as text. With several targets the text is an object that holds a document for each target.
-pub fn documents_text(command: &str, documents: &[&Document]) -> String {
+pub fn documents_text(command: &str, documents: &[&Document<'_>]) -> String {
     if let [document] = documents {
         return document.to_json();
     }
-    let of_target = |document: &&Document| {
+    let of_target = |document: &&Document<'_>| {
         let value: Value = serde_json::from_str(&document.to_json()).unwrap_or_default();
         (document.target().to_owned(), value)
     };
@@ -79,7 +79,7 @@ pub fn documents_text(command: &str, documents: &[&Document]) -> String {
 }
 
 /// Returns the metrics document of one target, and the text that `evaluate` prints about it.
-fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String)> {
+fn of_model<'a>(args: &EvaluateArgs, model: &'a TableModel) -> Result<(Document<'a>, String)> {
     let Evaluation { rows, report, .. } =
         evaluate(model, None, &args.data, args.delimiter, args.unseen.unseen)?;
     let data = DataSummary { rows, train: 0, test: rows, ..DataSummary::of(model) };

@@ -112,7 +112,7 @@ pub struct Outcome<'a> {
     model: &'a TableModel,
     /// The scores of the test rows, if there are any.
     test: Option<Evaluation>,
-    pub document: Document,
+    pub document: Document<'a>,
     /// A sample of the rows, with which a report explains the model if there are no test rows.
     pub rows: Option<KeptRows>,
 }

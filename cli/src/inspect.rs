@@ -21,11 +21,11 @@ pub fn run(args: &InspectArgs) -> Result<()> {
 
 /// Returns the JSON document about the models.
 pub fn json(models: &TableOutputs) -> String {
-    let documents: Vec<Document> = models.models().map(document).collect();
+    let documents: Vec<Document<'_>> = models.models().map(document).collect();
     documents_text("inspect", &documents.iter().collect::<Vec<_>>())
 }
 
-fn document(model: &TableModel) -> Document {
+fn document(model: &TableModel) -> Document<'_> {
     Document::new("inspect", model, DataSummary::of(model), &output::dashes)
         .with_config("program_version", model.program())
         .with_config("input_names", model.schema().input_names())

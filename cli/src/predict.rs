@@ -21,7 +21,7 @@ pub const BLOCK_ROWS: usize = 8192;
 /// The maximum number of values that are drawn together.
 const DRAWN_NUMBERS: usize = 1 << 23;
 
-/// The number of rows that one thread computes at a time.
+/// The minimum number of rows that one thread computes at a time.
 const PART_ROWS: usize = 256;
 
 /// The columns of a file of predictions for one output.
@@ -67,20 +67,17 @@ impl<'a> PredictedColumns<'a> {
             }
             _ => names.extend(levels.iter().map(|level| format!("probability_{level}"))),
         }
-        if self.latent {
-            let likelihood = &self.model.latent().likelihood;
-            match likelihood.one() {
-                Some(_) => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
-                None => {
-                    names.extend(likelihood.function_names().iter().enumerate().flat_map(|(c, function)| {
-                        let name = levels.get(c).unwrap_or(function);
-                        [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
-                    }))
-                }
-            }
+        let likelihood = &self.model.latent().likelihood;
+        if self.latent && likelihood.one().is_some() {
+            names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]);
+        } else if self.latent {
+            names.extend(likelihood.function_names().iter().enumerate().flat_map(|(c, function)| {
+                let name = levels.get(c).unwrap_or(function);
+                [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
+            }));
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
-        names.extend(self.model.latent().likelihood.details().iter().map(|&name| name.to_owned()));
+        names.extend(likelihood.details().iter().map(|&name| name.to_owned()));
         if self.log_density {
             names.push("log_density".to_owned());
         }
@@ -89,9 +86,9 @@ impl<'a> PredictedColumns<'a> {
         names
     }
 
-    /// Appends the numbers of a row to `values`, without draws. NaN marks an unknown target.
-    fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
-        let moments = predictions.row(row);
+    /// Returns the numbers of a row without draws. NaN marks an unknown target.
+    fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64) -> Vec<f64> {
+        let (moments, mut values) = (predictions.row(row), Vec::new());
         if self.has_mean() {
             values.extend([moments.mean, moments.variance]);
         }
@@ -99,21 +96,21 @@ impl<'a> PredictedColumns<'a> {
             TargetKind::Binary => values.push(moments.mean),
             _ => values.extend(predictions.probabilities(row)),
         }
-        if self.latent {
-            let likelihood = &self.model.latent().likelihood;
-            match likelihood.one() {
-                Some(_) => values.extend([moments.latent_mean, moments.latent_variance]),
-                None => values.extend((0..likelihood.functions()).flat_map(|function| {
-                    let (mean, variance) = predictions.latent(row, function);
-                    [mean, variance]
-                })),
-            }
+        let likelihood = &self.model.latent().likelihood;
+        if self.latent && likelihood.one().is_some() {
+            values.extend([moments.latent_mean, moments.latent_variance]);
+        } else if self.latent {
+            values.extend((0..likelihood.functions()).flat_map(|function| {
+                let (mean, variance) = predictions.latent(row, function);
+                [mean, variance]
+            }));
         }
         values.extend(self.quantiles.iter().map(|&p| predictions.quantile(row, p)));
         values.extend(predictions.details(row));
         if self.log_density {
             values.push(predictions.log_density(row, target));
         }
+        values
     }
 
     /// Returns the columns of predicted rows, given their targets, if these are known, and draws.
@@ -123,24 +120,13 @@ impl<'a> PredictedColumns<'a> {
         targets: Option<&[f64]>,
         draws: &[Vec<f64>],
     ) -> PredictedRows {
-        let (rows, width) = (predictions.rows(), self.numbers().len());
-        let mut numbers = vec![0.0; rows * width];
-        let fill = |(part, out): (usize, &mut [f64])| {
-            let mut row_values = Vec::with_capacity(width);
-            for (offset, out) in out.chunks_exact_mut(width).enumerate() {
-                let row = part * PART_ROWS + offset;
-                row_values.clear();
-                self.values(
-                    predictions,
-                    row,
-                    targets.map_or(f64::NAN, |targets| targets[row]),
-                    &mut row_values,
-                );
-                row_values.extend(draws.iter().map(|draw| draw[row]));
-                out.copy_from_slice(&row_values);
-            }
+        let rows = predictions.rows();
+        let of_row = |row: usize| {
+            let target = targets.map_or(f64::NAN, |targets| targets[row]);
+            let draws = draws.iter().map(move |draw| draw[row]);
+            self.values(predictions, row, target).into_iter().chain(draws)
         };
-        numbers.par_chunks_mut(PART_ROWS * width).enumerate().for_each(fill);
+        let numbers = (0..rows).into_par_iter().with_min_len(PART_ROWS).flat_map_iter(of_row).collect();
         let label = || {
             let labels = (0..rows).into_par_iter().map(|row| predictions.most_probable(row));
             Column::of_labels(self.model.schema().encoding().levels(), labels.collect::<Vec<_>>())
@@ -233,9 +219,6 @@ impl<'a> OutputColumns<'a> {
         let kept = copies.iter().filter(|copy| self.keep.contains(&copy.name));
         leading.extend(kept.map(|copy| copy.column.clone()));
         leading.extend(parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)));
-        if let [only] = &mut parts[..] {
-            return PredictedRows { leading, numbers: std::mem::take(&mut only.numbers), rows };
-        }
         let row = |row: usize| {
             parts.iter().flat_map(move |part| {
                 let width = part.numbers.len() / rows;
@@ -277,14 +260,16 @@ impl Contents {
 
     /// Refuses contents that these models cannot predict.
     pub fn check_models(&self, outputs: &TableOutputs, named: &dyn Fn(&str) -> String) -> Result<()> {
-        let problem = if self.covariance && outputs.models().len() < 2 {
+        let several = outputs.models().len() > 1;
+        let grouped = outputs.models().any(|model| !model.schema().groups().is_empty());
+        let problem = if self.covariance && !several {
             ("covariance", "needs several outputs; the model has one")
         } else if self.covariance && !outputs.are_mixed() {
             (
                 "covariance",
                 "needs outputs fitted with --mixing; outputs of separate processes are independent",
             )
-        } else if self.population && outputs.models().all(|model| model.schema().groups().is_empty()) {
+        } else if self.population && !grouped {
             ("population", "needs a model fitted with --group; this one was fitted without it")
         } else {
             return Ok(());
@@ -301,9 +286,8 @@ impl Contents {
             log_density: names.iter().any(|name| name == TableModel::schema(model).target_name()),
             drawn: (self.samples, self.draws),
         };
-        let of_outputs = outputs.models().map(of_output).collect();
-        let covariance = self.covariance.then_some(outputs);
-        OutputColumns { row_numbers: false, keep: &[], outputs: of_outputs, covariance }
+        let (covariance, outputs) = (self.covariance.then_some(outputs), outputs.models().map(of_output));
+        OutputColumns { row_numbers: false, keep: &[], outputs: outputs.collect(), covariance }
     }
 
     /// Predicts a block, which begins at row `first` of the data.
@@ -436,7 +420,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         check_names(&table)?;
         Ok(table.csv_safe(args.csv_safe))
     };
-    check_names(&table(&[])?)?;
+    table(&[])?;
     let (mut out, mut first, mut unfamiliar) = (None, 0, Unfamiliar::default());
     for block in source.blocks {
         let block = block?;

@@ -22,7 +22,12 @@ const MOST_BETAS: usize = 5;
 const COEFFICIENT_FRAME: usize = 3;
 
 /// Returns the summary of a fit, most important lines first. `where_all` is a note on where to find the parameters that are left out.
-pub fn text(model: &TableModel, document: &Document, test: Option<&Evaluation>, where_all: &str) -> String {
+pub fn text(
+    model: &TableModel,
+    document: &Document<'_>,
+    test: Option<&Evaluation>,
+    where_all: &str,
+) -> String {
     let mut head = fitted(model);
     head.extend(document.cross_validation.iter().flat_map(|cross| named_rows(cross.table(model.task()))));
     head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());

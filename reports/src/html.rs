@@ -103,11 +103,6 @@ impl Figure {
 }
 
 impl Page {
-    /// Returns the figures in order.
-    pub fn figures(&self) -> Vec<&Figure> {
-        self.parts.iter().flat_map(PagePart::figures).collect()
-    }
-
     /// Returns the page as HTML.
     pub fn html(&self) -> String {
         let title = escape(&self.title);

@@ -247,45 +247,34 @@ impl FitArgs {
     /// Returns the share of the rows to hold out as test rows.
     pub fn test_fraction(&self) -> f64 {
         let HeldOutArgs { test, test_fraction, cv, .. } = &self.held_out;
-        let others = test.is_some()
-            || cv.is_some()
-            || self.given.has("validation_fraction")
-            || self.objective.betas.is_some();
-        let default = if self.columns.split().is_some() && !others { 0.2 } else { 0.0 };
-        test_fraction.unwrap_or(default)
+        let others = test.is_some() || cv.is_some() || self.objective.betas.is_some();
+        let others = others || self.given.has("validation_fraction");
+        test_fraction.unwrap_or(if self.columns.split().is_some() && !others { 0.2 } else { 0.0 })
     }
 
-    /// Refuses options that have no effect on this kind of model or with this update rule.
+    /// Refuses options that have no effect on this kind of model or with this update rule. The library checks the values of options.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
-        if self.options.word("neighbours") == Some("auto") {
-            if self.objective.from.is_some() {
-                return Err(Error::usage("--neighbours auto cannot be combined with --from: it compares fits that start from the data")
-                    .hint("give a number of --neighbours, or leave --from out"));
-            }
-            if options.restarts > 1 || self.objective.betas.is_some() {
-                return Err(Error::usage(
-                    "--neighbours auto cannot be combined with another search (--restarts, --betas)",
-                )
-                .hint("find the number of neighbours first, then give it"));
-            }
+        let auto = self.options.word("neighbours") == Some("auto");
+        if auto && self.objective.from.is_some() {
+            return Err(Error::usage(
+                "--neighbours auto cannot be combined with --from: it compares fits that start from the data",
+            )
+            .hint("give a number of --neighbours, or leave --from out"));
+        }
+        if auto && (options.restarts > 1 || self.objective.betas.is_some()) {
+            return Err(Error::usage(
+                "--neighbours auto cannot be combined with another search (--restarts, --betas)",
+            )
+            .hint("find the number of neighbours first, then give it"));
+        }
+        if auto {
             options.with_neighbours(1).validate()?;
         }
-        self.check_groups(options)?;
-        self.given.check(options)
-    }
-
-    /// Refuses arguments that cannot be combined with `--group`. The library checks the values of options.
-    fn check_groups(&self, options: &FitOptions) -> sparsegp::Result<()> {
-        if self.group.is_empty() {
-            return Ok(());
-        }
-        let others = [
-            ("--neighbours auto", self.options.word("neighbours") == Some("auto")),
-            ("--auto", self.given.has("auto") && !options.open.is_empty()),
-        ];
-        match others.into_iter().find(|(_, given)| *given) {
+        let chooses = self.given.has("auto") && !options.open.is_empty();
+        let others = [("--neighbours auto", auto), ("--auto", chooses)];
+        match others.into_iter().find(|(_, given)| *given && !self.group.is_empty()) {
             Some((name, _)) => Err(Error::usage(format!("{name} cannot be combined with --group"))),
-            None => Ok(()),
+            None => self.given.check(options),
         }
     }
 

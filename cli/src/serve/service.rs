@@ -26,11 +26,6 @@ pub struct Service {
     max_rows: usize,
 }
 
-/// Returns true if the answer to a request needs predictions.
-pub fn needs_work(request: &Request) -> bool {
-    request.path == "/predict"
-}
-
 impl Service {
     /// Creates the service of a model, with a limit on the rows of a request.
     pub fn new(outputs: TableOutputs, max_rows: usize) -> Service {

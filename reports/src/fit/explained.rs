@@ -50,8 +50,8 @@ struct ExplainedParts {
     /// Its number, counted from 1.
     row: u64,
     about: Contributions,
-    /// The value of every column, in words.
-    values: Vec<String>,
+    /// The parts, the largest contribution first, with the value of their column in words, which is empty for several columns together.
+    parts: Vec<(Part, String)>,
 }
 
 impl<'a> Explained<'a> {
@@ -88,10 +88,14 @@ impl<'a> Explained<'a> {
             true => Vec::new(),
             false => explainer.contributions(x.transpose(), &exposure, background, settings),
         };
-        let with_values = |(row, about): (&ExplainedRow, Contributions)| ExplainedParts {
-            row: row.number,
-            about,
-            values: values::of_row(model.schema(), &columns, &row.inputs),
+        let with_values = |(row, about): (&ExplainedRow, Contributions)| {
+            let value = |part: &Part| match part.columns[..] {
+                [column] => values::of_column(model.schema(), &columns, column, &row.inputs),
+                _ => String::new(),
+            };
+            let mut parts: Vec<_> = about.parts.iter().map(|part| (part.clone(), value(part))).collect();
+            parts.sort_by(|a, b| b.0.value.abs().total_cmp(&a.0.value.abs()));
+            ExplainedParts { row: row.number, about, parts }
         };
         let contributions = rows.iter().zip(parts).map(with_values).collect();
         Explained { model, columns, data, judges, relevance, dependence, contributions }
@@ -130,27 +134,19 @@ impl<'a> Explained<'a> {
 
     /// Returns a line for each explained row: its number, its prediction, the mean over the background, and the largest contributions.
     pub fn contribution_lines(&self, most: usize) -> Vec<Vec<String>> {
-        let line = |ExplainedParts { row, about, values }: &ExplainedParts| {
-            let parts = largest_first(about);
-            let rest: f64 = parts.iter().skip(most).map(|part| part.value).sum();
-            let mut words: Vec<String> =
-                parts.iter().take(most).map(|part| self.part_words(part, values)).collect();
+        let words = |(part, value): &(Part, String)| {
+            let equals = if value.is_empty() { String::new() } else { format!(" = {value}") };
+            format!("{}{equals}: {}", part.name, signed(part.value))
+        };
+        let line = |ExplainedParts { row, about, parts }: &ExplainedParts| {
+            let rest: f64 = parts.iter().skip(most).map(|(part, _)| part.value).sum();
+            let mut words: Vec<String> = parts.iter().take(most).map(words).collect();
             words.extend((parts.len() > most).then(|| format!("all others: {}", signed(rest))));
-            let what = self.of_what(about.scale);
+            let (what, words) = (self.of_what(about.scale), words.join(", "));
             let (prediction, base) = (number(about.prediction), number(about.base));
-            vec![
-                format!("row {row}"),
-                format!("{what} {prediction}, on average {base}: {}", words.join(", ")),
-            ]
+            vec![format!("row {row}"), format!("{what} {prediction}, on average {base}: {words}")]
         };
         self.contributions.iter().map(line).collect()
-    }
-
-    /// Returns a part of a prediction, with the value of its column and its contribution.
-    fn part_words(&self, part: &Part, values: &[String]) -> String {
-        let value = self.value_of(part, values);
-        let equals = if value.is_empty() { String::new() } else { format!(" = {value}") };
-        format!("{}{equals}: {}", part.name, signed(part.value))
     }
 
     /// Returns the name of the loss that judges permutations.
@@ -323,14 +319,13 @@ impl<'a> Explained<'a> {
         figures(self.contributions.iter().map(|explained| self.contribution_figure(explained)))
     }
 
-    fn contribution_figure(&self, ExplainedParts { row, about, values }: &ExplainedParts) -> Option<Figure> {
-        let parts = largest_first(about);
-        let interval = |part: &&Part| {
-            let name = values::beside(&part.name, &self.value_of(part, values));
+    fn contribution_figure(&self, ExplainedParts { row, about, parts }: &ExplainedParts) -> Option<Figure> {
+        let interval = |(part, value): &(Part, String)| {
+            let name = values::beside(&part.name, value);
             Interval::around(name, part.value, HALF_95 * part.error.unwrap_or(0.0))
         };
         let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
-        let others = parts.iter().skip(TEN).map(|part| part.value).sum::<f64>();
+        let others = parts.iter().skip(TEN).map(|(part, _)| part.value).sum::<f64>();
         let rest = match parts.len() > TEN {
             true => format!(" All other columns together add {}.", number(others)),
             false => String::new(),
@@ -348,14 +343,6 @@ impl<'a> Explained<'a> {
         );
         let drawing = intervals(&format!("added to the {}", self.of_what(about.scale)), &bars, true);
         Figure::of(&format!("row-{row}"), &format!("Row {row}"), &caption, drawing)
-    }
-
-    /// Returns the values of the columns of a part, in words; empty for several columns together.
-    fn value_of(&self, part: &Part, values: &[String]) -> String {
-        match part.columns.as_slice() {
-            [column] => values[*column].clone(),
-            _ => String::new(),
-        }
     }
 
     /// The part of a page about this model.
@@ -390,13 +377,6 @@ pub(super) fn blocks(
 pub fn explained_page(title: &str, explained: &[Explained<'_>], again: &str) -> Page {
     let parts = explained.iter().map(Explained::part).collect();
     Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
-}
-
-/// Returns the parts of a prediction, the largest contribution first.
-fn largest_first(about: &Contributions) -> Vec<&Part> {
-    let mut parts: Vec<&Part> = about.parts.iter().collect();
-    parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
-    parts
 }
 
 /// Formats a number with all its digits; NaN is empty.

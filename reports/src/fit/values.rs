@@ -8,17 +8,10 @@ use sparsegp_tables::tables::spelled;
 /// The maximum number of letters of a column name and its value beside a bar.
 const MOST_LETTERS: usize = 26;
 
-/// Returns the value of every column of a row with these inputs, in original units.
-pub(super) fn of_row(schema: &Schema, columns: &[InputColumn], inputs: &[f64]) -> Vec<String> {
-    let value_of = |(index, column): (usize, &InputColumn)| {
-        let feature = schema.features().get(index);
-        value(schema, column, feature, &inputs[column.inputs.clone()])
-    };
-    columns.iter().enumerate().map(value_of).collect()
-}
-
-/// Returns the value of a column with these inputs; empty for a place, whose inputs are coordinates on a sphere.
-fn value(schema: &Schema, column: &InputColumn, feature: Option<&Feature>, own: &[f64]) -> String {
+/// Returns the value of a column in a row of these inputs, in original units; empty for a place, whose inputs are coordinates on a sphere.
+pub(super) fn of_column(schema: &Schema, columns: &[InputColumn], place: usize, inputs: &[f64]) -> String {
+    let column = &columns[place];
+    let own = &inputs[column.inputs.clone()];
     let Some(&first) = own.first() else { return String::new() };
     match &column.kind {
         InputKind::Number if own.get(1) == Some(&1.0) => "(missing)".to_owned(),
@@ -29,7 +22,7 @@ fn value(schema: &Schema, column: &InputColumn, feature: Option<&Feature>, own: 
         InputKind::Codes { .. } | InputKind::Categories { .. } => {
             column.category(own).unwrap_or("(new)").to_owned()
         }
-        InputKind::Date => match feature {
+        InputKind::Date => match schema.features().get(place) {
             Some(Feature::Date { origin, .. }) => spelled(after(*origin, first)),
             _ => number(first),
         },
