@@ -101,7 +101,7 @@ impl<'a> Contestant<'a> {
         let columns = self.args.schema_options();
         let (train, test) = (table.take(train), table.take(test));
         let what = format!("{}, part {} of {count} left out", self.what, number + 1);
-        let mut progress = Progress::of_one_of_several(what, self.args.output.quiet);
+        let mut progress = Progress::of_one_of_several(what, self.args.quiet);
         let mut listener = |event: &Event| progress.show(event);
         // Only predictions are scored, so intervals of hyper-parameters are not needed.
         let mut session = Session::new(&mut listener)

@@ -110,7 +110,7 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if !buffers(args, options) {
         return Ok(());
     }
-    if args.objective.betas.is_some() {
+    if args.betas.is_some() {
         return Err(Error::usage(
             "--betas needs all rows in memory, so it cannot be combined with --shuffle-buffer",
         )
@@ -128,7 +128,7 @@ pub fn fit(
     options: &FitOptions,
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
-    if args.shuffle_buffer.is_some() && options.neighbours.is_some() && !args.output.quiet {
+    if args.shuffle_buffer.is_some() && options.neighbours.is_some() && !args.quiet {
         output::note(
             "note: a model with neighbours keeps its training rows, so all rows are read into memory",
         );
@@ -143,19 +143,19 @@ pub fn fit(
     let (columns, test_fraction) = (args.schema_options(), args.test_fraction());
     let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, &columns, options) };
     let (mut fitting, checkpoint) = watched(args, started, options, start, &table.digest(), |session| {
-        let fit = match &args.objective.betas {
+        let fit = match &args.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
         };
         Ok(Fitting::new(table.rows(), Fit::Table(Box::new(fit))))
     })?;
     if let Fit::Table(fit) = &fitting.fit {
-        if fit.test.is_some() || args.held_out.test.is_some() {
-            if !args.output.quiet && started.elapsed() > LONG {
+        if fit.test.is_some() || args.test.is_some() {
+            if !args.quiet && started.elapsed() > LONG {
                 output::note("test rows: fitting baselines, then predicting");
             }
             fitting.baselines = baselines(&request, clock(request.options, started), &fit.model);
-        } else if args.output.wants_page() {
+        } else if args.wants_page() {
             fitting.kept = Some(sample(&fit.model, &table)?);
         }
     }
@@ -186,7 +186,7 @@ fn fit_from_disk(
         shuffle_buffer: args.shuffle_buffer,
     };
     let planned = &mut |plan: &MemoryPlan| {
-        if !args.output.quiet {
+        if !args.quiet {
             output::note(&describe(plan));
         }
     };
@@ -206,7 +206,7 @@ fn watched(
     fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
 ) -> Result<(Fitting, Checkpoint)> {
     let mut checkpoint = interruption::checkpoint(args, || identity(args, options, digest, start))?;
-    let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
+    let mut progress = Progress::of_fit(args.data.display().to_string(), args.quiet);
     let mut listener = |event: &Event| progress.show(event);
     let mut session = Session::new(&mut listener)
         .with_interrupt(interruption::flag())
@@ -238,7 +238,7 @@ fn identity(
             identity.push((name, value.to_string()));
         }
     }
-    let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
+    let betas = args.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
     identity.push(("betas".into(), betas));
     identity.push(("test_fraction".into(), args.test_fraction().to_string()));
     let buffer = args.shuffle_buffer.map_or("by size".to_owned(), |rows| rows.to_string());
@@ -258,9 +258,8 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>
         return false;
     };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
-    let on_disk =
-        args.objective.betas.is_none() && check_file_fit(&args.data, &columns, options, None).is_ok();
-    if !args.output.quiet {
+    let on_disk = args.betas.is_none() && check_file_fit(&args.data, &columns, options, None).is_ok();
+    if !args.quiet {
         output::note(&match on_disk {
             true => format!(
                 "note: {size}; the rows stay on disk; --shuffle-buffer sets the number of rows that are shuffled in memory"

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options: FitOptions) -> Result<()> {
     let (table, mut crossed) = (fit::read(args, &args.data)?, Vec::new());
-    if let Some(count) = args.held_out.cv {
+    if let Some(count) = args.cv {
         crossed = cross::validate(args, (&table, targets), count.into(), &options, started)?;
         started = cross::restarted(&mut options, started);
     }
@@ -31,7 +31,7 @@ pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options
         test_fraction: args.test_fraction(),
         sharing: args.sharing(),
     };
-    let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
+    let mut progress = Progress::of_fit(args.data.display().to_string(), args.quiet);
     let mut listener = |event: &Event| progress.show(event);
     let mut session = Session::new(&mut listener)
         .with_interrupt(interruption::flag())
@@ -40,17 +40,17 @@ pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options
     if let Some(last) = fit.models.models().last() {
         progress.end(last.summary());
     }
-    if !fit.tried.is_empty() && !args.output.json {
+    if !fit.tried.is_empty() && !args.json {
         output::print(&decided(&fit))?;
     }
     // The models are saved first, because reading the test rows may fail.
-    if let Some(path) = &args.output.model_out {
+    if let Some(path) = &args.model_out {
         fit.models.save(path)?;
     }
     let mut crossed = crossed.into_iter();
     let outcome = |model| {
         let test = test_figures(args, started, options, &fit, model)?;
-        let alone = test.is_none() && args.output.wants_page();
+        let alone = test.is_none() && args.wants_page();
         let mut outcome = Outcome::of(args, model, table.rows(), test);
         outcome.rows = alone.then(|| fitting::sample(model, &fit.train)).transpose()?;
         outcome.document = outcome.document.with_config("outputs", fit.sharing.to_string());
@@ -58,8 +58,8 @@ pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options
         Ok(outcome)
     };
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
-    if let Some(path) = &args.output.predictions {
-        let read = args.held_out.test.as_ref().map(|file| fit::read(args, file)).transpose()?;
+    if let Some(path) = &args.predictions {
+        let read = args.test.as_ref().map(|file| fit::read(args, file)).transpose()?;
         let columns =
             OutputColumns { row_numbers: read.is_none(), ..OutputColumns::of_test(fit.models.models()) };
         let numbers = fit.test_rows.iter().map(|&row| row as u64);
@@ -86,16 +86,13 @@ fn decided(fit: &OutputsFit) -> String {
 ///
 /// Usage errors for options that work for one target only.
 pub fn option_of_one(args: &FitArgs) -> Result<Option<&'static str>> {
-    let refused = [
-        ("--checkpoint", args.interruption.checkpoint.is_some()),
-        ("--resume", args.interruption.resume.is_some()),
-    ];
+    let refused = [("--checkpoint", args.checkpoint.is_some()), ("--resume", args.resume.is_some())];
     if let Some((name, _)) = refused.into_iter().find(|(_, given)| *given) {
         return Err(Error::usage(format!("{name} is for one --target")).hint("fit the targets one by one"));
     }
     let given = [
-        ("--from", args.objective.from.is_some()),
-        ("--betas", args.objective.betas.is_some()),
+        ("--from", args.from.is_some()),
+        ("--betas", args.betas.is_some()),
         ("--shuffle-buffer", args.shuffle_buffer.is_some()),
     ];
     Ok(given.into_iter().find(|(_, given)| *given).map(|(name, _)| name))
@@ -107,11 +104,11 @@ pub fn check_one_by_one(args: &FitArgs, name: &str) -> Result<()> {
         return Err(Error::usage(format!("{name} fits targets one by one, so they share nothing"))
             .hint("leave --outputs and --mixing out"));
     }
-    if args.held_out.cv.is_some() {
+    if args.cv.is_some() {
         return Err(Error::usage(format!("--cv of several targets cannot be combined with {name}"))
             .hint("give one --target"));
     }
-    if args.output.predictions.is_some() && args.held_out.test.is_none() {
+    if args.predictions.is_some() && args.test.is_none() {
         return Err(Error::usage(format!("--predictions of several targets with {name} needs --test FILE")));
     }
     Ok(())
@@ -131,7 +128,7 @@ fn test_figures(
         ..args.columns.schema_options()
     };
     let request = FitRequest::new(&fit.train, &columns, options);
-    let (file, unseen) = (&args.held_out.test, args.held_out.unseen);
+    let (file, unseen) = (&args.test, args.unseen);
     let any = file.is_some() || fit.test.is_some();
     let baselines =
         any.then(|| fitting::baselines(&request, fitting::clock(request.options, started), model)).flatten();

@@ -8,7 +8,7 @@ pub mod parsers;
 mod serve;
 
 pub use compare::CompareArgs;
-pub use fit::{Contender, FitArgs, OutputArgs};
+pub use fit::{Contender, FitArgs};
 pub use parsers::RowNumbers;
 pub use serve::ServeArgs;
 
@@ -55,7 +55,7 @@ impl Cli {
     pub fn read(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         let mut cli = Cli::read_by(Cli::everyday(), arguments)?;
         if let Command::Fit(args) = &mut cli.command {
-            args.contenders = contenders(arguments, &args.held_out.against)?;
+            args.contenders = contenders(arguments, &args.against)?;
         }
         Ok(cli)
     }
