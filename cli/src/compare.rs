@@ -19,7 +19,9 @@ use std::path::Path;
 pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings()?;
     check(args, &settings)?;
-    let threads = threads(args)?;
+    let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let threads = args.threads.unwrap_or_else(all);
+    check_threads(threads)?;
     let data = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
     let plan = Plan::new(&settings, &data)?;
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
@@ -56,13 +58,6 @@ fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn threads(args: &CompareArgs) -> Result<usize> {
-    let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let threads = args.threads.unwrap_or_else(all);
-    check_threads(threads)?;
-    Ok(threads)
 }
 
 /// Returns the progress message about a finished unit.

@@ -235,30 +235,25 @@ pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
         AtomicFile::write_all_to(path, json(outcomes).as_bytes())?;
     }
     show(args, outcomes)?;
-    write_page(args, outcomes)
-}
-
-/// Writes the report of all outputs and its figures, if the user asked for them.
-fn write_page(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
-    if args.wants_page() {
-        if !args.quiet {
-            output::note("report: explaining predictions and drawing figures; Ctrl-C skips it");
-        }
-        let of_outcome = |outcome| FitReport {
-            title: Outcome::target(outcome),
-            model: outcome.model,
-            test: outcome.test.as_ref(),
-            rows: outcome.rows.as_ref(),
-            figures: Vec::new(),
-            say: &output::dashes,
-        };
-        let fits: Vec<FitReport<'_>> = outcomes.iter().map(of_outcome).collect();
-        let targets: Vec<&str> = outcomes.iter().map(Outcome::target).collect();
-        let title = format!("{} from {}", targets.join(", "), args.data.display());
-        let page = fit_page(&title, &fits, &page::command());
-        page::write(&page, args.report.as_deref(), args.plots.as_deref())?;
+    if !args.wants_page() {
+        return Ok(());
     }
-    Ok(())
+    if !args.quiet {
+        output::note("report: explaining predictions and drawing figures; Ctrl-C skips it");
+    }
+    let of_outcome = |outcome| FitReport {
+        title: Outcome::target(outcome),
+        model: outcome.model,
+        test: outcome.test.as_ref(),
+        rows: outcome.rows.as_ref(),
+        figures: Vec::new(),
+        say: &output::dashes,
+    };
+    let fits: Vec<FitReport<'_>> = outcomes.iter().map(of_outcome).collect();
+    let targets: Vec<&str> = outcomes.iter().map(Outcome::target).collect();
+    let title = format!("{} from {}", targets.join(", "), args.data.display());
+    let page = fit_page(&title, &fits, &page::command());
+    page::write(&page, args.report.as_deref(), args.plots.as_deref())
 }
 
 fn json(outcomes: &[Outcome<'_>]) -> String {

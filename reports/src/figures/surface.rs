@@ -238,24 +238,19 @@ impl Cells {
 
     /// Returns the lines at which the share is one half, in pieces (marching squares on the centres of the cells).
     fn contour(&self) -> Vec<[Point; 2]> {
-        let mut pieces = Vec::new();
-        for row in 1..self.rows {
-            for column in 1..self.columns {
-                self.square(column - 1, row - 1, &mut pieces);
-            }
-        }
-        pieces
+        let lower_left = (1..self.rows).flat_map(|row| (1..self.columns).map(move |column| (column, row)));
+        lower_left.flat_map(|(column, row)| self.square(column - 1, row - 1)).collect()
     }
 
-    /// Adds the pieces between the centres of four cells; `column` and `row` are the lower left cell.
-    fn square(&self, column: usize, row: usize, pieces: &mut Vec<[Point; 2]>) {
+    /// Returns the pieces between the centres of four cells; `column` and `row` are the lower left cell.
+    fn square(&self, column: usize, row: usize) -> Vec<[Point; 2]> {
         // Around the square from the lower left: an edge lies between each corner and the next.
         let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(right, up)| {
             let (column, row) = (column + right, row + up);
             (column as f64 + 0.5, row as f64 + 0.5, self.values[row * self.columns + column].0 - 0.5)
         });
         if corners.iter().any(|corner| corner.2.is_nan()) {
-            return;
+            return Vec::new();
         }
         let crossing = |edge: usize| {
             let (from, to) = (corners[edge], corners[(edge + 1) % 4]);
@@ -265,16 +260,16 @@ impl Cells {
         };
         let crossings: Vec<Point> = (0..4).filter_map(crossing).collect();
         match crossings[..] {
-            [a, b] => pieces.push([a, b]),
+            [a, b] => vec![[a, b]],
             // A saddle: the lower left corner is joined to the opposite corner if the middle is on their side
             // of the contour.
             [bottom, right, top, left] => {
                 let middle: f64 = corners.iter().map(|corner| corner.2).sum();
                 let joined = (middle >= 0.0) == (corners[0].2 >= 0.0);
                 let ends = if joined { [right, left] } else { [left, right] };
-                pieces.extend([[bottom, ends[0]], [top, ends[1]]]);
+                vec![[bottom, ends[0]], [top, ends[1]]]
             }
-            _ => {}
+            _ => Vec::new(),
         }
     }
 }
