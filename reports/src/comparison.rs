@@ -145,7 +145,7 @@ pub fn page(
 ) -> Page {
     let task = plan.task;
     let rows = table(groups, task);
-    let mut summary = vec![Block::Table(TableBlock { caption: "Test figures".to_owned(), rows })];
+    let mut summary = vec![Block::Table(TableBlock::new("Test figures", rows))];
     summary.extend(notes(plan, groups, say).into_iter().map(Block::Text));
     let message = |failure: &_| Block::Message(Severity::Problem, spoken(&format!("Failed: {failure}"), say));
     let failed = results.failures_alike().iter().map(message).collect();

@@ -209,7 +209,7 @@ fn config(model: &TableModel) -> Value {
     let features: Vec<&str> = schema.features().iter().map(|feature| feature.name()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
     let gp = |value: Value| if sparse { value } else { Value::Null };
-    let of_model = json!({
+    json!({
         "task": model.task(),
         "likelihood": model.latent().likelihood.name(),
         "features": features,
@@ -233,8 +233,6 @@ fn config(model: &TableModel) -> Value {
         "constraints": options.constraints,
         "default_priors": gp(json!(options.has_default_priors())),
         "standardize": options.standardize,
-    });
-    let of_training = json!({
         "objective": options.objective,
         "beta": options.beta,
         "estimator": options.estimator,
@@ -251,8 +249,6 @@ fn config(model: &TableModel) -> Value {
         "validation_fraction": options.validation_fraction,
         "restarts": options.restarts,
         "seed": options.seed,
-    });
-    let of_steps = json!({
         "family": options.steps.family,
         "q_update": options.steps.q_update,
         "q_guard": options.steps.q_guard,
@@ -266,8 +262,5 @@ fn config(model: &TableModel) -> Value {
         "batch_size": options.steps.batch_size,
         "batch_schedule": options.steps.batch_schedule,
         "sample_schedule": options.steps.sample_schedule,
-    });
-    let parts = [of_model, of_training, of_steps];
-    let entries = parts.iter().filter_map(Value::as_object).flatten();
-    entries.map(|(name, value)| (name.clone(), value.clone())).collect()
+    })
 }

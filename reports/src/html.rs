@@ -238,6 +238,11 @@ impl Figure {
 }
 
 impl TableBlock {
+    /// Creates a table with a caption, which may be empty.
+    pub fn new(caption: &str, rows: Vec<Vec<String>>) -> TableBlock {
+        TableBlock { caption: caption.to_owned(), rows }
+    }
+
     fn write(&self, page: &mut String, explained: bool) {
         let Some((header, rows)) = self.rows.split_first() else { return };
         // On a narrow screen the rows are grids, which lose their table roles unless these are given.

@@ -2,6 +2,9 @@
 //!
 //! This crate may know everything public of [`sparsegp_tables`] and [`sparsegp`]; it reads and writes no files.
 
+// For the metrics document, one JSON object of all options.
+#![recursion_limit = "256"]
+
 mod baselines;
 pub mod comparison;
 mod cross;

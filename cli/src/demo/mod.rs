@@ -171,8 +171,8 @@ fn write(folder: &Path, examples: &[&Example], runs: &[Run]) -> Result<()> {
         }
         .part()
     };
-    let table = TableBlock { caption: "Test figures of all fits".to_owned(), rows: summary(runs) };
-    let section = Section { title: "All fits".to_owned(), blocks: vec![Block::Table(table)] };
+    let table = TableBlock::new("Test figures of all fits", summary(runs));
+    let section = Section::new("All fits", vec![Block::Table(table)]);
     let seconds: f64 = runs.iter().map(|run| run.model.summary().seconds).sum();
     let time = Card {
         name: "training".to_owned(),

@@ -69,7 +69,7 @@ fn components(model: &TableModel) -> TableBlock {
         row[4] = interval_words(model.residual_interval());
         rows.push(row);
     }
-    TableBlock { caption: "How much levels differ".to_owned(), rows }
+    TableBlock::new("How much levels differ", rows)
 }
 
 /// Draws the estimates of one effect of all levels in order, or of the lowest and the highest levels if there are many.

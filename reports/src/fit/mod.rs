@@ -17,6 +17,7 @@ use super::figures::Interval;
 use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock, figures};
 use super::next::Suggestion;
 use super::words::{self, number};
+use sparsegp::data::Affine;
 use sparsegp::error::Say;
 use sparsegp::likelihood::Task;
 use sparsegp::model::{Coefficient, Severity};
@@ -173,11 +174,11 @@ impl FitReport<'_> {
             row
         };
         let rows = beside.into_iter().enumerate().map(with_meaning).collect();
-        let mut blocks = vec![Block::Explained(TableBlock { caption: "Figures".to_owned(), rows })];
+        let mut blocks = vec![Block::Explained(TableBlock::new("Figures", rows))];
         let confusion = words::confusion_table(&test.report, self.model.schema().encoding().levels());
         if !confusion.is_empty() {
-            let caption = "Confusion matrix of the test rows (rows: true, columns: predicted)".to_owned();
-            blocks.push(Block::Table(TableBlock { caption, rows: confusion }));
+            let caption = "Confusion matrix of the test rows (rows: true, columns: predicted)";
+            blocks.push(Block::Table(TableBlock::new(caption, confusion)));
         }
         blocks
     }
@@ -259,33 +260,29 @@ impl FitReport<'_> {
         let inputs = &self.model.scaling().inputs;
         let inputs = &inputs[..inputs.len() - self.model.latent().effects.columns()];
         // The intercept, if there is one, comes first; it is not an effect of a column.
-        let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
-        effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
-            effect.mean *= input.scale;
-            effect.lower = effect.lower.map(|end| end * input.scale);
-            effect.upper = effect.upper.map(|end| end * input.scale);
-        });
-        effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+        let effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
+        let interval = |(effect, input): (Coefficient, &Affine)| {
+            let ends = (effect.lower? * input.scale, effect.upper? * input.scale);
+            Some(Interval { name: effect.name, middle: effect.mean * input.scale, ends })
+        };
+        let mut effects = effects.into_iter().zip(inputs).map(interval).collect::<Option<Vec<_>>>()?;
+        effects.sort_by(|a, b| b.middle.abs().total_cmp(&a.middle.abs()));
         effects.truncate(MOST_EFFECTS);
-        let interval =
-            |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
-        let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
-        super::intervals("effect of one standard deviation", &intervals?, false)
+        super::intervals("effect of one standard deviation", &effects, false)
     }
 
     /// Returns all other facts, in a block that is closed at first.
     fn details(&self) -> Vec<Block> {
         let closed = |title: String, rows: Vec<Vec<String>>| {
-            Block::Details(title, vec![Block::Table(TableBlock { caption: String::new(), rows })])
+            Block::Details(title, vec![Block::Table(TableBlock::new("", rows))])
         };
-        let mut overview = words::overview(self.model, self.say);
-        overview.insert(0, vec!["quantity".to_owned(), "value".to_owned()]);
-        let mut rows = vec![vec!["name".to_owned(), "value".to_owned()]];
-        rows.extend(
-            words::parameters::all(self.model).iter().map(|row| vec![row[0].clone(), row[1..].join(", ")]),
-        );
-        let parameters = format!("All {} hyper-parameters (on the scale the model sees)", rows.len() - 1);
-        let mut blocks = vec![closed("How it was fitted".to_owned(), overview), closed(parameters, rows)];
+        let mut overview = vec![words::row("quantity", "value")];
+        overview.extend(words::overview(self.model, self.say));
+        let mut rows = vec![words::row("name", "value")];
+        let parameters = words::parameters::all(self.model);
+        rows.extend(parameters.iter().map(|row| words::row(&row[0], row[1..].join(", "))));
+        let title = format!("All {} hyper-parameters (on the scale the model sees)", parameters.len());
+        let mut blocks = vec![closed("How it was fitted".to_owned(), overview), closed(title, rows)];
         let coefficients = words::coefficient_table(self.model, MOST_COEFFICIENTS);
         blocks.extend(coefficients.map(|(rows, caption)| closed(sentence(&caption), rows)));
         blocks
