@@ -2,7 +2,7 @@
 
 use super::args::FitArgs;
 use super::evaluate::{documents_text, evaluate};
-use super::fitting::{self, Fitting};
+use super::fitting::{self, Fitting, Job};
 use super::predict::{BLOCK_ROWS, OutputColumns};
 use super::{cross, inspect, interruption, output, outputs, page, summary};
 use sparsegp::files::AtomicFile;
@@ -72,7 +72,8 @@ fn fit_each(
         let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
         let start = start.map(|start| start.of_target(target)).transpose()?;
         let table = if several { table.clone() } else { table.take() };
-        let (fitting, checkpoint) = fitting::fit(&own, table, started, &options, start)?;
+        let job = Job { args: &own, options: &options, start, started };
+        let (fitting, checkpoint) = fitting::fit(job, table)?;
         Ok(((own, fitting), checkpoint))
     };
     let fits = targets.iter().map(fit).collect::<Result<Vec<_>>>()?;

@@ -119,30 +119,36 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     check_file_fit(&args.data, &args.schema_options(), options, args.shuffle_buffer)
 }
 
+/// A fit to run.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    pub args: &'a FitArgs,
+    pub options: &'a FitOptions,
+    /// The model that the fit starts from.
+    pub start: Option<&'a TableModel>,
+    /// The start of the command, from which time limits count.
+    pub started: Instant,
+}
+
 /// Fits the model, from disk if the user set `--shuffle-buffer` or the file is too large for memory. `table` holds the data if they have
 /// already been read.
-pub fn fit(
-    args: &FitArgs,
-    table: Option<Table>,
-    started: Instant,
-    options: &FitOptions,
-    start: Option<&TableModel>,
-) -> Result<(Fitting, Checkpoint)> {
+pub fn fit(job: Job<'_>, table: Option<Table>) -> Result<(Fitting, Checkpoint)> {
+    let Job { args, options, start, started } = job;
     if args.shuffle_buffer.is_some() && options.neighbours.is_some() && !args.quiet {
         output::note(
             "note: a model with neighbours keeps its training rows, so all rows are read into memory",
         );
     }
-    if buffers(args, options) || chooses_disk(args, options, start) {
+    if buffers(args, options) || chooses_disk(job) {
         // Rows in memory would defeat the purpose of a fit from disk.
         drop(table);
-        return fit_from_disk(args, started, options, start);
+        return fit_from_disk(job);
     }
     let read = || read_table_with(&args.data, args.columns.delimiter, &args.columns.missing);
     let table = table.map_or_else(read, Ok)?;
     let (columns, test_fraction) = (args.schema_options(), args.test_fraction());
     let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, &columns, options) };
-    let (mut fitting, checkpoint) = watched(args, started, options, start, &table.digest(), |session| {
+    let (mut fitting, checkpoint) = watched(job, &table.digest(), |session| {
         let fit = match &args.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
@@ -170,12 +176,8 @@ pub fn sample(model: &TableModel, table: &Table) -> Result<KeptRows> {
 }
 
 /// Fits the model to rows that it reads from disk in every epoch.
-fn fit_from_disk(
-    args: &FitArgs,
-    started: Instant,
-    options: &FitOptions,
-    start: Option<&TableModel>,
-) -> Result<(Fitting, Checkpoint)> {
+fn fit_from_disk(job: Job<'_>) -> Result<(Fitting, Checkpoint)> {
+    let Job { args, options, start, .. } = job;
     let columns = args.schema_options();
     let request = FileFitRequest {
         path: &args.data,
@@ -191,26 +193,24 @@ fn fit_from_disk(
         }
     };
     let digest = file_digest(&args.data)?;
-    watched(args, started, options, start, &digest, |session| {
+    watched(job, &digest, |session| {
         fit_file(&request, planned, session).map(|fit| Fitting::new(fit.rows, Fit::File(Box::new(fit))))
     })
 }
 
 /// Runs `fit` in a session that shows progress, ends at Ctrl-C, and saves checkpoints.
 fn watched(
-    args: &FitArgs,
-    started: Instant,
-    options: &FitOptions,
-    start: Option<&TableModel>,
+    job: Job<'_>,
     digest: &str,
     fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
 ) -> Result<(Fitting, Checkpoint)> {
-    let mut checkpoint = interruption::checkpoint(args, || identity(args, options, digest, start))?;
+    let args = job.args;
+    let mut checkpoint = interruption::checkpoint(args, || identity(job, digest))?;
     let mut progress = Progress::of_fit(args.data.display().to_string(), args.quiet);
     let mut listener = |event: &Event| progress.show(event);
     let mut session = Session::new(&mut listener)
         .with_interrupt(interruption::flag())
-        .with_clock(clock(options, started))
+        .with_clock(clock(job.options, job.started))
         .with_checkpoint(&mut checkpoint);
     let fitted = fit(&mut session)?;
     progress.end(fitted.model().summary());
@@ -218,12 +218,8 @@ fn watched(
 }
 
 /// Returns everything that determines the course of the fit; a checkpoint of another identity is refused.
-fn identity(
-    args: &FitArgs,
-    options: &FitOptions,
-    data: &str,
-    start: Option<&TableModel>,
-) -> Result<Identity> {
+fn identity(job: Job<'_>, data: &str) -> Result<Identity> {
+    let Job { args, options, start, .. } = job;
     let mut identity: Identity = vec![
         ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
         ("the data's digest".into(), data.into()),
@@ -247,7 +243,7 @@ fn identity(
 }
 
 /// Returns true if the rows should stay on disk because the file is too large for memory, and prints a note unless `--quiet` is set.
-fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
+fn chooses_disk(Job { args, options, start, .. }: Job<'_>) -> bool {
     let columns = args.schema_options();
     if !columns.groups.is_empty() {
         return false;

@@ -48,8 +48,20 @@ pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options
         fit.models.save(path)?;
     }
     let mut crossed = crossed.into_iter();
+    let scores = |model: &TableModel| {
+        let (target, known) = (model.schema().target_name().to_owned(), Some(model.schema().clone()));
+        let columns = SchemaOptions { target, known, ..args.columns.schema_options() };
+        let request = FitRequest::new(&fit.train, &columns, options);
+        let baselines = || fitting::baselines(&request, fitting::clock(options, started), model);
+        if let Some(path) = &args.test {
+            let baselines = baselines();
+            return evaluate(model, baselines.as_ref(), path, args.columns.delimiter, args.unseen).map(Some);
+        }
+        let of_table = |table| Evaluation::of_table(model, baselines().as_ref(), table, args.unseen);
+        fit.test.as_ref().map(of_table).transpose()
+    };
     let outcome = |model| {
-        let test = test_figures(args, started, options, &fit, model)?;
+        let test = scores(model)?;
         let alone = test.is_none() && args.wants_page();
         let mut outcome = Outcome::of(args, model, table.rows(), test);
         outcome.rows = alone.then(|| fitting::sample(model, &fit.train)).transpose()?;
@@ -112,29 +124,4 @@ pub fn check_one_by_one(args: &FitArgs, name: &str) -> Result<()> {
         return Err(Error::usage(format!("--predictions of several targets with {name} needs --test FILE")));
     }
     Ok(())
-}
-
-/// Computes the scores of the test rows, if there are any.
-fn test_figures(
-    args: &FitArgs,
-    started: Instant,
-    options: &FitOptions,
-    fit: &OutputsFit,
-    model: &TableModel,
-) -> Result<Option<Evaluation>> {
-    let columns = SchemaOptions {
-        target: model.schema().target_name().to_owned(),
-        known: Some(model.schema().clone()),
-        ..args.columns.schema_options()
-    };
-    let request = FitRequest::new(&fit.train, &columns, options);
-    let (file, unseen) = (&args.test, args.unseen);
-    let any = file.is_some() || fit.test.is_some();
-    let baselines =
-        any.then(|| fitting::baselines(&request, fitting::clock(request.options, started), model)).flatten();
-    if let Some(path) = file {
-        return evaluate(model, baselines.as_ref(), path, args.columns.delimiter, unseen).map(Some);
-    }
-    let of_table = |table| Evaluation::of_table(model, baselines.as_ref(), table, unseen);
-    fit.test.as_ref().map(of_table).transpose()
 }

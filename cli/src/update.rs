@@ -11,7 +11,6 @@ use sparsegp_reports::Evaluation;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::{Table, read_table_with};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
-use std::path::Path;
 
 pub fn run(args: &UpdateArgs) -> Result<()> {
     output::check_paths(&[&args.model_out], &[&args.data])?;
@@ -78,9 +77,6 @@ fn document(args: &UpdateArgs, updated: &[Updated]) -> String {
     };
     let outputs: Map<String, Value> =
         updated.iter().map(|one| (one.target.clone(), of_target(one))).collect();
-    let model: &Path = &args.model_out;
-    format!(
-        "{:#}\n",
-        json!({ "command": "update", "model": model, "forget": args.forget, "outputs": outputs })
-    )
+    let (model, forget) = (&args.model_out, args.forget);
+    format!("{:#}\n", json!({ "command": "update", "model": model, "forget": forget, "outputs": outputs }))
 }
