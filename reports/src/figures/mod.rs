@@ -18,7 +18,7 @@ pub use drawing::Drawing;
 pub(crate) use intervals::{Interval, grouped, intervals};
 pub use regression::Observed;
 pub use series::{Band, Series};
-pub(crate) use surface::{Plane, Surface, regions, surface};
+pub(crate) use surface::{Plane, regions, surface};
 
 use axis::Axis;
 use chart::Chart;

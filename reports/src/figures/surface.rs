@@ -4,8 +4,9 @@
 use super::chart::Point;
 use super::{
     Area, Axis, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MOST_POINTS, SIZE, Sample, THIN, colour,
-    cross, draw, fitted, legend, legend_height, marker,
+    cross, draw, ends, fitted, legend, legend_height, marker,
 };
+use std::ops::Range;
 
 /// The maximum number of cells along either axis; more would only enlarge the file.
 const MOST_CELLS: usize = 60;
@@ -39,37 +40,30 @@ pub(crate) struct Plane {
     pub inducing: Vec<(f64, f64)>,
 }
 
-/// A number over a rectangle of two inputs, with data points.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Surface {
-    /// The rectangle.
-    pub plane: Plane,
-    /// The name of the number.
-    pub name: String,
-    /// The number at the centre of each cell, row after row from the lowest vertical input. A cell without a number stays white.
-    pub values: Vec<f64>,
-    /// The numbers of the lowest and the highest colour. Numbers beyond them have the same two colours.
-    pub range: (f64, f64),
-    /// True if a line shows the middle of the range.
-    pub contour: bool,
-}
-
-/// Draws a map from blue for the lowest number over white to orange for the highest, with its scale, the contour if requested, and points
-/// with a marker for each class.
+/// Draws a number over a rectangle as a map from blue for the lowest number over white to orange for the highest, with its scale, and
+/// points with a marker for each class. `values` are the numbers at the centre of each cell, row after row from the lowest vertical input;
+/// a cell without a number stays white. Colours go from the smallest to the largest number or, with a line at its middle, over `range`.
 ///
 /// At most 60 × 60 cells and 2000 points are drawn, taken evenly from those given. `None` without cells, if their number does not match
 /// the resolution, or if a range is empty.
-pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
-    let (low, high) = surface.range;
+pub(crate) fn surface(
+    plane: &Plane,
+    name: &str,
+    values: &[f64],
+    range: Option<(f64, f64)>,
+) -> Option<Drawing> {
+    let found = || ends(values.iter().copied().filter(|value| value.is_finite()));
+    let (low, high) = range.unwrap_or_else(found);
     if !(high - low).is_finite() || high <= low {
         return None;
     }
     let cell = |cell: usize| {
-        let share = ((surface.values[cell] - low) / (high - low)).clamp(0.0, 1.0);
+        let share = ((values[cell] - low) / (high - low)).clamp(0.0, 1.0);
         (share, shade(share))
     };
-    let cells = Cells::of(&surface.plane, surface.values.len(), &cell)?;
-    Some(draw_map(&surface.plane, &cells, Some(surface)))
+    let cells = Cells::of(plane, values.len(), &cell)?;
+    let contour = if range.is_some() { cells.contour() } else { Vec::new() };
+    Some(draw_map(plane, &cells, contour, Some((name, low..high))))
 }
 
 /// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
@@ -85,24 +79,27 @@ pub(crate) fn regions(plane: &Plane, cells: &[(usize, f64)]) -> Option<Drawing> 
         let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
         (f64::NAN, mixed(colour(class), 0.1 + 0.5 * strength))
     };
-    Some(draw_map(plane, &Cells::of(plane, cells.len(), &paint)?, None))
+    Some(draw_map(plane, &Cells::of(plane, cells.len(), &paint)?, Vec::new(), None))
 }
 
-/// Draws a map of pale colours with its points and legend, and the contour and the scale of the colours of a surface.
-fn draw_map(plane: &Plane, cells: &Cells, surface: Option<&Surface>) -> Drawing {
+/// Draws a map of pale colours with a contour, points and a legend, and the scale of its colours if it has one.
+fn draw_map(
+    plane: &Plane,
+    cells: &Cells,
+    contour: Vec<[Point; 2]>,
+    scale: Option<(&str, Range<f64>)>,
+) -> Drawing {
     let names = plane.names();
     let mut drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
         let (upper, lower) = area.split_below(SIZE.1);
-        let (map, beside) = upper.split_beside(SIZE.0 - surface.map_or(0, |_| SCALE));
+        let (map, beside) = upper.split_beside(SIZE.0 - scale.as_ref().map_or(0, |_| SCALE));
         let x = Axis::linear(&plane.axes.0, plane.x.0..plane.x.1);
         let chart = Chart::new(map, x, Axis::linear(&plane.axes.1, plane.y.0..plane.y.1));
         cells.draw(&chart);
-        if surface.is_some_and(|surface| surface.contour) {
-            cells.contour().into_iter().for_each(|ends| chart.line(ends, INK, THIN));
-        }
+        contour.into_iter().for_each(|ends| chart.line(ends, INK, THIN));
         plane.draw_points(&chart);
-        if let Some(surface) = surface {
-            scale(&beside, surface);
+        if let Some((name, range)) = scale {
+            draw_scale(&beside, name, range);
         }
         legend(&lower, &names);
     });
@@ -111,9 +108,9 @@ fn draw_map(plane: &Plane, cells: &Cells, surface: Option<&Surface>) -> Drawing 
 }
 
 /// Draws the colour scale, with the numbers at both ends and in the middle.
-fn scale(area: &Area<'_>, surface: &Surface) {
+fn draw_scale(area: &Area<'_>, name: &str, range: Range<f64>) {
     let Area { left, top, .. } = *area;
-    let (low, high) = surface.range;
+    let (low, width) = (range.start, range.end - range.start);
     let (from, to) = (SIZE.1 as i32 - 98, 56);
     let steps = STEPS as i32;
     for step in 0..steps {
@@ -122,12 +119,11 @@ fn scale(area: &Area<'_>, surface: &Surface) {
         area.rectangle(corners, shade((f64::from(step) + 0.5) / STEPS));
     }
     area.outline([(left, top + to), (left + 30, top + from)], GREY);
-    let axis = Axis::linear("", low..high);
-    for (tick, label) in axis.labelled_ticks() {
-        let place = top + from - (f64::from(from - to) * (tick - low) / (high - low)).round() as i32;
+    for (tick, label) in Axis::linear("", range).labelled_ticks() {
+        let place = top + from - (f64::from(from - to) * (tick - low) / width).round() as i32;
         area.text(&label, (left + 38, place), Lettering::START);
     }
-    let name = fitted(&surface.name, SCALE + 60);
+    let name = fitted(name, SCALE + 60);
     area.text(&name, (left + SCALE as i32 - 16, top + 24), Lettering::END);
 }
 
@@ -287,32 +283,20 @@ fn shade(share: f64) -> Ink {
 mod tests {
     use super::*;
 
-    fn cells(surface: &Surface) -> Cells {
-        let value = |cell: usize| (surface.values[cell], INK);
-        Cells::of(&surface.plane, surface.values.len(), &value).expect("cells")
-    }
-
-    /// A map of a function of both inputs on [0, 1]².
-    fn of(columns: usize, rows: usize, probability: impl Fn(f64, f64) -> f64) -> Surface {
-        let plane = Plane {
-            axes: ("first".into(), "second".into()),
-            x: (0.0, 1.0),
-            y: (0.0, 1.0),
-            resolution: (columns, rows),
-            points: vec![(0.2, 0.3, 1), (0.8, 0.1, 0), (0.5, 0.5, 0), (2.0, 0.5, 1)],
-            classes: vec!["benign".into(), "malignant".into()],
-            inducing: vec![(0.4, 0.4), (3.0, 0.0)],
+    /// Returns the contour of a function of both inputs on [0, 1]².
+    fn contour(resolution: (usize, usize), share: impl Fn(f64, f64) -> f64) -> Vec<[Point; 2]> {
+        let plane = Plane { x: (0.0, 1.0), y: (0.0, 1.0), resolution, ..Plane::default() };
+        let value = |cell: usize| {
+            let [x, y] = plane.centre(cell);
+            (share(x, y), INK)
         };
-        let value = |[x, y]: [f64; 2]| probability(x, y);
-        let values = (0..columns * rows).map(|cell| value(plane.centre(cell))).collect();
-        Surface { plane, name: "probability".into(), values, range: (0.0, 1.0), contour: true }
+        Cells::of(&plane, resolution.0 * resolution.1, &value).expect("cells").contour()
     }
 
     #[test]
     fn the_contour_is_where_the_probability_is_one_half() {
         let radius = |x: f64, y: f64| (x - 0.5).hypot(y - 0.5);
-        let map = of(50, 50, |x, y| (0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0));
-        let pieces = cells(&map).contour();
+        let pieces = contour((50, 50), |x, y| (0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0));
         assert!(pieces.len() > 50);
         for (x, y) in pieces.iter().flatten() {
             assert!((radius(*x, *y) - 0.3).abs() < 1e-3, "({x}, {y})");
@@ -326,15 +310,9 @@ mod tests {
 
     #[test]
     fn a_saddle_has_two_pieces_that_part_the_lesser_diagonal() {
-        let plane = Plane { x: (0.0, 2.0), y: (0.0, 2.0), resolution: (2, 2), ..Plane::default() };
-        let saddle = |corner: f64| Surface {
-            plane: plane.clone(),
-            values: vec![corner, 0.25, 0.25, corner],
-            ..Surface::default()
-        };
         // Both pieces cut off the corners on the lower right and the upper left, or the other two.
         for (corner, joined) in [(0.9, true), (0.6, false)] {
-            let pieces = cells(&saddle(corner)).contour();
+            let pieces = contour((2, 2), |x, y| if (x < 0.5) == (y < 0.5) { corner } else { 0.25 });
             assert_eq!(pieces.len(), 2);
             for [a, b] in pieces {
                 let falls = (b.0 - a.0) * (b.1 - a.1) < 0.0;

@@ -5,7 +5,7 @@ use super::FitReport;
 use super::explained::MOST_CURVES;
 use super::maps::of_places;
 use crate::evaluation::KeptRows;
-use crate::figures::{Band, Drawing, Plane, Series, Surface, ends, regions, surface};
+use crate::figures::{Band, Drawing, Plane, Series, ends, regions, surface};
 use crate::html::{Block, Figure, figures};
 use faer::Mat;
 use rayon::prelude::*;
@@ -175,7 +175,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
                 {marks} Pale colours far from all rows are expected.",
                 levels.last().map_or("", String::as_str)
             );
-            vec![Figure::of("function", "Decision regions", &caption, probability(plane, &predictions))]
+            vec![Figure::of("function", "Decision regions", &caption, probability(&plane, &predictions))]
         }
         TargetKind::Class | TargetKind::Ordinal => {
             let best = |row: usize| {
@@ -190,7 +190,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
         }
         _ => {
             let target = model.schema().target_name();
-            let [mean, sd] = mean_and_sd(plane, target, &predictions);
+            let [mean, sd] = mean_and_sd(&plane, target, &predictions);
             let about =
                 format!("The predictive mean of {target} over both inputs. {marks}{}", about_levels(model));
             vec![
@@ -202,28 +202,25 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
 }
 
 /// Draws the predictive mean and its standard deviation.
-pub(super) fn mean_and_sd(plane: Plane, target: &str, predictions: &Predictions<'_>) -> [Option<Drawing>; 2] {
-    let mean = map(plane.clone(), target, predictions, &|row| predictions.row(row).mean, None);
-    [mean, map(plane, "sd", predictions, &|row| predictions.row(row).variance.sqrt(), None)]
+pub(super) fn mean_and_sd(
+    plane: &Plane,
+    target: &str,
+    predictions: &Predictions<'_>,
+) -> [Option<Drawing>; 2] {
+    let (means, variances) = moments(predictions);
+    let sds: Vec<f64> = variances.into_iter().map(f64::sqrt).collect();
+    [surface(plane, target, &means, None), surface(plane, "sd", &sds, None)]
 }
 
 /// Draws the probability of the second of two classes.
-pub(super) fn probability(plane: Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
-    map(plane, "probability", predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)))
+pub(super) fn probability(plane: &Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
+    surface(plane, "probability", &moments(predictions).0, Some((0.0, 1.0)))
 }
 
-/// Draws a number over both inputs, from its smallest to its largest value or in a given range.
-fn map(
-    plane: Plane,
-    name: &str,
-    predictions: &Predictions<'_>,
-    value: &(dyn Fn(usize) -> f64 + Sync),
-    range: Option<(f64, f64)>,
-) -> Option<Drawing> {
-    let values: Vec<f64> = (0..predictions.rows()).into_par_iter().map(value).collect();
-    let found = ends(values.iter().copied().filter(|value| value.is_finite()));
-    let contour = range.is_some();
-    surface(&Surface { plane, name: name.to_owned(), range: range.unwrap_or(found), values, contour })
+/// Returns the means and the variances of all rows.
+fn moments(predictions: &Predictions<'_>) -> (Vec<f64>, Vec<f64>) {
+    let moments = |row: usize| predictions.row(row);
+    (0..predictions.rows()).into_par_iter().map(moments).map(|row| (row.mean, row.variance)).unzip()
 }
 
 /// Draws the standard deviation of varying noise: along a single input, otherwise by the prediction.
