@@ -35,25 +35,18 @@ struct Bar {
     around: String,
     /// True if the bar counts epochs.
     epochs: bool,
-    pace: Pace,
+    first: TrainingStart,
 }
 
-/// The pace of epochs. Time before the first reported epoch, such as a warm start, does not count.
-#[derive(Default)]
-struct Pace {
-    /// The epoch and the seconds of the first record of the training.
-    first: Option<(usize, f64)>,
-}
+/// The epoch and the seconds of the first record of a training. Time before it, such as a warm start, does not count.
+type TrainingStart = Option<(usize, f64)>;
 
-impl Pace {
-    /// Takes a record into account. Returns the seconds per epoch, or `None` for the first record of a training.
-    fn take(&mut self, record: &Record) -> Option<f64> {
-        // An epoch number that is not larger than the first one starts a new training.
-        let (epoch, seconds) = *self.first.insert(
-            self.first.filter(|first| first.0 < record.epoch).unwrap_or((record.epoch, record.seconds)),
-        );
-        (record.epoch > epoch).then(|| (record.seconds - seconds) / (record.epoch - epoch) as f64)
-    }
+/// Takes a record into account. Returns the seconds per epoch, or `None` for the first record of a training.
+fn pace(first: &mut TrainingStart, record: &Record) -> Option<f64> {
+    // An epoch number that is not larger than the first one starts a new training.
+    let known = first.filter(|first| first.0 < record.epoch);
+    let (epoch, seconds) = *first.insert(known.unwrap_or((record.epoch, record.seconds)));
+    (record.epoch > epoch).then(|| (record.seconds - seconds) / (record.epoch - epoch) as f64)
 }
 
 impl Progress {
@@ -81,7 +74,7 @@ impl Progress {
             Kind::Quiet
         } else if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(steps as u64);
-            let bar = Bar { bar, around: String::new(), epochs: true, pace: Pace::default() };
+            let bar = Bar { bar, around: String::new(), epochs: true, first: None };
             bar.set_style(template);
             Kind::Bar(bar)
         } else {
@@ -142,7 +135,7 @@ impl Bar {
         let (done, of) = match event {
             Event::Epoch { record, limits } => {
                 // The message is set first, so that no frame shows the text of the previous stage.
-                let pace = self.pace.take(record);
+                let pace = pace(&mut self.first, record);
                 self.bar.set_message(format!("{}{}", self.around, words(record, pace)));
                 if !self.epochs {
                     self.set_style(EPOCHS);
@@ -152,7 +145,7 @@ impl Bar {
                 (record.epoch, limits.epochs)
             }
             Event::Stage(stage) => {
-                self.pace = Pace::default();
+                self.first = None;
                 // These stages contain other stages.
                 if matches!(stage, Stage::Beta { .. } | Stage::Refit { .. }) {
                     self.bar.set_message(stage.to_string());
@@ -227,12 +220,12 @@ struct Lines {
     parts: usize,
     /// The number of parts of the current training that are finished, with or without a line.
     said: usize,
-    pace: Pace,
+    first: TrainingStart,
 }
 
 impl Lines {
     fn new(what: &str) -> Lines {
-        Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, pace: Pace::default() }
+        Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, first: None }
     }
 
     /// Returns the lines to print about an event.
@@ -243,12 +236,12 @@ impl Lines {
                 // A separate line reports the end of the fit.
                 let worth = part > self.said && part < self.parts;
                 self.said = part;
-                let pace = self.pace.take(record);
+                let pace = pace(&mut self.first, record);
                 let words = || words_with_end(record, limits, pace);
                 worth.then(|| format!("epoch {}/{}  {}", record.epoch, limits.epochs, words()))
             }
             Event::Stage(stage) => {
-                (self.said, self.pace) = (0, Pace::default());
+                (self.said, self.first) = (0, None);
                 if let Stage::Beta { of, .. } = stage {
                     self.parts = (PARTS / (of + 1)).max(1);
                 }

@@ -35,15 +35,13 @@ impl<'a> Chart<'a> {
         let widest = ticks.iter().map(|(_, label)| width(label, TEXT)).max().unwrap_or(0);
         let beside = widest + if y.name.is_empty() { 20 } else { 66 };
         let (across, up) = area.size();
-        let names = (fitted(x.name, across * 8 / 10), fitted(y.name, up * 8 / 10));
         let below = XLabels::of(&area, &x, beside);
         let chart = Chart::between(area, &x, &y, beside, below.right);
         let inner = chart.area;
         let left = Lettering { upwards: true, ..Lettering::BELOW };
         let (high, middle) = (inner.size().1 as i32, MARGIN as i32 + area.left);
-        inner.text(&names.1, (middle, inner.top + high / 2), left);
-        chart.name_x(&names.0);
-        chart.grid_x(&x);
+        inner.text(&fitted(y.name, up * 8 / 10), (middle, inner.top + high / 2), left);
+        chart.frame_x(&x, across * 8 / 10);
         let levels: Vec<i32> = ticks.iter().map(|(tick, _)| chart.place((0.0, *tick)).1).collect();
         for &level in &levels {
             inner.line([(inner.left, level), (inner.right - 1, level)], GRID, THIN);
@@ -60,11 +58,9 @@ impl<'a> Chart<'a> {
 
     /// Draws a horizontal axis above named rows, which take `beside` units on the left.
     pub(super) fn of_rows(area: Area<'a>, x: Axis<'_>, rows: Range<f64>, beside: u32) -> Chart<'a> {
-        let name = fitted(x.name, (area.size().0 - beside).max(area.size().0 / 2));
         let below = XLabels::of(&area, &x, beside);
         let chart = Chart::between(area, &x, &Axis::linear("", rows), beside, below.right);
-        chart.name_x(&name);
-        chart.grid_x(&x);
+        chart.frame_x(&x, (area.size().0 - beside).max(area.size().0 / 2));
         chart.label_x(&below);
         chart
     }
@@ -86,13 +82,11 @@ impl<'a> Chart<'a> {
         (0.05 * f64::from(width.min(height))).round().min(5.0) as i32
     }
 
-    fn name_x(&self, name: &str) {
+    /// Draws the name of the horizontal axis, which is at most `most` units wide, and its grid.
+    fn frame_x(&self, x: &Axis<'_>, most: u32) {
         let Area { left, bottom, .. } = self.area;
         let place = (left + self.area.size().0 as i32 / 2, bottom + BELOW as i32);
-        self.area.text(name, place, Lettering::ABOVE);
-    }
-
-    fn grid_x(&self, x: &Axis<'_>) {
+        self.area.text(&fitted(x.name, most), place, Lettering::ABOVE);
         for tick in x.ticks() {
             let (at, _) = self.place((tick, 0.0));
             self.area.line([(at, self.area.bottom - 1), (at, self.area.top)], GRID, THIN);

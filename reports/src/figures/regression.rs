@@ -45,11 +45,7 @@ impl Observed {
         self.seen += 1;
         if self.points.len() > MOST_POINTS {
             // Keeps every other point, and from here on every other row.
-            let mut index = 0;
-            self.points.retain(|_| {
-                index += 1;
-                index % 2 == 1
-            });
+            self.points = self.points.iter().step_by(2).copied().collect();
             self.halvings += 1;
         }
     }

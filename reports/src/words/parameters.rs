@@ -102,22 +102,13 @@ fn list(name: &str) -> Option<&str> {
     stem(name).map(|stem| stem.rsplit_once('.').map_or(stem, |(_, last)| last))
 }
 
-/// Returns the relevance of a value in a list. Inputs are standardised, so the function varies most along inputs with short lengthscales,
-/// or with large variances of their weights; other lists keep their order.
-fn relevance(list: &str, value: f64) -> f64 {
+/// Returns the relevance of the values in a list, and the words about its hidden values. Inputs are standardised, so the function varies
+/// most along inputs with short lengthscales, or with large variances of their weights; other lists keep their order.
+fn relevance(list: &str) -> (fn(f64) -> f64, &'static str) {
     match list {
-        "lengthscales" => 1.0 / value,
-        "variance" | "weight_variances" => value,
-        _ => 0.0,
-    }
-}
-
-/// Returns the words about the hidden values of a list.
-fn others(list: &str) -> &'static str {
-    match list {
-        "lengthscales" => "longer",
-        "variance" | "weight_variances" => "smaller",
-        _ => "later",
+        "lengthscales" => (|value| 1.0 / value, "longer"),
+        "variance" | "weight_variances" => (|value| value, "smaller"),
+        _ => (|_| 0.0, "later"),
     }
 }
 
@@ -136,13 +127,14 @@ fn shorten(values: &[Named], longest: usize, most: usize, where_all: &str) -> Ve
         }
         seen.push(name);
         let mut alike: Vec<&Named> = values.iter().filter(|other| list(&other.0) == Some(name)).collect();
+        let (relevance, others) = relevance(name);
         // The sort is stable: equal values keep their order.
-        alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
+        alike.sort_by(|a, b| relevance(b.1).total_cmp(&relevance(a.1)));
         let shown = if alike.len() <= longest { alike.len() } else { most };
         rows.extend(alike.iter().take(shown).map(|value| row(value)));
         let left = alike.len() - shown;
         if left > 0 {
-            rows.push(vec![format!("… {left} more {name}"), others(name).to_owned(), where_all.to_owned()]);
+            rows.push(vec![format!("… {left} more {name}"), others.to_owned(), where_all.to_owned()]);
         }
     }
     rows
