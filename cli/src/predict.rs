@@ -1,7 +1,8 @@
 //! `predict`: predicts the rows of a data file of any length, block by block, and writes the predictions.
 
 use super::args::{Contents, PredictArgs};
-use super::{averages, output};
+use super::averages::{Averages, CELLS};
+use super::output;
 use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{Model, Predictions};
@@ -230,7 +231,7 @@ impl<'a> OutputColumns<'a> {
 }
 
 /// Creates the writer of predictions, to a file, a raster file, or as CSV to standard output.
-pub(crate) fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Result<WriterBehind> {
+pub fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Result<WriterBehind> {
     if let Some(raster) = raster {
         raster.create(out, table)?.behind()
     } else if out == Path::new("-") {
@@ -383,7 +384,8 @@ impl Source {
         most: usize,
     ) -> Result<Source> {
         if let Some(grid) = &args.grid {
-            output::note(&format!("grid: {}", grid.words()));
+            let averaged = if args.average.is_some() { ", averaged over cells" } else { "" };
+            output::note(&format!("grid: {}{averaged}", grid.words()));
             let grid = raster.map_or(grid, Raster::grid);
             let names: Vec<String> = grid.names().map(str::to_owned).collect();
             let blocks = Box::new(grid.clone().blocks(most));
@@ -407,16 +409,23 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         raster = Raster::of_models(&args.out, grid, &outputs)?;
     }
     let raster = raster.as_ref();
+    let mut averages = None;
     if let (Some(grid), Some(parts)) = (&args.grid, args.average) {
-        return averages::run(args, &outputs, grid, raster, parts.into(), unseen);
+        outputs.models().try_for_each(|model| model.check_averages(grid, parts.into()).map(|_| ()))?;
+        let grid = raster.map_or(grid, Raster::grid);
+        averages = Some(Averages { outputs: &outputs, grid, parts: parts.into() });
     }
     // Joint draws need all rows in one block. The block may have one row more than allowed, so that longer files are detected.
-    let most = if contents.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(contents.draws) };
+    let most = match averages {
+        Some(_) => CELLS,
+        None if contents.samples > 0 => Model::MOST_JOINT_ROWS + 1,
+        None => block_rows_of(contents.draws),
+    };
     let source = Source::of(args, &outputs, raster, unseen, most)?;
     let mut columns = contents.columns(&outputs, &source.names);
     (columns.row_numbers, columns.keep) = (args.row_numbers, &source.keep);
     let table = |copies: &[NamedColumn]| -> Result<PredictedTable> {
-        let table = columns.table(copies);
+        let table = averages.as_ref().map_or_else(|| columns.table(copies), |all| all.table(copies));
         check_names(&table)?;
         Ok(table.csv_safe(args.csv_safe))
     };
@@ -425,7 +434,10 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     for block in source.blocks {
         let block = block?;
         outputs.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
-        let rows = contents.rows(&outputs, &columns, &block, first)?;
+        let rows = match &averages {
+            Some(averages) => averages.rows(&block, first, unseen)?,
+            None => contents.rows(&outputs, &columns, &block, first)?,
+        };
         let ready = match out {
             Some(out) => out,
             None => writer(&args.out, raster, table(block.copies())?)?,

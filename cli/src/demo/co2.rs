@@ -9,7 +9,7 @@ use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp_data::{CO2_MONTHLY, CO2_WEEKLY};
 use sparsegp_reports::{Band, Evaluation, Figure, Series};
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{Column, NamedColumn, Table, read_csv};
+use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::TableModel;
 
 /// The first year of the forecast. Earlier rows are the training set.
@@ -61,13 +61,9 @@ pub fn weekly(quiet: bool) -> Result<Vec<Run>> {
 }
 
 fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
-    let keep: Vec<bool> = table.numbers("year")?.iter().map(|&year| wanted(year)).collect();
-    let column = |name: &str| -> Result<NamedColumn> {
-        let values = table.numbers(name)?;
-        let kept = values.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(value, _)| *value);
-        Ok(NamedColumn { name: name.to_owned(), column: Column::Number(kept.collect()) })
-    };
-    Table::new(table.source(), vec![column("year")?, column("co2")?])
+    let years = table.numbers("year")?;
+    let kept: Vec<usize> = (0..years.len()).filter(|&row| wanted(years[row])).collect();
+    Ok(table.take(&kept))
 }
 
 /// Returns the figure of the series and its predictions.
