@@ -47,7 +47,7 @@ pub fn text(
     let lines = head.len() + parameters.len() + coefficients.lines().count();
     let gap = if lines < LINES { "\n" } else { "" };
     let parameters = output::table(&parameters) + &coefficients;
-    let parameters: String = parameters.lines().map(|line| cut(line) + "\n").collect();
+    let parameters: String = parameters.lines().map(|line| words::cut(line, COLUMNS) + "\n").collect();
     output::table(&head) + gap + &parameters
 }
 
@@ -64,14 +64,6 @@ fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
         let room = COLUMNS.saturating_sub(names + 4);
         let last = &mut lines[end - taken - 1][1];
         *last = last.chars().take(room).chain([' ', '…']).collect();
-    }
-}
-
-/// Cuts a line at the width of the screen.
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(COLUMNS) {
-        Some(_) => line.chars().take(COLUMNS - 1).chain(['…']).collect(),
-        None => line.to_owned(),
     }
 }
 

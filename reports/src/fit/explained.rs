@@ -1,18 +1,18 @@
 //! What predictions depend on, as figures, pages and tables: relevance of columns, partial
 //! dependence, contributions.
 
-use super::{reproduce, values};
+use super::reproduce;
 use crate::evaluation::KeptRows;
 use crate::figures::{Drawing, Interval, intervals};
 use crate::html::{Block, Figure, Page, PagePart, Section, figures};
-use crate::words::number;
+use crate::words::{cut, number};
 use faer::Mat;
 use sparsegp::error::Result;
 use sparsegp::functions::normal::HALF_95;
 use sparsegp_tables::explain::{
     Contributions, Dependence, Explainer, Increase, InputColumn, InputKind, Part, Relevance, Scale, Settings,
 };
-use sparsegp_tables::schema::Feature;
+use sparsegp_tables::schema::{Feature, Schema, after};
 use sparsegp_tables::tables::{csv_text, safe_cell, spelled};
 use sparsegp_tables::tabular::TableModel;
 
@@ -22,6 +22,9 @@ pub(super) const FEW: usize = 4;
 
 /// The maximum number of classes whose curves share a figure.
 pub(super) const MOST_CURVES: usize = 6;
+
+/// The maximum number of letters of a column name and its value beside a bar.
+const MOST_LETTERS: usize = 26;
 
 /// A row that is explained: its number in the data, its inputs in original units and its exposure.
 pub struct ExplainedRow {
@@ -90,7 +93,7 @@ impl<'a> Explained<'a> {
         };
         let with_values = |(row, about): (&ExplainedRow, Contributions)| {
             let value = |part: &Part| match part.columns[..] {
-                [column] => values::of_column(model.schema(), &columns, column, &row.inputs),
+                [column] => value_of(model.schema(), &columns, column, &row.inputs),
                 _ => String::new(),
             };
             let mut parts: Vec<_> = about.parts.iter().map(|part| (part.clone(), value(part))).collect();
@@ -321,7 +324,7 @@ impl<'a> Explained<'a> {
 
     fn contribution_figure(&self, ExplainedParts { row, about, parts }: &ExplainedParts) -> Option<Figure> {
         let interval = |(part, value): &(Part, String)| {
-            let name = values::beside(&part.name, value);
+            let name = beside(&part.name, value);
             Interval::around(name, part.value, HALF_95 * part.error.unwrap_or(0.0))
         };
         let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
@@ -391,4 +394,35 @@ fn signed(value: f64) -> String {
 
 fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     std::iter::once(header.iter().map(|&name| name.to_owned()).collect()).chain(rows).collect()
+}
+
+/// Returns the value of a column in a row of these inputs, in original units; empty for a place, whose inputs are coordinates on a sphere.
+fn value_of(schema: &Schema, columns: &[InputColumn], place: usize, inputs: &[f64]) -> String {
+    let column = &columns[place];
+    let own = &inputs[column.inputs.clone()];
+    let Some(&first) = own.first() else { return String::new() };
+    match &column.kind {
+        InputKind::Number if own.get(1) == Some(&1.0) => "(missing)".to_owned(),
+        InputKind::Number => match schema.ordered_levels(&column.name) {
+            Some(levels) if first.fract() == 0.0 => levels.get(first as usize).cloned().unwrap_or_default(),
+            _ => number(first),
+        },
+        InputKind::Codes { .. } | InputKind::Categories { .. } => {
+            column.category(own).unwrap_or("(new)").to_owned()
+        }
+        InputKind::Date => match schema.features().get(place) {
+            Some(Feature::Date { origin, .. }) => spelled(after(*origin, first)),
+            _ => number(first),
+        },
+        InputKind::Place => String::new(),
+    }
+}
+
+/// Returns `name = value`, shortened to fit beside a bar.
+fn beside(name: &str, value: &str) -> String {
+    if value.is_empty() {
+        return name.to_owned();
+    }
+    let value = cut(value, MOST_LETTERS / 2);
+    format!("{} = {value}", cut(name, MOST_LETTERS - 3 - value.chars().count()))
 }

@@ -8,7 +8,6 @@ mod function;
 mod groups;
 mod maps;
 mod training;
-mod values;
 
 pub use explained::{Explained, ExplainedRow, explained_page};
 
