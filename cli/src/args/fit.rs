@@ -2,7 +2,7 @@
 
 use super::columns::ColumnArgs;
 use super::options::OptionArgs;
-use super::parsers::{Outputs, betas, sharing, unseen, words};
+use super::parsers::{Outputs, sharing, unseen, words};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::options::{Betas, FitOptions, ModelKind};
@@ -38,7 +38,7 @@ pub struct FitArgs {
     pub options: OptionArgs<false>,
     /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best; auto is the
     /// list n, n/2, n/4, … down to 0.01, for n training rows
-    #[arg(long, value_name = "LIST", value_parser = betas, help_heading = "Objective")]
+    #[arg(long, value_name = "LIST", help_heading = "Objective")]
     pub betas: Option<Betas>,
     /// Start from a saved model. The fit takes over the kind of model, columns, scaling and hyper-parameters of the saved model, and its
     /// kernel and inducing inputs (gp) or its prior (glm). --hyper fixed then trains only the posterior
