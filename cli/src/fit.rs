@@ -10,7 +10,7 @@ use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::SplitBy;
-use sparsegp_tables::tables::{PredictionWriter, Table, read_table_with};
+use sparsegp_tables::tables::{PredictionWriter, Table};
 use sparsegp_tables::tabular::{TableModel, TableOutputs, check_test_file};
 use std::path::Path;
 use std::time::Instant;
@@ -62,7 +62,7 @@ fn fit_each(
     let (cv, several) = (args.cv, targets.len() > 1);
     // A fit reads the data itself, unless they are needed again: standard input can be read only once.
     let again = cv.is_some() || (several && args.shuffle_buffer.is_none());
-    let mut table = if again { Some(read(args, &args.data)?) } else { None };
+    let mut table = if again { Some(args.columns.read(&args.data)?) } else { None };
     let mut cross_validation = None;
     if let (Some(count), Some(table)) = (cv, &table) {
         cross_validation = cross::validate(args, (table, targets), count.into(), &options, started)?.pop();
@@ -94,18 +94,13 @@ fn fit_each(
             write_predictions(args, &OutputColumns::of_test([*model]), 0.., blocks.ahead()?, path)?;
         }
         (Some(path), Some(test), _) => {
-            write_predictions(args, &OutputColumns::of_test(models), 0.., [read(args, test)], path)?;
+            write_predictions(args, &OutputColumns::of_test(models), 0.., [args.columns.read(test)], path)?;
         }
         (Some(path), None, _) => write_test_predictions(args, &fits[0].1, path)?,
         (None, ..) => {}
     }
     checkpoints.into_iter().for_each(|checkpoint| interruption::finish(args, checkpoint));
     tell(args, &outcomes)
-}
-
-/// Reads a file of rows as a table.
-pub fn read(args: &FitArgs, path: &Path) -> Result<Table> {
-    read_table_with(path, args.columns.delimiter, &args.columns.missing)
 }
 
 /// A fitted model with its scores and its metrics document.
@@ -239,9 +234,7 @@ pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     if !args.wants_page() {
         return Ok(());
     }
-    if !args.quiet {
-        output::note("report: explaining predictions and drawing figures; Ctrl-C skips it");
-    }
+    args.note("report: explaining predictions and drawing figures; Ctrl-C skips it");
     let of_outcome = |outcome| FitReport {
         title: Outcome::target(outcome),
         model: outcome.model,

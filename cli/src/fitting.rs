@@ -1,8 +1,8 @@
 //! Runs the fit that the arguments describe, with the rows in memory or on disk.
 
 use super::args::FitArgs;
+use super::interruption;
 use super::progress::Progress;
-use super::{interruption, output};
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
 use sparsegp::hyper::{Clock, Event, Session};
@@ -10,7 +10,7 @@ use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
 use sparsegp_reports::{Evaluation, Evaluator, KeptRows};
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{Table, large_size, read_table_with};
+use sparsegp_tables::tables::{Table, large_size};
 use sparsegp_tables::tabular::{
     Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
     check_file_fit, fit_file, fit_table_in, select_beta,
@@ -134,18 +134,15 @@ pub struct Job<'a> {
 /// already been read.
 pub fn fit(job: Job<'_>, table: Option<Table>) -> Result<(Fitting, Checkpoint)> {
     let Job { args, options, start, started } = job;
-    if args.shuffle_buffer.is_some() && options.neighbours.is_some() && !args.quiet {
-        output::note(
-            "note: a model with neighbours keeps its training rows, so all rows are read into memory",
-        );
+    if args.shuffle_buffer.is_some() && options.neighbours.is_some() {
+        args.note("note: a model with neighbours keeps its training rows, so all rows are read into memory");
     }
     if buffers(args, options) || chooses_disk(job) {
         // Rows in memory would defeat the purpose of a fit from disk.
         drop(table);
         return fit_from_disk(job);
     }
-    let read = || read_table_with(&args.data, args.columns.delimiter, &args.columns.missing);
-    let table = table.map_or_else(read, Ok)?;
+    let table = table.map_or_else(|| args.columns.read(&args.data), Ok)?;
     let (columns, test_fraction) = (args.schema_options(), args.test_fraction());
     let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, &columns, options) };
     let (mut fitting, checkpoint) = watched(job, &table.digest(), |session| {
@@ -157,8 +154,8 @@ pub fn fit(job: Job<'_>, table: Option<Table>) -> Result<(Fitting, Checkpoint)> 
     })?;
     if let Fit::Table(fit) = &fitting.fit {
         if fit.test.is_some() || args.test.is_some() {
-            if !args.quiet && started.elapsed() > LONG {
-                output::note("test rows: fitting baselines, then predicting");
+            if started.elapsed() > LONG {
+                args.note("test rows: fitting baselines, then predicting");
             }
             fitting.baselines = baselines(&request, clock(request.options, started), &fit.model);
         } else if args.wants_page() {
@@ -187,11 +184,7 @@ fn fit_from_disk(job: Job<'_>) -> Result<(Fitting, Checkpoint)> {
         start,
         shuffle_buffer: args.shuffle_buffer,
     };
-    let planned = &mut |plan: &MemoryPlan| {
-        if !args.quiet {
-            output::note(&describe(plan));
-        }
-    };
+    let planned = &mut |plan: &MemoryPlan| args.note(&describe(plan));
     let digest = file_digest(&args.data)?;
     watched(job, &digest, |session| {
         fit_file(&request, planned, session).map(|fit| Fitting::new(fit.rows, Fit::File(Box::new(fit))))
@@ -255,14 +248,12 @@ fn chooses_disk(Job { args, options, start, .. }: Job<'_>) -> bool {
     };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
     let on_disk = args.betas.is_none() && check_file_fit(&args.data, &columns, options, None).is_ok();
-    if !args.quiet {
-        output::note(&match on_disk {
-            true => format!(
-                "note: {size}; the rows stay on disk; --shuffle-buffer sets the number of rows that are shuffled in memory"
-            ),
-            false => format!("note: {size}; this fit needs all of them in memory"),
-        });
-    }
+    args.note(&match on_disk {
+        true => format!(
+            "note: {size}; the rows stay on disk; --shuffle-buffer sets the number of rows that are shuffled in memory"
+        ),
+        false => format!("note: {size}; this fit needs all of them in memory"),
+    });
     on_disk
 }
 

@@ -16,7 +16,7 @@ use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, Sharing, 
 use std::time::Instant;
 
 pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options: FitOptions) -> Result<()> {
-    let (table, mut crossed) = (fit::read(args, &args.data)?, Vec::new());
+    let (table, mut crossed) = (args.columns.read(&args.data)?, Vec::new());
     if let Some(count) = args.cv {
         crossed = cross::validate(args, (&table, targets), count.into(), &options, started)?;
         started = cross::restarted(&mut options, started);
@@ -71,7 +71,7 @@ pub fn run(args: &FitArgs, mut started: Instant, targets: &[String], mut options
     };
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &args.predictions {
-        let read = args.test.as_ref().map(|file| fit::read(args, file)).transpose()?;
+        let read = args.test.as_ref().map(|file| args.columns.read(file)).transpose()?;
         let columns =
             OutputColumns { row_numbers: read.is_none(), ..OutputColumns::of_test(fit.models.models()) };
         let numbers = fit.test_rows.iter().map(|&row| row as u64);

@@ -3,6 +3,7 @@
 use super::columns::ColumnArgs;
 use super::options::OptionArgs;
 use super::parsers::{Outputs, sharing, unseen, words};
+use crate::output;
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::options::{Betas, FitOptions, ModelKind};
@@ -204,6 +205,13 @@ impl FitArgs {
     /// Returns true if the user asked for a report or its figures.
     pub fn wants_page(&self) -> bool {
         self.report.is_some() || self.plots.is_some()
+    }
+
+    /// Prints a line on standard error, unless `--quiet` is set.
+    pub fn note(&self, line: &str) {
+        if !self.quiet {
+            output::note(line);
+        }
     }
 
     /// Returns the options about columns, including groups.
