@@ -166,20 +166,21 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     for contender in &args.contenders {
         check_options(&contender.args, &contender.args.options(None)?)?;
     }
+    let from_input = args.test.as_deref() == Some(Path::new("-"));
     if let Some(path) = &args.predictions {
         if args.test.is_none() && args.test_fraction() == 0.0 {
             return Err(Error::usage(
                 "--predictions saves predictions of test rows: add --test FILE or --test-fraction SHARE",
             ));
         }
-        if args.test.as_deref() == Some(Path::new("-")) {
+        if from_input {
             return Err(Error::usage(
                 "--predictions reads the test rows again: give --test a file, not standard input",
             ));
         }
         output::check_predictions_name(path, ".csv or .parquet")?;
     }
-    if args.data == Path::new("-") && args.test.as_deref() == Some(Path::new("-")) {
+    if args.data == Path::new("-") && from_input {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));
     }
     if let Some(by) = args.columns.split()
