@@ -176,7 +176,7 @@ pub fn page(
         cards: cards(groups, task),
         sections,
     };
-    Page { title: format!("Objectives on {name}"), lead: String::new(), parts: vec![part], end }
+    Page { title: format!("Objectives on {name}"), parts: vec![part], end }
 }
 
 /// Returns a card for each figure, with the best and the second-best group of the largest training-set size.

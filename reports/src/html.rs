@@ -13,8 +13,6 @@ const STYLE: &str = include_str!("style.css");
 pub struct Page {
     /// The heading.
     pub title: String,
-    /// The subject of the page, in a sentence or two.
-    pub lead: String,
     /// The parts of the page; several parts have headings, and links to them at the top.
     pub parts: Vec<PagePart>,
     /// The last section.
@@ -111,7 +109,6 @@ impl Page {
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
         );
-        lead(&mut page, &self.lead);
         let several = self.parts.len() > 1;
         if several {
             page.push_str("<nav>\n");
@@ -132,13 +129,6 @@ impl Page {
     }
 }
 
-fn lead(page: &mut String, text: &str) {
-    if !text.is_empty() {
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(text));
-    }
-}
-
 impl PagePart {
     /// Returns the figures in order.
     pub fn figures(&self) -> Vec<&Figure> {
@@ -149,7 +139,10 @@ impl PagePart {
     }
 
     fn write(&self, page: &mut String, below: bool) {
-        lead(page, &self.lead);
+        if !self.lead.is_empty() {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(&self.lead));
+        }
         if !self.cards.is_empty() {
             page.push_str("<div class=\"cards\">\n");
             for Card { name, value, beside } in &self.cards {
@@ -326,12 +319,7 @@ mod tests {
         let card = Card { name: "<i>".into(), value: "<u>".into(), beside: "<s>".into() };
         let part =
             PagePart { title: "<em>".into(), lead: "<q>".into(), cards: vec![card], sections: vec![section] };
-        Page {
-            title: "a < b".into(),
-            lead: "<b>".into(),
-            parts: vec![part.clone(), part],
-            end: Section::default(),
-        }
+        Page { title: "a < b".into(), parts: vec![part.clone(), part], end: Section::default() }
     }
 
     #[test]

@@ -191,7 +191,6 @@ fn write(folder: &Path, examples: &[&Example], runs: &[Run]) -> Result<()> {
     let first = PagePart { title: "Summary".to_owned(), lead, cards: vec![time], sections: vec![section] };
     let page = Page {
         title: format!("sparsegp demo: {title}"),
-        lead: String::new(),
         parts: std::iter::once(first).chain(runs.iter().zip(&titles).map(fit)).collect(),
         end: reproduce(&page::command()),
     };

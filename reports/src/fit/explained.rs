@@ -379,7 +379,7 @@ pub(super) fn blocks(
 /// Creates the page that explains some models; `again` is the command that reproduces it.
 pub fn explained_page(title: &str, explained: &[Explained<'_>], again: &str) -> Page {
     let parts = explained.iter().map(Explained::part).collect();
-    Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
+    Page { title: title.to_owned(), parts, end: reproduce(again) }
 }
 
 /// Formats a number with all its digits; NaN is empty.

@@ -59,7 +59,7 @@ pub struct FitReport<'a> {
 /// Creates the page of some fits; `again` is the command, or the call, that reproduces it.
 pub fn fit_page(title: &str, fits: &[FitReport<'_>], again: &str) -> Page {
     let parts = fits.iter().map(FitReport::part).collect();
-    Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
+    Page { title: title.to_owned(), parts, end: reproduce(again) }
 }
 
 /// Returns the section on how to reproduce the page, with the time when it was made.
