@@ -296,17 +296,9 @@ pub(crate) fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Bloc
 
 /// Returns a file name: lower-case letters and digits, with dashes between them.
 pub(super) fn slug(text: &str) -> String {
-    let mut slug = String::new();
-    for character in text.to_lowercase().chars() {
-        match character {
-            c if c.is_ascii_alphanumeric() => slug.push(c),
-            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
-            _ => {}
-        }
-        if slug.len() >= 48 {
-            break;
-        }
-    }
+    let text = text.to_lowercase();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let slug: String = words.collect::<Vec<_>>().join("-").chars().take(48).collect();
     slug.trim_end_matches('-').to_owned()
 }
 

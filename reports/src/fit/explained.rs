@@ -110,14 +110,10 @@ impl<'a> Explained<'a> {
         let header = ["target", "column", "sensitivity", "increase", "standard_error", "rows"];
         let row = |relevance: &Relevance| {
             let by = relevance.permutation;
-            vec![
-                self.target(),
-                self.columns[relevance.column].name.clone(),
-                relevance.sensitivity.map_or(String::new(), digits),
-                by.map_or(String::new(), |by| digits(by.mean)),
-                by.map_or(String::new(), |by| digits(by.error)),
-                by.map_or(String::new(), |by| by.rows.to_string()),
-            ]
+            let by = by.map(|by| [digits(by.mean), digits(by.error), by.rows.to_string()]);
+            let name = self.columns[relevance.column].name.clone();
+            let sensitivity = relevance.sensitivity.map_or(String::new(), digits);
+            [self.target(), name, sensitivity].into_iter().chain(by.unwrap_or_default()).collect()
         };
         table(&header, self.relevance.iter().map(row))
     }
@@ -166,14 +162,9 @@ impl<'a> Explained<'a> {
             curves.flat_map(move |curve| {
                 dependence.settings.iter().zip(&curve.points).map(move |(setting, point)| {
                     let value = setting.category.clone().unwrap_or_else(|| digits(setting.value));
-                    let mut row = vec![
-                        self.target(),
-                        self.columns[dependence.column].name.clone(),
-                        self.of_what(curve.scale),
-                        value,
-                    ];
-                    row.extend([point.0, point.1, point.2].map(digits));
-                    row
+                    let name = self.columns[dependence.column].name.clone();
+                    let first = [self.target(), name, self.of_what(curve.scale), value];
+                    first.into_iter().chain([point.0, point.1, point.2].map(digits)).collect()
                 })
             })
         });
