@@ -104,7 +104,7 @@ fn shown(estimate: Option<Estimate>) -> String {
 }
 
 /// Formats mean ± standard error, with two digits of the error.
-pub fn estimate_text(estimate: &Estimate) -> String {
+fn estimate_text(estimate: &Estimate) -> String {
     let size = estimate.mean.abs();
     // Rounding errors of equal values count as 0.
     let error = estimate.standard_error.map(|error| if error > 1e-12 * size { error } else { 0.0 });

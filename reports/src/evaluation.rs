@@ -58,8 +58,7 @@ impl Evaluation {
         Ok(evaluator.finish())
     }
 
-    /// Returns suggestions for the next fit. `say` returns the spelling of options; see
-    /// [`next`](super::next()).
+    /// Returns suggestions for the next fit. `say` returns the spelling of options.
     pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<Suggestion> {
         let facts = Facts::of(model, &self.metrics, self.baselines.clone());
         let said = |next: Suggestion| Suggestion { text: spoken(&next.text, say), ..next };

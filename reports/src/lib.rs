@@ -21,9 +21,7 @@ pub use cross::CrossValidation;
 pub use document::{DataSummary, Document};
 pub use evaluation::{Evaluation, Evaluator, KeptRows};
 pub(crate) use figures::intervals;
-pub use figures::{
-    Band, CurveSeries, Curves, Drawing, Observed, Series, calibration, coverage, curves, trace,
-};
+pub use figures::{Band, CurveSeries, Curves, Drawing, Observed, Series, curves};
 pub use fit::{Explained, ExplainedRow, FitReport, explained_page, fit_page, reproduce};
 pub use html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
-pub use next::{Facts, Suggestion, next};
+pub use next::Suggestion;

@@ -22,25 +22,19 @@ pub struct Suggestion {
 
 /// The facts about a fit with test rows.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// The kind of target.
+pub(crate) struct Facts<'a> {
     pub task: Task,
-    /// The column that is predicted.
     pub target: &'a str,
-    /// The likelihood.
     pub likelihood: LikelihoodKind,
-    /// The number of test rows.
     pub test_rows: u64,
     /// The figures of the test rows.
     pub test: Report,
-    /// The test figures of baselines.
     pub baselines: Option<BaselineReport>,
     /// The options that warnings suggest.
     pub warned: Vec<&'static str>,
 }
 
 impl<'a> Facts<'a> {
-    /// Collects the facts of a model and its test rows.
     pub fn of(model: &'a TableModel, test: &Metrics, baselines: Option<BaselineReport>) -> Facts<'a> {
         Facts {
             task: model.task(),
@@ -64,7 +58,7 @@ impl<'a> Facts<'a> {
 /// Every rule is tested on data on which following it lowers the NLL of test rows. There is no rule for a
 /// test NLL far above the training NLL, because the cause may be overfitting, but also a gap in space or
 /// time, for which fewer inducing inputs do harm.
-pub fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
+pub(crate) fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
     let mut all = Vec::new();
     let mut suggest = |severity, text| all.push(Suggestion { severity, text });
     if let (Some(baselines), Some(own)) = (&facts.baselines, facts.test.nll) {

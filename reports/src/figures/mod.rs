@@ -11,9 +11,9 @@ mod regression;
 mod series;
 mod surface;
 
-pub use calibration::{calibration, coverage};
-pub(crate) use calibration::{reliability, roc};
-pub use curves::{CurveSeries, Curves, curves, trace};
+pub(crate) use calibration::{calibration, coverage, reliability, roc};
+pub(crate) use curves::trace;
+pub use curves::{CurveSeries, Curves, curves};
 pub use drawing::Drawing;
 pub(crate) use intervals::{Interval, grouped, intervals};
 pub use regression::Observed;
