@@ -68,11 +68,11 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
         let or_missing = if feature.tells_missing() { ", or missing" } else { "" };
         let (name, words) = match feature {
             Feature::Date { name, .. } => (name, format!("date{or_missing}")),
-            Feature::Place { name, surface: Surface::Sphere, .. } => {
-                (name, format!("place: longitude and latitude in degrees{or_missing}"))
-            }
-            Feature::Place { name, surface: Surface::Plane, .. } => {
-                (name, format!("place: coordinates in a plane{or_missing}"))
+            Feature::Place { name, surface, .. } => {
+                let is_plane = *surface == Surface::Plane;
+                let what =
+                    if is_plane { "coordinates in a plane" } else { "longitude and latitude in degrees" };
+                (name, format!("place: {what}{or_missing}"))
             }
             Feature::Numeric { name, .. } => (name, format!("number{or_missing}")),
             Feature::Categorical { name, levels, missing, .. } => {

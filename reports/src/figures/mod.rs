@@ -133,13 +133,10 @@ fn legend_height(names: &[(&str, Sample)]) -> u32 {
 
 /// Returns the number of columns of a legend: three if all names are short.
 fn legend_columns(names: &[(&str, Sample)]) -> usize {
-    let longest = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    if longest <= 16 {
-        3.min(names.len().max(1))
-    } else if longest <= 28 {
-        2
-    } else {
-        1
+    match names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) {
+        ..=16 => names.len().clamp(1, 3),
+        17..=28 => 2,
+        _ => 1,
     }
 }
 
