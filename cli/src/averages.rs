@@ -1,54 +1,41 @@
-//! `predict --grid --average`: averages over the cells of a grid, block by block.
+//! `predict --grid --average`: averages over the cell around each point of a grid.
 
-use super::args::PredictArgs;
-use super::{output, predict};
 use sparsegp::Result;
-use sparsegp_rasters::Raster;
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{Column, Grid, NamedColumn, PredictedRows, PredictedTable};
+use sparsegp_tables::tables::{Column, Grid, NamedColumn, PredictedRows, PredictedTable, Table};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 
 /// The number of cells that are averaged at once.
-const CELLS: usize = 1024;
+pub const CELLS: usize = 1024;
 
-/// Writes the average over the cell around each point of a grid, computed from `parts` points in every direction.
-pub fn run(
-    args: &PredictArgs,
-    outputs: &TableOutputs,
-    grid: &Grid,
-    raster: Option<&Raster>,
-    parts: usize,
-    unseen: UnseenLevels,
-) -> Result<()> {
-    outputs.models().try_for_each(|model| model.check_averages(grid, parts).map(|_| ()))?;
-    output::note(&format!("grid: {}, averaged over cells", grid.words()));
-    let grid = raster.map_or(grid, Raster::grid);
-    let (mut out, mut first) = (None, 0);
-    for block in grid.clone().blocks(CELLS) {
-        let (block, cells) = block.map(|block| (block.copies().to_vec(), block.rows()))?;
-        let of_output = |model: &TableModel| model.averages(grid, first, cells, parts, unseen);
-        let averages = outputs.models().map(of_output).collect::<Result<Vec<_>>>()?;
-        let of_cell = |cell: usize| averages.iter().flat_map(move |of| [of[cell].mean, of[cell].variance]);
-        let numbers = (0..cells).flat_map(of_cell).collect();
-        let ready = match out {
-            Some(out) => out,
-            None => predict::writer(&args.out, raster, columns(args, outputs, &block))?,
-        };
-        let leading = block.into_iter().map(|copy| copy.column).collect();
-        out = Some(ready.write_rows(PredictedRows { leading, numbers, rows: cells })?);
-        first += cells as u64;
-    }
-    out.map_or(Ok(()), |out| out.finish())
+/// The averages over the cells of a grid, each computed from `parts` points in every direction.
+pub struct Averages<'a> {
+    pub outputs: &'a TableOutputs,
+    pub grid: &'a Grid,
+    pub parts: usize,
 }
 
-/// Returns the output columns: those of the grid, then mean and variance for every target.
-fn columns(args: &PredictArgs, outputs: &TableOutputs, copies: &[NamedColumn]) -> PredictedTable {
-    let is_text = |copy: &NamedColumn| !matches!(copy.column, Column::Number(_));
-    let suffix = |target: &str| if outputs.models().len() > 1 { format!("_{target}") } else { String::new() };
-    let targets = outputs.models().map(|model| suffix(model.schema().target_name()));
-    PredictedTable {
-        leading: copies.iter().map(|copy| (copy.name.clone(), is_text(copy))).collect(),
-        numbers: targets.flat_map(|target| [format!("mean{target}"), format!("variance{target}")]).collect(),
-        csv_safe: args.csv_safe,
+impl Averages<'_> {
+    /// Averages the cells of a block, which begins at cell `first`.
+    pub fn rows(&self, block: &Table, first: u64, unseen: UnseenLevels) -> Result<PredictedRows> {
+        let rows = block.rows();
+        let of_output = |model: &TableModel| model.averages(self.grid, first, rows, self.parts, unseen);
+        let averages = self.outputs.models().map(of_output).collect::<Result<Vec<_>>>()?;
+        let of_cell = |cell: usize| averages.iter().flat_map(move |of| [of[cell].mean, of[cell].variance]);
+        let leading = block.copies().iter().map(|copy| copy.column.clone()).collect();
+        Ok(PredictedRows { leading, numbers: (0..rows).flat_map(of_cell).collect(), rows })
+    }
+
+    /// Returns the output columns: those of the grid, then mean and variance for every target.
+    pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
+        let is_text = |copy: &NamedColumn| !matches!(copy.column, Column::Number(_));
+        let several = self.outputs.models().len() > 1;
+        let targets = self.outputs.models().map(|model| model.schema().target_name());
+        let suffixes = targets.map(|target| if several { format!("_{target}") } else { String::new() });
+        PredictedTable {
+            leading: copies.iter().map(|copy| (copy.name.clone(), is_text(copy))).collect(),
+            numbers: suffixes.flat_map(|of| [format!("mean{of}"), format!("variance{of}")]).collect(),
+            ..PredictedTable::default()
+        }
     }
 }

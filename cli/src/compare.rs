@@ -13,15 +13,15 @@ use sparsegp_tables::compare::{
     Finished, Group, Plan, Results, Settings, Store, fingerprint, results_csv, run as run_plan, summarise,
     summary_csv,
 };
-use sparsegp_tables::tables::read_table_with;
 use std::path::Path;
 
-/// Runs the command.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings()?;
     check(args, &settings)?;
-    let threads = threads(args)?;
-    let data = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
+    let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let threads = args.threads.unwrap_or_else(all);
+    check_threads(threads)?;
+    let data = args.columns.read(&args.data)?;
     let plan = Plan::new(&settings, &data)?;
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
@@ -57,13 +57,6 @@ fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn threads(args: &CompareArgs) -> Result<usize> {
-    let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let threads = args.threads.unwrap_or_else(all);
-    check_threads(threads)?;
-    Ok(threads)
 }
 
 /// Returns the progress message about a finished unit.

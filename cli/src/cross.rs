@@ -29,12 +29,16 @@ pub fn validate(
     let labelled = table.with_any_value(targets);
     let folds = folds(&labelled, targets, args.schema_options().split.as_ref(), count, options.seed)?;
     // Contenders are fitted first, so that mistakes in their options are found early.
+    let contestant = |args, what, options| {
+        let scores = targets.iter().map(|_| Vec::new()).collect();
+        Contestant { args, what, options, targets, scores }
+    };
     let mut contestants = Vec::new();
     for Contender { words, args } in &args.contenders {
         let what = format!("{} with {words}", args.data.display());
-        contestants.push(Contestant::new(args, what, args.options(None)?, targets));
+        contestants.push(contestant(args, what, args.options(None)?));
     }
-    contestants.push(Contestant::new(args, args.data.display().to_string(), options.clone(), targets));
+    contestants.push(contestant(args, args.data.display().to_string(), options.clone()));
     let mut left = count * contestants.len() + 1;
     for contestant in &mut contestants {
         // The share of the time bounds the size of the model.
@@ -84,12 +88,7 @@ struct Contestant<'a> {
     scores: Vec<Vec<Evaluation>>,
 }
 
-impl<'a> Contestant<'a> {
-    fn new(args: &'a FitArgs, what: String, options: FitOptions, targets: &'a [String]) -> Self {
-        let scores = targets.iter().map(|_| Vec::new()).collect();
-        Contestant { args, what, options, targets, scores }
-    }
-
+impl Contestant<'_> {
     /// Fits without a part, number `number` of `count`, and scores the part.
     fn score(
         &mut self,
@@ -101,7 +100,7 @@ impl<'a> Contestant<'a> {
         let columns = self.args.schema_options();
         let (train, test) = (table.take(train), table.take(test));
         let what = format!("{}, part {} of {count} left out", self.what, number + 1);
-        let mut progress = Progress::of_one_of_several(what, self.args.output.quiet);
+        let mut progress = Progress::of_one_of_several(what, self.args.quiet);
         let mut listener = |event: &Event| progress.show(event);
         // Only predictions are scored, so intervals of hyper-parameters are not needed.
         let mut session = Session::new(&mut listener)

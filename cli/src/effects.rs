@@ -6,7 +6,6 @@ use sparsegp::Result;
 use sparsegp_tables::tabular::TableOutputs;
 use std::path::Path;
 
-/// Runs the command.
 pub fn run(args: &EffectsArgs) -> Result<()> {
     let to_file = args.out != Path::new("-");
     if to_file {

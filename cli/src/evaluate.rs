@@ -44,14 +44,13 @@ pub fn evaluate(
     Ok(evaluator.finish())
 }
 
-/// Runs the command.
 pub fn run(args: &EvaluateArgs) -> Result<()> {
     output::check_paths(args.metrics.as_slice(), &[&args.model, &args.data])?;
     let models = TableOutputs::load(&args.model)?;
     output::check_readable(&args.data, &models)?;
     let of_model = |model| of_model(args, model);
     let of_models = models.models().map(of_model).collect::<Result<Vec<_>>>()?;
-    let documents: Vec<&Document> = of_models.iter().map(|(document, _)| document).collect();
+    let documents: Vec<&Document<'_>> = of_models.iter().map(|(document, _)| document).collect();
     let json = documents_text("evaluate", &documents);
     if let Some(path) = &args.metrics {
         AtomicFile::write_all_to(path, json.as_bytes())?;
@@ -67,11 +66,11 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
 }
 
 /// Returns the metrics document as text. With several targets the text is an object that holds a document for each target.
-pub fn documents_text(command: &str, documents: &[&Document]) -> String {
+pub fn documents_text(command: &str, documents: &[&Document<'_>]) -> String {
     if let [document] = documents {
         return document.to_json();
     }
-    let of_target = |document: &&Document| {
+    let of_target = |document: &&Document<'_>| {
         let value: Value = serde_json::from_str(&document.to_json()).unwrap_or_default();
         (document.target().to_owned(), value)
     };
@@ -80,17 +79,19 @@ pub fn documents_text(command: &str, documents: &[&Document]) -> String {
 }
 
 /// Returns the metrics document of one target, and the text that `evaluate` prints about it.
-fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String)> {
+fn of_model<'a>(args: &EvaluateArgs, model: &'a TableModel) -> Result<(Document<'a>, String)> {
     let Evaluation { rows, report, .. } =
         evaluate(model, None, &args.data, args.delimiter, args.unseen.unseen)?;
     let data = DataSummary { rows, train: 0, test: rows, ..DataSummary::of(model) };
     let mut document = Document::new("evaluate", model, data, &output::dashes);
     document.test = Some(report.clone());
-    let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];
+    let mut table = vec![words::row("rows", rows.to_string())];
     table.extend(output::report_rows(&report).into_iter().map(|(name, value)| vec![name, value]));
-    let levels = model.schema().encoding().levels();
-    let confusion = words::confusion_table(&report, levels);
-    let about =
-        if confusion.is_empty() { "" } else { "\nconfusion matrix (rows: true, columns: predicted)\n" };
-    Ok((document, format!("{}{about}{}", output::table(&table), output::table(&confusion))))
+    let mut text = output::table(&table);
+    let confusion = words::confusion_table(&report, model.schema().encoding().levels());
+    if !confusion.is_empty() {
+        text.push_str("\nconfusion matrix (rows: true, columns: predicted)\n");
+        text.push_str(&output::table(&confusion));
+    }
+    Ok((document, text))
 }

@@ -19,7 +19,6 @@ const PARTS: usize = 4;
 /// The maximum number of columns whose partial dependence is computed.
 const DEPENDENCES: usize = 10;
 
-/// Runs the command.
 pub fn run(args: &ExplainArgs) -> Result<()> {
     for folder in args.out.iter().chain(&args.plots) {
         page::check_folder(folder)?;
@@ -53,7 +52,6 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     explained.iter().try_for_each(show)
 }
 
-/// Reads a sample of the rows, and the rows that `--rows` names.
 fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<ExplainedRow>)> {
     let (mut kept, mut rows, mut unfamiliar) = (KeptRows::new(model), Vec::new(), Unfamiliar::default());
     let (schema, unseen) = (model.schema(), args.unseen.unseen);

@@ -1,25 +1,23 @@
 //! `fit`: fits a model to a data file, scores it, and writes its files.
 
-use super::args::{FitArgs, OutputArgs};
+use super::args::FitArgs;
 use super::evaluate::{documents_text, evaluate};
-use super::fitting::{self, Fitting};
+use super::fitting::{self, Fitting, Job};
 use super::predict::{BLOCK_ROWS, OutputColumns};
-use super::{cross, output, outputs};
-use super::{inspect, interruption, page, summary};
+use super::{cross, inspect, interruption, output, outputs, page, summary};
 use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::SplitBy;
-use sparsegp_tables::tables::{PredictionWriter, Table, read_table_with};
+use sparsegp_tables::tables::{PredictionWriter, Table};
 use sparsegp_tables::tabular::{TableModel, TableOutputs, check_test_file};
 use std::path::Path;
 use std::time::Instant;
 
-/// Runs the command.
 pub fn run(args: &FitArgs) -> Result<()> {
     let started = Instant::now();
-    let start = args.objective.from.as_deref().map(TableOutputs::load).transpose()?;
+    let start = args.from.as_deref().map(TableOutputs::load).transpose()?;
     let kind = start.as_ref().and_then(|start| start.models().next()).map(|model| model.model_kind());
     let options = args.options(kind)?;
     check(args, &options)?;
@@ -27,21 +25,22 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let targets = args.columns.targets(&args.data)?;
     check_test_columns(args, &targets, start.as_ref())?;
     if targets.len() > 1 {
-        return outputs::run(args, started, &targets, &options, start.as_ref());
-    }
-    if args.sharing().is_some() {
+        match outputs::option_of_one(args)? {
+            Some(name) => outputs::check_one_by_one(args, name)?,
+            None => return outputs::run(args, started, &targets, options, start.as_ref()),
+        }
+    } else if args.sharing().is_some() {
         let name = if args.mixing.is_some() { "--mixing" } else { "--outputs" };
         return Err(
             Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
         );
     }
-    let start = start.as_ref().map(|start| start.of_target(&targets[0])).transpose()?;
-    fit_one_target(args, started, options, start)
+    fit_each(args, started, &targets, options, start.as_ref())
 }
 
 /// Checks that the file of test rows has the columns that each target needs, if it can be read twice.
 fn check_test_columns(args: &FitArgs, targets: &[String], start: Option<&TableOutputs>) -> Result<()> {
-    let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) else {
+    let Some(test) = args.test.as_deref().filter(|test| *test != Path::new("-")) else {
         return Ok(());
     };
     for target in targets {
@@ -52,41 +51,56 @@ fn check_test_columns(args: &FitArgs, targets: &[String], start: Option<&TableOu
     Ok(())
 }
 
-/// Fits one target, and writes and prints what the user asked for.
-fn fit_one_target(
+/// Fits each target by itself, and writes and prints what the user asked for.
+fn fit_each(
     args: &FitArgs,
     mut started: Instant,
+    targets: &[String],
     mut options: FitOptions,
-    start: Option<&TableModel>,
+    start: Option<&TableOutputs>,
 ) -> Result<()> {
-    let (mut cross_validation, mut table) = (None, None);
-    if let Some(count) = args.held_out.cv {
-        let read = read_table_with(&args.data, args.columns.delimiter, &args.columns.missing)?;
-        let targets = [args.schema_options().target];
-        cross_validation = cross::validate(args, (&read, &targets), count.into(), &options, started)?.pop();
+    let (cv, several) = (args.cv, targets.len() > 1);
+    // A fit reads the data itself, unless they are needed again: standard input can be read only once.
+    let again = cv.is_some() || (several && args.shuffle_buffer.is_none());
+    let mut table = if again { Some(args.columns.read(&args.data)?) } else { None };
+    let mut cross_validation = None;
+    if let (Some(count), Some(table)) = (cv, &table) {
+        cross_validation = cross::validate(args, (table, targets), count.into(), &options, started)?.pop();
         started = cross::restarted(&mut options, started);
-        table = Some(read);
     }
-    let (fitted, checkpoint) = fitting::fit(args, table, started, &options, start)?;
-    let model = fitted.model();
-    // The model is saved first, because reading the test rows may fail.
-    if let Some(path) = &args.output.model_out {
-        model.save(path)?;
+    let fit = |target: &String| {
+        let own = FitArgs { columns: args.columns.of_target(target, targets), ..args.clone() };
+        let start = start.map(|start| start.of_target(target)).transpose()?;
+        let table = if several { table.clone() } else { table.take() };
+        let job = Job { args: &own, options: &options, start, started };
+        let (fitting, checkpoint) = fitting::fit(job, table)?;
+        Ok(((own, fitting), checkpoint))
+    };
+    let fits = targets.iter().map(fit).collect::<Result<Vec<_>>>()?;
+    let (fits, checkpoints): (Vec<_>, Vec<_>) = fits.into_iter().unzip();
+    let models: Vec<&TableModel> = fits.iter().map(|(_, fitting)| fitting.model()).collect();
+    // The models are saved first, because reading the test rows may fail.
+    if let Some(path) = &args.model_out {
+        TableOutputs::save_all(&models, path)?;
     }
-    let mut outcome = Outcome::of_fitting(args, &fitted)?;
-    outcome.document.cross_validation = cross_validation;
-    if let Some(path) = &args.output.predictions {
-        match &args.held_out.test {
-            Some(test) => {
-                let columns = OutputColumns::of_test(std::slice::from_ref(model));
-                let blocks = model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter, &[])?;
-                write_predictions(args, &columns, 0.., blocks.ahead()?, path)?;
-            }
-            None => write_test_predictions(args, &fitted, path)?,
+    let outcomes = fits.iter().map(|(own, fitting)| Outcome::of_fitting(own, fitting));
+    let mut outcomes = outcomes.collect::<Result<Vec<_>>>()?;
+    if let [only] = &mut outcomes[..] {
+        only.document.cross_validation = cross_validation;
+    }
+    match (&args.predictions, &args.test, &models[..]) {
+        (Some(path), Some(test), [model]) => {
+            let blocks = model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter, &[])?;
+            write_predictions(args, &OutputColumns::of_test([*model]), 0.., blocks.ahead()?, path)?;
         }
+        (Some(path), Some(test), _) => {
+            write_predictions(args, &OutputColumns::of_test(models), 0.., [args.columns.read(test)], path)?;
+        }
+        (Some(path), None, _) => write_test_predictions(args, &fits[0].1, path)?,
+        (None, ..) => {}
     }
-    interruption::finish(args, checkpoint);
-    tell(args, &[outcome])
+    checkpoints.into_iter().for_each(|checkpoint| interruption::finish(args, checkpoint));
+    tell(args, &outcomes)
 }
 
 /// A fitted model with its scores and its metrics document.
@@ -94,8 +108,7 @@ pub struct Outcome<'a> {
     model: &'a TableModel,
     /// The scores of the test rows, if there are any.
     test: Option<Evaluation>,
-    /// The metrics document.
-    pub document: Document,
+    pub document: Document<'a>,
     /// A sample of the rows, with which a report explains the model if there are no test rows.
     pub rows: Option<KeptRows>,
 }
@@ -108,9 +121,9 @@ impl<'a> Outcome<'a> {
     /// Creates the outcome of a fit of one target, with the scores of its test rows.
     pub fn of_fitting(args: &FitArgs, fitted: &'a Fitting) -> Result<Self> {
         let model = fitted.model();
-        let test = match &args.held_out.test {
+        let test = match &args.test {
             Some(path) => {
-                let (delimiter, unseen) = (args.columns.delimiter, args.held_out.unseen);
+                let (delimiter, unseen) = (args.columns.delimiter, args.unseen);
                 Some(evaluate(model, fitted.baselines.as_ref(), path, delimiter, unseen)?)
             }
             None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
@@ -123,7 +136,6 @@ impl<'a> Outcome<'a> {
         Ok(outcome)
     }
 
-    /// Creates the outcome of a fit to `rows` rows.
     pub fn of(args: &FitArgs, model: &'a TableModel, rows: usize, test: Option<Evaluation>) -> Self {
         let test_rows = test.as_ref().map_or(0, |test| test.rows);
         let data = DataSummary { rows: rows as u64, test: test_rows, ..DataSummary::of(model) };
@@ -154,45 +166,38 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     for contender in &args.contenders {
         check_options(&contender.args, &contender.args.options(None)?)?;
     }
-    let output = &args.output;
-    if let Some(path) = &output.predictions {
-        if args.held_out.test.is_none() && args.test_fraction() == 0.0 {
+    let from_input = args.test.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &args.predictions {
+        if args.test.is_none() && args.test_fraction() == 0.0 {
             return Err(Error::usage(
                 "--predictions saves predictions of test rows: add --test FILE or --test-fraction SHARE",
             ));
         }
-        if args.held_out.test.as_deref() == Some(Path::new("-")) {
+        if from_input {
             return Err(Error::usage(
                 "--predictions reads the test rows again: give --test a file, not standard input",
             ));
         }
         output::check_predictions_name(path, ".csv or .parquet")?;
     }
-    if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
+    if args.data == Path::new("-") && from_input {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));
     }
     if let Some(by) = args.columns.split()
         && args.test_fraction() == 0.0
-        && args.held_out.cv.is_none()
+        && args.cv.is_none()
         && options.validation_fraction == 0.0
-        && args.objective.betas.is_none()
+        && args.betas.is_none()
     {
         let name = if matches!(by, SplitBy::Group(_)) { "--split-by" } else { "--split-time" };
         return Err(Error::usage(format!("{name} has no effect if no rows are held out"))
             .hint("add --test-fraction, --validation-fraction or --cv"));
     }
     interruption::check(args)?;
-    let outputs = [
-        &output.model_out,
-        &output.metrics,
-        &output.predictions,
-        &output.report,
-        &args.interruption.checkpoint,
-    ];
-    output.plots.as_deref().map(page::check_folder).transpose()?;
+    let outputs = [&args.model_out, &args.metrics, &args.predictions, &args.report, &args.checkpoint];
+    args.plots.as_deref().map(page::check_folder).transpose()?;
     let outputs: Vec<_> = outputs.into_iter().flatten().collect();
-    let inputs: Vec<&Path> =
-        std::iter::once(args.data.as_path()).chain(args.held_out.test.as_deref()).collect();
+    let inputs: Vec<&Path> = std::iter::once(args.data.as_path()).chain(args.test.as_deref()).collect();
     output::check_paths(&outputs, &inputs)
 }
 
@@ -209,12 +214,12 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
         |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string()).into();
     vec![
         ("data", args.data.display().to_string().into()),
-        ("test", path(&args.held_out.test)),
+        ("test", path(&args.test)),
         ("test_fraction", args.test_fraction().into()),
         ("split_by", args.columns.split_by.clone().into()),
         ("split_time", args.columns.split_time.clone().into()),
-        ("from", path(&args.objective.from)),
-        ("betas", args.objective.betas.as_ref().map(ToString::to_string).into()),
+        ("from", path(&args.from)),
+        ("betas", args.betas.as_ref().map(ToString::to_string).into()),
         ("mixing", args.mixing.into()),
         ("threads", rayon::current_num_threads().into()),
     ]
@@ -223,34 +228,27 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
 /// Writes the metrics document, prints the summary, and writes the report. The report comes last because it takes the longest; Ctrl-C skips
 /// it.
 pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
-    if let Some(path) = &args.output.metrics {
+    if let Some(path) = &args.metrics {
         AtomicFile::write_all_to(path, json(outcomes).as_bytes())?;
     }
     show(args, outcomes)?;
-    write_page(args, outcomes)
-}
-
-/// Writes the report of all outputs and its figures, if the user asked for them.
-fn write_page(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
-    if args.output.wants_page() {
-        if !args.output.quiet {
-            output::note("report: explaining predictions and drawing figures; Ctrl-C skips it");
-        }
-        let of_outcome = |outcome| FitReport {
-            title: Outcome::target(outcome),
-            model: outcome.model,
-            test: outcome.test.as_ref(),
-            rows: outcome.rows.as_ref(),
-            figures: Vec::new(),
-            say: &output::dashes,
-        };
-        let fits: Vec<FitReport<'_>> = outcomes.iter().map(of_outcome).collect();
-        let targets: Vec<&str> = outcomes.iter().map(Outcome::target).collect();
-        let title = format!("{} from {}", targets.join(", "), args.data.display());
-        let page = fit_page(&title, &fits, &page::command());
-        page::write(&page, args.output.report.as_deref(), args.output.plots.as_deref())?;
+    if !args.wants_page() {
+        return Ok(());
     }
-    Ok(())
+    args.note("report: explaining predictions and drawing figures; Ctrl-C skips it");
+    let of_outcome = |outcome| FitReport {
+        title: Outcome::target(outcome),
+        model: outcome.model,
+        test: outcome.test.as_ref(),
+        rows: outcome.rows.as_ref(),
+        figures: Vec::new(),
+        say: &output::dashes,
+    };
+    let fits: Vec<FitReport<'_>> = outcomes.iter().map(of_outcome).collect();
+    let targets: Vec<&str> = outcomes.iter().map(Outcome::target).collect();
+    let title = format!("{} from {}", targets.join(", "), args.data.display());
+    let page = fit_page(&title, &fits, &page::command());
+    page::write(&page, args.report.as_deref(), args.plots.as_deref())
 }
 
 fn json(outcomes: &[Outcome<'_>]) -> String {
@@ -261,7 +259,7 @@ fn json(outcomes: &[Outcome<'_>]) -> String {
 fn write_test_predictions(args: &FitArgs, fitted: &Fitting, path: &Path) -> Result<()> {
     let model = fitted.model();
     let columns = OutputColumns { row_numbers: true, ..OutputColumns::of_test([model]) };
-    let mut writer = PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?;
+    let mut writer = PredictionWriter::create(path, columns.table(&[]).csv_safe(args.csv_safe))?;
     fitted.for_each_test(&mut |part| {
         let rows = columns.outputs[0].rows(&model.predict_part(part), Some(&part.targets), &[]);
         writer.write_rows(&columns.joined(vec![rows], part.rows.iter().map(|&row| row as u64), &[]))
@@ -277,17 +275,16 @@ pub fn write_predictions(
     blocks: impl IntoIterator<Item = Result<Table>>,
     path: &Path,
 ) -> Result<()> {
-    let mut writer =
-        PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?.behind()?;
+    let mut writer = PredictionWriter::create(path, columns.table(&[]).csv_safe(args.csv_safe))?.behind()?;
     for block in blocks {
-        writer = writer.write_rows(columns.rows(&block?, &mut numbers, args.held_out.unseen, &[])?)?;
+        writer = writer.write_rows(columns.rows(&block?, &mut numbers, args.unseen, &[])?)?;
     }
     writer.finish()
 }
 
 /// Returns a note on where to find the parameters that the summary leaves out.
-fn where_all(output: &OutputArgs) -> String {
-    match (&output.model_out, &output.metrics) {
+fn where_all(args: &FitArgs) -> String {
+    match (&args.model_out, &args.metrics) {
         (Some(model), _) => inspect::where_all(model),
         (None, Some(metrics)) => format!("all: {}", metrics.display()),
         (None, None) => "all: with --metrics FILE".to_owned(),
@@ -296,14 +293,14 @@ fn where_all(output: &OutputArgs) -> String {
 
 /// Prints the outcome: the document, or a summary of every output with the warnings on standard error.
 fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
-    if args.output.json {
+    if args.json {
         return output::print(&json(outcomes));
     }
     let several = outcomes.len() > 1;
     for Outcome { model, test, document, .. } in outcomes {
         output::warn(&model.summary().warnings, model.schema().target_name(), several);
         let end = if several { "\n" } else { "" };
-        output::print(&(summary::text(model, document, test.as_ref(), &where_all(&args.output)) + end))?;
+        output::print(&(summary::text(model, document, test.as_ref(), &where_all(args)) + end))?;
     }
     Ok(())
 }

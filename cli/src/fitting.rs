@@ -2,7 +2,6 @@
 
 use super::args::FitArgs;
 use super::interruption;
-use super::output;
 use super::progress::Progress;
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
@@ -11,7 +10,7 @@ use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
 use sparsegp_reports::{Evaluation, Evaluator, KeptRows};
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{Table, large_size, read_table_with};
+use sparsegp_tables::tables::{Table, large_size};
 use sparsegp_tables::tabular::{
     Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
     check_file_fit, fit_file, fit_table_in, select_beta,
@@ -27,7 +26,6 @@ const LONG: Duration = Duration::from_secs(5);
 
 /// A finished fit, with access to its held-out rows.
 pub struct Fitting {
-    /// The number of rows of the data.
     pub rows: usize,
     /// The baselines, if the rows are in memory and there are test rows.
     pub baselines: Option<Baselines>,
@@ -47,7 +45,6 @@ impl Fitting {
         Fitting { rows, baselines: None, kept: None, fit }
     }
 
-    /// Returns the model.
     pub fn model(&self) -> &TableModel {
         match &self.fit {
             Fit::Table(fit) => &fit.model,
@@ -113,7 +110,7 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if !buffers(args, options) {
         return Ok(());
     }
-    if args.objective.betas.is_some() {
+    if args.betas.is_some() {
         return Err(Error::usage(
             "--betas needs all rows in memory, so it cannot be combined with --shuffle-buffer",
         )
@@ -122,59 +119,62 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     check_file_fit(&args.data, &args.schema_options(), options, args.shuffle_buffer)
 }
 
+/// A fit to run.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    pub args: &'a FitArgs,
+    pub options: &'a FitOptions,
+    /// The model that the fit starts from.
+    pub start: Option<&'a TableModel>,
+    /// The start of the command, from which time limits count.
+    pub started: Instant,
+}
+
 /// Fits the model, from disk if the user set `--shuffle-buffer` or the file is too large for memory. `table` holds the data if they have
 /// already been read.
-pub fn fit(
-    args: &FitArgs,
-    table: Option<Table>,
-    started: Instant,
-    options: &FitOptions,
-    start: Option<&TableModel>,
-) -> Result<(Fitting, Checkpoint)> {
-    if args.shuffle_buffer.is_some() && options.neighbours.is_some() && !args.output.quiet {
-        output::note(
-            "note: a model with neighbours keeps its training rows, so all rows are read into memory",
-        );
+pub fn fit(job: Job<'_>, table: Option<Table>) -> Result<(Fitting, Checkpoint)> {
+    let Job { args, options, start, started } = job;
+    if args.shuffle_buffer.is_some() && options.neighbours.is_some() {
+        args.note("note: a model with neighbours keeps its training rows, so all rows are read into memory");
     }
-    if buffers(args, options) || chooses_disk(args, options, start) {
+    if buffers(args, options) || chooses_disk(job) {
         // Rows in memory would defeat the purpose of a fit from disk.
         drop(table);
-        return fit_from_disk(args, started, options, start);
+        return fit_from_disk(job);
     }
-    let read = || read_table_with(&args.data, args.columns.delimiter, &args.columns.missing);
-    let table = table.map_or_else(read, Ok)?;
+    let table = table.map_or_else(|| args.columns.read(&args.data), Ok)?;
     let (columns, test_fraction) = (args.schema_options(), args.test_fraction());
     let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, &columns, options) };
-    let (mut fitting, checkpoint) = watched(args, started, options, start, &table.digest(), |session| {
-        let fit = match &args.objective.betas {
+    let (mut fitting, checkpoint) = watched(job, &table.digest(), |session| {
+        let fit = match &args.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
         };
         Ok(Fitting::new(table.rows(), Fit::Table(Box::new(fit))))
     })?;
     if let Fit::Table(fit) = &fitting.fit {
-        if fit.test.is_some() || args.held_out.test.is_some() {
-            if !args.output.quiet && started.elapsed() > LONG {
-                output::note("test rows: fitting baselines, then predicting");
+        if fit.test.is_some() || args.test.is_some() {
+            if started.elapsed() > LONG {
+                args.note("test rows: fitting baselines, then predicting");
             }
             fitting.baselines = baselines(&request, clock(request.options, started), &fit.model);
-        } else if args.output.wants_page() {
-            let mut rows = KeptRows::new(&fit.model);
-            let labelled = table.with_values(fit.model.schema().target_name());
-            rows.push_table(&fit.model, &labelled, UnseenLevels::New)?;
-            fitting.kept = Some(rows);
+        } else if args.wants_page() {
+            fitting.kept = Some(sample(&fit.model, &table)?);
         }
     }
     Ok((fitting, checkpoint))
 }
 
+/// Returns a sample of the rows with a target, for a report without test rows.
+pub fn sample(model: &TableModel, table: &Table) -> Result<KeptRows> {
+    let mut rows = KeptRows::new(model);
+    rows.push_table(model, &table.with_values(model.schema().target_name()), UnseenLevels::New)?;
+    Ok(rows)
+}
+
 /// Fits the model to rows that it reads from disk in every epoch.
-fn fit_from_disk(
-    args: &FitArgs,
-    started: Instant,
-    options: &FitOptions,
-    start: Option<&TableModel>,
-) -> Result<(Fitting, Checkpoint)> {
+fn fit_from_disk(job: Job<'_>) -> Result<(Fitting, Checkpoint)> {
+    let Job { args, options, start, .. } = job;
     let columns = args.schema_options();
     let request = FileFitRequest {
         path: &args.data,
@@ -184,32 +184,26 @@ fn fit_from_disk(
         start,
         shuffle_buffer: args.shuffle_buffer,
     };
-    let planned = &mut |plan: &MemoryPlan| {
-        if !args.output.quiet {
-            output::note(&describe(plan));
-        }
-    };
+    let planned = &mut |plan: &MemoryPlan| args.note(&describe(plan));
     let digest = file_digest(&args.data)?;
-    watched(args, started, options, start, &digest, |session| {
+    watched(job, &digest, |session| {
         fit_file(&request, planned, session).map(|fit| Fitting::new(fit.rows, Fit::File(Box::new(fit))))
     })
 }
 
 /// Runs `fit` in a session that shows progress, ends at Ctrl-C, and saves checkpoints.
 fn watched(
-    args: &FitArgs,
-    started: Instant,
-    options: &FitOptions,
-    start: Option<&TableModel>,
+    job: Job<'_>,
     digest: &str,
     fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
 ) -> Result<(Fitting, Checkpoint)> {
-    let mut checkpoint = interruption::checkpoint(args, || identity(args, options, digest, start))?;
-    let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
+    let args = job.args;
+    let mut checkpoint = interruption::checkpoint(args, || identity(job, digest))?;
+    let mut progress = Progress::of_fit(args.data.display().to_string(), args.quiet);
     let mut listener = |event: &Event| progress.show(event);
     let mut session = Session::new(&mut listener)
         .with_interrupt(interruption::flag())
-        .with_clock(clock(options, started))
+        .with_clock(clock(job.options, job.started))
         .with_checkpoint(&mut checkpoint);
     let fitted = fit(&mut session)?;
     progress.end(fitted.model().summary());
@@ -217,12 +211,8 @@ fn watched(
 }
 
 /// Returns everything that determines the course of the fit; a checkpoint of another identity is refused.
-fn identity(
-    args: &FitArgs,
-    options: &FitOptions,
-    data: &str,
-    start: Option<&TableModel>,
-) -> Result<Identity> {
+fn identity(job: Job<'_>, data: &str) -> Result<Identity> {
+    let Job { args, options, start, .. } = job;
     let mut identity: Identity = vec![
         ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
         ("the data's digest".into(), data.into()),
@@ -237,7 +227,7 @@ fn identity(
             identity.push((name, value.to_string()));
         }
     }
-    let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
+    let betas = args.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
     identity.push(("betas".into(), betas));
     identity.push(("test_fraction".into(), args.test_fraction().to_string()));
     let buffer = args.shuffle_buffer.map_or("by size".to_owned(), |rows| rows.to_string());
@@ -246,7 +236,7 @@ fn identity(
 }
 
 /// Returns true if the rows should stay on disk because the file is too large for memory, and prints a note unless `--quiet` is set.
-fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
+fn chooses_disk(Job { args, options, start, .. }: Job<'_>) -> bool {
     let columns = args.schema_options();
     if !columns.groups.is_empty() {
         return false;
@@ -257,16 +247,13 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>
         return false;
     };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
-    let on_disk =
-        args.objective.betas.is_none() && check_file_fit(&args.data, &columns, options, None).is_ok();
-    if !args.output.quiet {
-        output::note(&match on_disk {
-            true => format!(
-                "note: {size}; the rows stay on disk; --shuffle-buffer sets the number of rows that are shuffled in memory"
-            ),
-            false => format!("note: {size}; this fit needs all of them in memory"),
-        });
-    }
+    let on_disk = args.betas.is_none() && check_file_fit(&args.data, &columns, options, None).is_ok();
+    args.note(&match on_disk {
+        true => format!(
+            "note: {size}; the rows stay on disk; --shuffle-buffer sets the number of rows that are shuffled in memory"
+        ),
+        false => format!("note: {size}; this fit needs all of them in memory"),
+    });
     on_disk
 }
 

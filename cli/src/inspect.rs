@@ -10,7 +10,6 @@ use sparsegp_tables::schema::{Feature, Surface};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
-/// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<()> {
     let models = TableOutputs::load(&args.model)?;
     if args.json {
@@ -22,11 +21,11 @@ pub fn run(args: &InspectArgs) -> Result<()> {
 
 /// Returns the JSON document about the models.
 pub fn json(models: &TableOutputs) -> String {
-    let documents: Vec<Document> = models.models().map(document).collect();
+    let documents: Vec<Document<'_>> = models.models().map(document).collect();
     documents_text("inspect", &documents.iter().collect::<Vec<_>>())
 }
 
-fn document(model: &TableModel) -> Document {
+fn document(model: &TableModel) -> Document<'_> {
     Document::new("inspect", model, DataSummary::of(model), &output::dashes)
         .with_config("program_version", model.program())
         .with_config("input_names", model.schema().input_names())
@@ -69,11 +68,11 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
         let or_missing = if feature.tells_missing() { ", or missing" } else { "" };
         let (name, words) = match feature {
             Feature::Date { name, .. } => (name, format!("date{or_missing}")),
-            Feature::Place { name, surface: Surface::Sphere, .. } => {
-                (name, format!("place: longitude and latitude in degrees{or_missing}"))
-            }
-            Feature::Place { name, surface: Surface::Plane, .. } => {
-                (name, format!("place: coordinates in a plane{or_missing}"))
+            Feature::Place { name, surface, .. } => {
+                let is_plane = *surface == Surface::Plane;
+                let what =
+                    if is_plane { "coordinates in a plane" } else { "longitude and latitude in degrees" };
+                (name, format!("place: {what}{or_missing}"))
             }
             Feature::Numeric { name, .. } => (name, format!("number{or_missing}")),
             Feature::Categorical { name, levels, missing, .. } => {

@@ -108,13 +108,12 @@ pub fn flag() -> &'static AtomicBool {
 
 /// Validates the options about checkpoints before any work.
 pub fn check(args: &FitArgs) -> Result<()> {
-    let interruption = &args.interruption;
-    let every = interruption.checkpoint_every;
+    let every = args.checkpoint_every;
     if !(0.0..=1e9).contains(&every) {
         return Err(Error::usage(format!("--checkpoint-every is {every}, expected a number of seconds")));
     }
-    match &interruption.resume {
-        Some(path) if interruption.checkpoint.as_ref() != Some(path) => std::fs::File::open(path)
+    match &args.resume {
+        Some(path) if args.checkpoint.as_ref() != Some(path) => std::fs::File::open(path)
             .map(drop)
             .map_err(|error| Error::data(format!("{}: cannot be read: {error}", path.display()))),
         _ => Ok(()),
@@ -123,16 +122,15 @@ pub fn check(args: &FitArgs) -> Result<()> {
 
 /// Creates the checkpoint of the fit, and loads the state that `--resume` names.
 pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -> Result<Checkpoint> {
-    let interruption = &args.interruption;
-    let asked = interruption.checkpoint.as_ref().or(interruption.resume.as_ref());
-    let every = asked.map(|_| Duration::from_secs_f64(interruption.checkpoint_every));
+    let asked = args.checkpoint.as_ref().or(args.resume.as_ref());
+    let every = asked.map(|_| Duration::from_secs_f64(args.checkpoint_every));
     let path = asked.cloned().unwrap_or_else(|| place(args));
     let mut checkpoint = Checkpoint::new(&path, identity()?, every);
     if asked.is_some() {
         checkpoint = checkpoint.locked()?;
     }
-    match &interruption.resume {
-        Some(from) if from.exists() || interruption.checkpoint.is_none() => {
+    match &args.resume {
+        Some(from) if from.exists() || args.checkpoint.is_none() => {
             checkpoint = checkpoint.resume(from)?;
         }
         _ => {}
@@ -159,17 +157,16 @@ fn place(args: &FitArgs) -> PathBuf {
         name.push(".checkpoint");
         name
     };
-    match &args.output.model_out {
+    match &args.model_out {
         Some(model) => model.with_file_name(named(model)),
         None if args.data == Path::new("-") => PathBuf::from("fit.checkpoint"),
         None => PathBuf::from(named(&args.data)),
     }
 }
 
-/// Removes the checkpoint of a finished fit.
 pub fn finish(args: &FitArgs, checkpoint: Checkpoint) {
     running().rescue = None;
-    if args.interruption.checkpoint.is_none() && args.interruption.resume.is_none() {
+    if args.checkpoint.is_none() && args.resume.is_none() {
         return;
     }
     checkpoint.remove();

@@ -46,28 +46,18 @@ pub fn write(page: &Page, report: Option<&Path>, plots: Option<&Path>) -> Result
         AtomicFile::write_all_to(path, page.html().as_bytes())?;
     }
     let Some(folder) = plots else { return Ok(()) };
-    for (name, figure) in names(page).into_iter().zip(page.figures()) {
-        AtomicFile::write_all_to(&folder.join(format!("{name}.svg")), figure.drawing.svg().as_bytes())?;
-    }
-    Ok(())
-}
-
-/// Returns a file name for every figure. With several parts, the number of the part comes first; equal names get a number at the end.
-fn names(page: &Page) -> Vec<String> {
-    let several = page.parts.len() > 1;
-    let mut taken = HashSet::new();
-    let mut names = Vec::new();
+    // With several parts, the number of the part comes first; equal names get a number at the end.
+    let (several, mut taken) = (page.parts.len() > 1, HashSet::new());
     for (place, part) in page.parts.iter().enumerate() {
         for figure in part.figures() {
             let name = if several { format!("{}-{}", place + 1, figure.name) } else { figure.name.clone() };
             let numbered =
                 |number: usize| if number == 1 { name.clone() } else { format!("{name}-{number}") };
-            let free = (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
-            taken.insert(free.clone());
-            names.push(free);
+            let free = (1..).map(numbered).find(|name| taken.insert(name.clone())).unwrap_or_default();
+            AtomicFile::write_all_to(&folder.join(format!("{free}.svg")), figure.drawing.svg().as_bytes())?;
         }
     }
-    names
+    Ok(())
 }
 
 #[cfg(test)]

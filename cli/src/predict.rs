@@ -1,7 +1,7 @@
 //! `predict`: predicts the rows of a data file of any length, block by block, and writes the predictions.
 
 use super::args::{Contents, PredictArgs};
-use super::averages;
+use super::averages::{Averages, CELLS};
 use super::output;
 use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
@@ -22,16 +22,14 @@ pub const BLOCK_ROWS: usize = 8192;
 /// The maximum number of values that are drawn together.
 const DRAWN_NUMBERS: usize = 1 << 23;
 
-/// The number of rows that one thread computes at a time.
+/// The minimum number of rows that one thread computes at a time.
 const PART_ROWS: usize = 256;
 
 /// The columns of a file of predictions for one output.
 pub struct PredictedColumns<'a> {
-    /// The model that predicts.
     pub model: &'a TableModel,
     /// True if the moments of the latent function are among the columns.
     pub latent: bool,
-    /// The probabilities of the quantiles.
     pub quantiles: &'a [f64],
     /// True if the data have the target, so that each row has a log density.
     pub log_density: bool,
@@ -70,20 +68,17 @@ impl<'a> PredictedColumns<'a> {
             }
             _ => names.extend(levels.iter().map(|level| format!("probability_{level}"))),
         }
-        if self.latent {
-            let likelihood = &self.model.latent().likelihood;
-            match likelihood.one() {
-                Some(_) => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
-                None => {
-                    names.extend(likelihood.function_names().iter().enumerate().flat_map(|(c, function)| {
-                        let name = levels.get(c).unwrap_or(function);
-                        [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
-                    }))
-                }
-            }
+        let likelihood = &self.model.latent().likelihood;
+        if self.latent && likelihood.one().is_some() {
+            names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]);
+        } else if self.latent {
+            names.extend(likelihood.function_names().iter().enumerate().flat_map(|(c, function)| {
+                let name = levels.get(c).unwrap_or(function);
+                [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
+            }));
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
-        names.extend(self.model.latent().likelihood.details().iter().map(|&name| name.to_owned()));
+        names.extend(likelihood.details().iter().map(|&name| name.to_owned()));
         if self.log_density {
             names.push("log_density".to_owned());
         }
@@ -92,9 +87,9 @@ impl<'a> PredictedColumns<'a> {
         names
     }
 
-    /// Appends the numbers of a row to `values`, without draws. NaN marks an unknown target.
-    fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
-        let moments = predictions.row(row);
+    /// Returns the numbers of a row without draws. NaN marks an unknown target.
+    fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64) -> Vec<f64> {
+        let (moments, mut values) = (predictions.row(row), Vec::new());
         if self.has_mean() {
             values.extend([moments.mean, moments.variance]);
         }
@@ -102,21 +97,21 @@ impl<'a> PredictedColumns<'a> {
             TargetKind::Binary => values.push(moments.mean),
             _ => values.extend(predictions.probabilities(row)),
         }
-        if self.latent {
-            let likelihood = &self.model.latent().likelihood;
-            match likelihood.one() {
-                Some(_) => values.extend([moments.latent_mean, moments.latent_variance]),
-                None => values.extend((0..likelihood.functions()).flat_map(|function| {
-                    let (mean, variance) = predictions.latent(row, function);
-                    [mean, variance]
-                })),
-            }
+        let likelihood = &self.model.latent().likelihood;
+        if self.latent && likelihood.one().is_some() {
+            values.extend([moments.latent_mean, moments.latent_variance]);
+        } else if self.latent {
+            values.extend((0..likelihood.functions()).flat_map(|function| {
+                let (mean, variance) = predictions.latent(row, function);
+                [mean, variance]
+            }));
         }
         values.extend(self.quantiles.iter().map(|&p| predictions.quantile(row, p)));
         values.extend(predictions.details(row));
         if self.log_density {
             values.push(predictions.log_density(row, target));
         }
+        values
     }
 
     /// Returns the columns of predicted rows, given their targets, if these are known, and draws.
@@ -126,24 +121,13 @@ impl<'a> PredictedColumns<'a> {
         targets: Option<&[f64]>,
         draws: &[Vec<f64>],
     ) -> PredictedRows {
-        let (rows, width) = (predictions.rows(), self.numbers().len());
-        let mut numbers = vec![0.0; rows * width];
-        let fill = |(part, out): (usize, &mut [f64])| {
-            let mut row_values = Vec::with_capacity(width);
-            for (offset, out) in out.chunks_exact_mut(width).enumerate() {
-                let row = part * PART_ROWS + offset;
-                row_values.clear();
-                self.values(
-                    predictions,
-                    row,
-                    targets.map_or(f64::NAN, |targets| targets[row]),
-                    &mut row_values,
-                );
-                row_values.extend(draws.iter().map(|draw| draw[row]));
-                out.copy_from_slice(&row_values);
-            }
+        let rows = predictions.rows();
+        let of_row = |row: usize| {
+            let target = targets.map_or(f64::NAN, |targets| targets[row]);
+            let draws = draws.iter().map(move |draw| draw[row]);
+            self.values(predictions, row, target).into_iter().chain(draws)
         };
-        numbers.par_chunks_mut(PART_ROWS * width).enumerate().for_each(fill);
+        let numbers = (0..rows).into_par_iter().with_min_len(PART_ROWS).flat_map_iter(of_row).collect();
         let label = || {
             let labels = (0..rows).into_par_iter().map(|row| predictions.most_probable(row));
             Column::of_labels(self.model.schema().encoding().levels(), labels.collect::<Vec<_>>())
@@ -159,7 +143,6 @@ pub struct OutputColumns<'a> {
     pub row_numbers: bool,
     /// The names of the data columns to copy.
     pub keep: &'a [String],
-    /// The columns for each output.
     pub outputs: Vec<PredictedColumns<'a>>,
     /// The outputs for whose pairs the latent covariances are added as columns; `None` without `--covariance`.
     pub covariance: Option<&'a TableOutputs>,
@@ -237,9 +220,6 @@ impl<'a> OutputColumns<'a> {
         let kept = copies.iter().filter(|copy| self.keep.contains(&copy.name));
         leading.extend(kept.map(|copy| copy.column.clone()));
         leading.extend(parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)));
-        if let [only] = &mut parts[..] {
-            return PredictedRows { leading, numbers: std::mem::take(&mut only.numbers), rows };
-        }
         let row = |row: usize| {
             parts.iter().flat_map(move |part| {
                 let width = part.numbers.len() / rows;
@@ -251,7 +231,7 @@ impl<'a> OutputColumns<'a> {
 }
 
 /// Creates the writer of predictions, to a file, a raster file, or as CSV to standard output.
-pub(crate) fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Result<WriterBehind> {
+pub fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Result<WriterBehind> {
     if let Some(raster) = raster {
         raster.create(out, table)?.behind()
     } else if out == Path::new("-") {
@@ -281,14 +261,16 @@ impl Contents {
 
     /// Refuses contents that these models cannot predict.
     pub fn check_models(&self, outputs: &TableOutputs, named: &dyn Fn(&str) -> String) -> Result<()> {
-        let problem = if self.covariance && outputs.models().len() < 2 {
+        let several = outputs.models().len() > 1;
+        let grouped = outputs.models().any(|model| !model.schema().groups().is_empty());
+        let problem = if self.covariance && !several {
             ("covariance", "needs several outputs; the model has one")
         } else if self.covariance && !outputs.are_mixed() {
             (
                 "covariance",
                 "needs outputs fitted with --mixing; outputs of separate processes are independent",
             )
-        } else if self.population && outputs.models().all(|model| model.schema().groups().is_empty()) {
+        } else if self.population && !grouped {
             ("population", "needs a model fitted with --group; this one was fitted without it")
         } else {
             return Ok(());
@@ -305,9 +287,8 @@ impl Contents {
             log_density: names.iter().any(|name| name == TableModel::schema(model).target_name()),
             drawn: (self.samples, self.draws),
         };
-        let of_outputs = outputs.models().map(of_output).collect();
-        let covariance = self.covariance.then_some(outputs);
-        OutputColumns { row_numbers: false, keep: &[], outputs: of_outputs, covariance }
+        let (covariance, outputs) = (self.covariance.then_some(outputs), outputs.models().map(of_output));
+        OutputColumns { row_numbers: false, keep: &[], outputs: outputs.collect(), covariance }
     }
 
     /// Predicts a block, which begins at row `first` of the data.
@@ -387,7 +368,6 @@ impl Unfamiliar {
 struct Source {
     /// The name of the rows in messages.
     name: PathBuf,
-    /// The names of the columns.
     names: Vec<String>,
     /// The columns to copy.
     keep: Vec<String>,
@@ -404,7 +384,8 @@ impl Source {
         most: usize,
     ) -> Result<Source> {
         if let Some(grid) = &args.grid {
-            output::note(&format!("grid: {}", grid.words()));
+            let averaged = if args.average.is_some() { ", averaged over cells" } else { "" };
+            output::note(&format!("grid: {}{averaged}", grid.words()));
             let grid = raster.map_or(grid, Raster::grid);
             let names: Vec<String> = grid.names().map(str::to_owned).collect();
             let blocks = Box::new(grid.clone().blocks(most));
@@ -417,7 +398,6 @@ impl Source {
     }
 }
 
-/// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
     let outputs = TableOutputs::load(&args.model)?;
@@ -429,25 +409,35 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         raster = Raster::of_models(&args.out, grid, &outputs)?;
     }
     let raster = raster.as_ref();
+    let mut averages = None;
     if let (Some(grid), Some(parts)) = (&args.grid, args.average) {
-        return averages::run(args, &outputs, grid, raster, parts.into(), unseen);
+        outputs.models().try_for_each(|model| model.check_averages(grid, parts.into()).map(|_| ()))?;
+        let grid = raster.map_or(grid, Raster::grid);
+        averages = Some(Averages { outputs: &outputs, grid, parts: parts.into() });
     }
     // Joint draws need all rows in one block. The block may have one row more than allowed, so that longer files are detected.
-    let most = if contents.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(contents.draws) };
+    let most = match averages {
+        Some(_) => CELLS,
+        None if contents.samples > 0 => Model::MOST_JOINT_ROWS + 1,
+        None => block_rows_of(contents.draws),
+    };
     let source = Source::of(args, &outputs, raster, unseen, most)?;
     let mut columns = contents.columns(&outputs, &source.names);
     (columns.row_numbers, columns.keep) = (args.row_numbers, &source.keep);
     let table = |copies: &[NamedColumn]| -> Result<PredictedTable> {
-        let table = columns.table(copies);
+        let table = averages.as_ref().map_or_else(|| columns.table(copies), |all| all.table(copies));
         check_names(&table)?;
         Ok(table.csv_safe(args.csv_safe))
     };
-    check_names(&table(&[])?)?;
+    table(&[])?;
     let (mut out, mut first, mut unfamiliar) = (None, 0, Unfamiliar::default());
     for block in source.blocks {
         let block = block?;
         outputs.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
-        let rows = contents.rows(&outputs, &columns, &block, first)?;
+        let rows = match &averages {
+            Some(averages) => averages.rows(&block, first, unseen)?,
+            None => contents.rows(&outputs, &columns, &block, first)?,
+        };
         let ready = match out {
             Some(out) => out,
             None => writer(&args.out, raster, table(block.copies())?)?,

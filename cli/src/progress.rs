@@ -16,7 +16,6 @@ const FITS: &str = "{bar:30} {pos}/{len}  {msg}  {eta} left";
 
 /// The progress of a fit, or of the fits of a comparison.
 pub struct Progress {
-    /// The name of the data.
     what: String,
     kind: Kind,
 }
@@ -26,34 +25,28 @@ enum Kind {
     /// Prints only one line, at the end; for one of several fits.
     End,
     Lines(Lines),
-    Bar(ProgressBar, Shown),
+    Bar(Bar),
 }
 
-/// The state of the bar.
-struct Shown {
+/// A bar on a terminal.
+struct Bar {
+    bar: ProgressBar,
     /// The text of the enclosing stage; may be empty.
     around: String,
     /// True if the bar counts epochs.
     epochs: bool,
-    pace: Pace,
+    first: TrainingStart,
 }
 
-/// The pace of epochs. Time before the first reported epoch, such as a warm start, does not count.
-#[derive(Default)]
-struct Pace {
-    /// The epoch and the seconds of the first record of the training.
-    first: Option<(usize, f64)>,
-}
+/// The epoch and the seconds of the first record of a training. Time before it, such as a warm start, does not count.
+type TrainingStart = Option<(usize, f64)>;
 
-impl Pace {
-    /// Takes a record into account. Returns the seconds per epoch, or `None` for the first record of a training.
-    fn take(&mut self, record: &Record) -> Option<f64> {
-        // An epoch number that is not larger than the first one starts a new training.
-        let (epoch, seconds) = *self.first.insert(
-            self.first.filter(|first| first.0 < record.epoch).unwrap_or((record.epoch, record.seconds)),
-        );
-        (record.epoch > epoch).then(|| (record.seconds - seconds) / (record.epoch - epoch) as f64)
-    }
+/// Takes a record into account. Returns the seconds per epoch, or `None` for the first record of a training.
+fn pace(first: &mut TrainingStart, record: &Record) -> Option<f64> {
+    // An epoch number that is not larger than the first one starts a new training.
+    let known = first.filter(|first| first.0 < record.epoch);
+    let (epoch, seconds) = *first.insert(known.unwrap_or((record.epoch, record.seconds)));
+    (record.epoch > epoch).then(|| (record.seconds - seconds) / (record.epoch - epoch) as f64)
 }
 
 impl Progress {
@@ -81,8 +74,9 @@ impl Progress {
             Kind::Quiet
         } else if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(steps as u64);
-            set_style(&bar, template);
-            Kind::Bar(bar, Shown { around: String::new(), epochs: true, pace: Pace::default() })
+            let bar = Bar { bar, around: String::new(), epochs: true, first: None };
+            bar.set_style(template);
+            Kind::Bar(bar)
         } else {
             Kind::Lines(Lines::new(&what))
         };
@@ -94,18 +88,17 @@ impl Progress {
         match &mut self.kind {
             Kind::Quiet | Kind::End => {}
             Kind::Lines(lines) => lines.take(event).iter().for_each(|line| output::note(line)),
-            Kind::Bar(bar, shown) => shown.put(bar, event),
+            Kind::Bar(bar) => bar.put(event),
         }
     }
 
-    /// Shows the number of finished fits.
     pub fn show_fit(&mut self, done: usize, total: usize, text: String) {
         match &mut self.kind {
             Kind::Quiet | Kind::End => {}
             Kind::Lines(lines) => {
-                lines.take_fit(done, total, &text).iter().for_each(|line| output::note(line));
+                lines.take_fit(done, total, &text).iter().for_each(|line| output::note(line))
             }
-            Kind::Bar(bar, _) => {
+            Kind::Bar(Bar { bar, .. }) => {
                 bar.set_position(done as u64);
                 bar.set_message(text);
             }
@@ -130,64 +123,60 @@ impl Progress {
 impl Drop for Progress {
     /// Removes the bar, even if the fit fails, so that the next output starts on a clean line.
     fn drop(&mut self) {
-        if let Kind::Bar(bar, _) = &self.kind {
+        if let Kind::Bar(Bar { bar, .. }) = &self.kind {
             bar.finish_and_clear();
         }
     }
 }
 
-impl Shown {
+impl Bar {
     /// Updates the position and the message of the bar.
-    fn put(&mut self, bar: &ProgressBar, event: &Event) {
-        match event {
+    fn put(&mut self, event: &Event) {
+        let (done, of) = match event {
             Event::Epoch { record, limits } => {
                 // The message is set first, so that no frame shows the text of the previous stage.
-                let pace = self.pace.take(record);
-                bar.set_message(format!("{}{}", self.around, words(record, pace)));
+                let pace = pace(&mut self.first, record);
+                self.bar.set_message(format!("{}{}", self.around, words(record, pace)));
                 if !self.epochs {
-                    set_style(bar, EPOCHS);
-                    bar.reset_eta();
+                    self.set_style(EPOCHS);
+                    self.bar.reset_eta();
                 }
                 self.epochs = true;
-                bar.set_length(limits.epochs as u64);
-                bar.set_position(record.epoch as u64);
+                (record.epoch, limits.epochs)
             }
             Event::Stage(stage) => {
-                self.pace = Pace::default();
-                if is_around(stage) {
-                    bar.set_message(stage.to_string());
+                self.first = None;
+                // These stages contain other stages.
+                if matches!(stage, Stage::Beta { .. } | Stage::Refit { .. }) {
+                    self.bar.set_message(stage.to_string());
                     self.around = format!("{stage}  ");
                 } else {
-                    bar.set_message(format!("{}{stage}", self.around));
+                    self.bar.set_message(format!("{}{stage}", self.around));
                 }
-                set_style(bar, STAGES);
+                self.set_style(STAGES);
                 self.epochs = false;
-                let (done, of) = place(stage);
-                bar.set_length(of as u64);
-                bar.set_position(done as u64);
+                place(stage)
             }
+        };
+        self.bar.set_length(of as u64);
+        self.bar.set_position(done as u64);
+    }
+
+    fn set_style(&self, template: &str) {
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
         }
     }
-}
-
-fn set_style(bar: &ProgressBar, template: &str) {
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-}
-
-/// Returns true if this stage contains other stages.
-fn is_around(stage: &Stage) -> bool {
-    matches!(stage, Stage::Beta { .. } | Stage::Refit { .. })
 }
 
 /// Returns the finished and the total number of units before a stage begins.
 fn place(stage: &Stage) -> (usize, usize) {
     match *stage {
-        Stage::Restart { number, of, .. } | Stage::Beta { number, of, .. } => (number.saturating_sub(1), of),
+        Stage::Restart { number, of, .. }
+        | Stage::Beta { number, of, .. }
+        | Stage::Choice { number, of, .. } => (number.saturating_sub(1), of),
         Stage::Growth { inducing, most } => (inducing, most),
         Stage::WarmStart { done, iterations, .. } => (done, iterations),
-        Stage::Choice { number, of, .. } => (number.saturating_sub(1), of),
         _ => (0, 1),
     }
 }
@@ -231,12 +220,12 @@ struct Lines {
     parts: usize,
     /// The number of parts of the current training that are finished, with or without a line.
     said: usize,
-    pace: Pace,
+    first: TrainingStart,
 }
 
 impl Lines {
     fn new(what: &str) -> Lines {
-        Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, pace: Pace::default() }
+        Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, first: None }
     }
 
     /// Returns the lines to print about an event.
@@ -247,18 +236,12 @@ impl Lines {
                 // A separate line reports the end of the fit.
                 let worth = part > self.said && part < self.parts;
                 self.said = part;
-                let pace = self.pace.take(record);
-                worth.then(|| {
-                    format!(
-                        "epoch {}/{}  {}",
-                        record.epoch,
-                        limits.epochs,
-                        words_with_end(record, limits, pace)
-                    )
-                })
+                let pace = pace(&mut self.first, record);
+                let words = || words_with_end(record, limits, pace);
+                worth.then(|| format!("epoch {}/{}  {}", record.epoch, limits.epochs, words()))
             }
             Event::Stage(stage) => {
-                (self.said, self.pace) = (0, Pace::default());
+                (self.said, self.first) = (0, None);
                 if let Stage::Beta { of, .. } = stage {
                     self.parts = (PARTS / (of + 1)).max(1);
                 }
@@ -316,7 +299,6 @@ mod tests {
         Event::Epoch { record, limits }
     }
 
-    /// Returns the lines about this number of epochs.
     fn training(lines: &mut Lines, epochs: usize, seconds: Option<f64>) -> Vec<String> {
         (1..=epochs).flat_map(|number| lines.take(&epoch(number, epochs, seconds))).collect()
     }

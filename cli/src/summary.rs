@@ -4,7 +4,7 @@ use super::output;
 use sparsegp::hyper::StopReason;
 use sparsegp::model::{BetaCurve, BetaPoint};
 use sparsegp::objective::EstimatorCounts;
-use sparsegp_reports::words::{self, parameters};
+use sparsegp_reports::words::{self, parameters, row};
 use sparsegp_reports::{Document, Evaluation};
 use sparsegp_tables::tabular::TableModel;
 
@@ -22,7 +22,12 @@ const MOST_BETAS: usize = 5;
 const COEFFICIENT_FRAME: usize = 3;
 
 /// Returns the summary of a fit, most important lines first. `where_all` is a note on where to find the parameters that are left out.
-pub fn text(model: &TableModel, document: &Document, test: Option<&Evaluation>, where_all: &str) -> String {
+pub fn text(
+    model: &TableModel,
+    document: &Document<'_>,
+    test: Option<&Evaluation>,
+    where_all: &str,
+) -> String {
     let mut head = fitted(model);
     head.extend(document.cross_validation.iter().flat_map(|cross| named_rows(cross.table(model.task()))));
     head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
@@ -42,7 +47,7 @@ pub fn text(model: &TableModel, document: &Document, test: Option<&Evaluation>, 
     let lines = head.len() + parameters.len() + coefficients.lines().count();
     let gap = if lines < LINES { "\n" } else { "" };
     let parameters = output::table(&parameters) + &coefficients;
-    let parameters: String = parameters.lines().map(|line| cut(line) + "\n").collect();
+    let parameters: String = parameters.lines().map(|line| words::cut(line, COLUMNS) + "\n").collect();
     output::table(&head) + gap + &parameters
 }
 
@@ -62,52 +67,27 @@ fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
     }
 }
 
-/// Cuts a line at the width of the screen.
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(COLUMNS) {
-        Some(_) => line.chars().take(COLUMNS - 1).chain(['…']).collect(),
-        None => line.to_owned(),
-    }
-}
-
-fn row(name: &str, value: String) -> Vec<String> {
-    vec![name.to_owned(), value]
-}
-
 /// Returns the rows about the task, the model and the data.
 fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     let (options, latent) = (model.options(), model.latent());
     let (rows, inputs) = (words::count(model.training_rows()), model.schema().feature_dims());
     let (target, likelihood) = (model.schema().target_name(), latent.likelihood.name());
     let class = model.schema().encoding().positive().map(|class| format!(" (probability of \"{class}\")"));
-    let mut fitted = vec![row(
-        "task",
-        format!(
-            "{} of '{target}'{}, {likelihood} likelihood, {rows} training rows, {inputs} {}",
-            model.task(),
-            class.unwrap_or_default(),
-            if inputs == 1 { "input" } else { "inputs" }
-        ),
-    )];
-    match latent.layer().inducing() {
-        Some(layer) => {
-            let mut kernel = format!(
-                "{}, {} inducing inputs",
-                model.schema().kernel_in_names(&options.kernel),
-                layer.z().nrows()
-            );
-            if let Some(nearby) = model.neighbours() {
-                kernel.push_str(&format!(", {} neighbours", nearby.count()));
-            }
-            fitted.push(row("kernel", kernel));
-        }
-        None => fitted.extend(latent.layer().linear().into_iter().flat_map(|layer| {
-            let coefficients = words::coefficient_count(layer);
-            [
-                row("model", format!("linear (glm), coefficients: {coefficients}")),
-                row("prior", words::prior(options, layer)),
-            ]
-        })),
+    let (class, noun) = (class.unwrap_or_default(), if inputs == 1 { "input" } else { "inputs" });
+    let task = format!(
+        "{} of '{target}'{class}, {likelihood} likelihood, {rows} training rows, {inputs} {noun}",
+        model.task()
+    );
+    let mut fitted = vec![row("task", task)];
+    if let Some(layer) = latent.layer().inducing() {
+        let (kernel, count) = (model.schema().kernel_in_names(&options.kernel), layer.z().nrows());
+        let nearby = model.neighbours().map(|nearby| format!(", {} neighbours", nearby.count()));
+        let nearby = nearby.unwrap_or_default();
+        fitted.push(row("kernel", format!("{kernel}, {count} inducing inputs{nearby}")));
+    } else if let Some(layer) = latent.layer().linear() {
+        let coefficients = words::coefficient_count(layer);
+        fitted.push(row("model", format!("linear (glm), coefficients: {coefficients}")));
+        fitted.push(row("prior", words::prior(options, layer)));
     }
     fitted.extend(words::place_rows(model));
     fitted.extend(words::group_rows(model));
@@ -145,10 +125,8 @@ fn sampling(counts: EstimatorCounts) -> Option<String> {
 
 /// Joins all columns of a table except the first into one aligned text per row.
 fn named_rows(mut table: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let names: Vec<String> = table.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
-    table.iter_mut().for_each(|row| drop(row.remove(0)));
-    let lines = output::table(&table);
-    names.into_iter().zip(lines.lines()).map(|(name, cells)| vec![name, cells.to_owned()]).collect()
+    let names: Vec<String> = table.iter_mut().map(|row| row.remove(0)).collect();
+    names.iter().zip(output::table(&table).lines()).map(|(name, cells)| row(name, cells)).collect()
 }
 
 /// Returns the scores of the test rows, and the scores of the training rows and baselines if there are any.
@@ -163,17 +141,18 @@ fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
             (0, false) => ("also", String::new()),
             _ => ("", String::new()),
         };
-        rows.push(vec![name.to_owned(), prefix + &part.join(", ")]);
+        rows.push(row(name, prefix + &part.join(", ")));
     }
     let confusion = words::confusion_line(&test.report, model.schema().encoding().levels());
-    rows.extend(confusion.map(|line| vec!["confusion".to_owned(), line]));
+    rows.extend(confusion.map(|line| row("confusion", line)));
     rows
 }
 
 /// Returns the text about the values of β with the best validation scores, best first.
 fn scores(curve: &BetaCurve) -> String {
+    let rank = |point: &BetaPoint| point.score.unwrap_or(f64::INFINITY);
     let mut points: Vec<&BetaPoint> = curve.points.iter().collect();
-    points.sort_by(|a, b| a.score.unwrap_or(f64::INFINITY).total_cmp(&b.score.unwrap_or(f64::INFINITY)));
+    points.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
     let score = |point: &&BetaPoint| {
         let score = point.score.map_or("not finite".to_owned(), output::number);
         format!("{} ({score})", output::number(point.beta))

@@ -3,11 +3,8 @@
 
 use serde::Serialize;
 use sparsegp::data::Moments;
-use sparsegp::error::Result;
 use sparsegp::metrics::{Compared, Metrics, Report};
-use sparsegp::model::Model;
-use sparsegp_tables::schema::{Schema, UnseenLevels};
-use sparsegp_tables::tables::Table;
+use sparsegp_tables::schema::Schema;
 use sparsegp_tables::tabular::{Baselines, TableModel, TableRows};
 
 /// The scores of training rows, each predicted as if it were new.
@@ -94,33 +91,17 @@ impl<'a> BesideModel<'a> {
         }
     }
 
-    /// Adds the rows of a table with the predictions of the model.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::compare`].
-    pub fn push_table(&mut self, own: &[Compared], table: &Table, unseen: UnseenLevels) -> Result<()> {
-        self.constant.push(own, &self.baselines.constant.compare_table(self.schema, table)?);
-        if let Some(linear) = &self.baselines.linear {
-            let mut rows = Vec::with_capacity(own.len());
-            linear.compare(table, unseen, &mut |row| rows.push(*row))?;
-            self.linear.push(own, &rows);
-        }
-        Ok(())
-    }
-
     /// Returns the scores of the rows so far.
     pub fn report(&self) -> BaselineReport {
-        let (constant, linear) = (&self.baselines.constant, &self.baselines.linear);
-        let about = (constant.name(), constant.likelihood(), constant.training_rows());
-        let of_linear = |model: &Model| {
-            let name = if model.latent().effects.is_empty() { "linear model" } else { "linear mixed model" };
-            self.linear.figures((name, model.latent().likelihood.name(), model.training_rows()))
-        };
-        BaselineReport {
-            constant: self.constant.figures(about),
-            linear: linear.as_ref().map(|model| of_linear(model)),
-        }
+        let constant = &self.baselines.constant;
+        let linear = self.baselines.linear.as_ref().map(|model| {
+            let mixed = !model.latent().effects.is_empty();
+            let name = if mixed { "linear mixed model" } else { "linear model" };
+            self.linear.figures(name, model.latent().likelihood.name(), model.training_rows())
+        });
+        let constant =
+            self.constant.figures(constant.name(), constant.likelihood(), constant.training_rows());
+        BaselineReport { constant, linear }
     }
 }
 
@@ -138,7 +119,7 @@ impl Tally {
         }
     }
 
-    fn figures(&self, (name, likelihood, rows): (&'static str, &'static str, usize)) -> BaselineFigures {
+    fn figures(&self, name: &'static str, likelihood: &'static str, rows: usize) -> BaselineFigures {
         let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
         BaselineFigures {
             name,

@@ -1,5 +1,6 @@
 //! The presentation of a comparison: the table, figures and notes.
 
+use crate::html::figures;
 use crate::{
     Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves,
 };
@@ -63,7 +64,6 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     rows
 }
 
-/// The meaning of the star.
 const STAR: &str = "a star marks an NLL that is lower than every other NLL at the same training-set size, by more than two standard errors of \
                     the differences over repeats";
 
@@ -74,15 +74,12 @@ const STARRED_REPEATS: usize = 5;
 /// Returns true if the NLL of a group is lower than every other NLL of its training-set size by more than two
 /// standard errors of the paired differences. This needs at least five repeats.
 fn is_best(group: &Group, all: &[&Group]) -> bool {
-    let mut rivals = all
-        .iter()
-        .filter(|other| other.train_size == group.train_size && !std::ptr::eq(**other, group))
-        .peekable();
+    let is_rival = |other: &&&Group| other.train_size == group.train_size && !std::ptr::eq(**other, group);
     let sure =
         |lead: Estimate| lead.standard_error.is_some_and(|error| lead.mean > 0.0 && lead.mean > 2.0 * error);
-    group.nlls.len() >= STARRED_REPEATS
-        && rivals.peek().is_some()
-        && rivals.all(|other| group.lead_over(other).is_some_and(sure))
+    let leads: Vec<bool> =
+        all.iter().filter(is_rival).map(|other| group.lead_over(other).is_some_and(sure)).collect();
+    group.nlls.len() >= STARRED_REPEATS && !leads.is_empty() && !leads.contains(&false)
 }
 
 /// Returns a line that explains the figures of the table.
@@ -107,7 +104,7 @@ fn shown(estimate: Option<Estimate>) -> String {
 }
 
 /// Formats mean ± standard error, with two digits of the error.
-pub fn estimate_text(estimate: &Estimate) -> String {
+fn estimate_text(estimate: &Estimate) -> String {
     let size = estimate.mean.abs();
     // Rounding errors of equal values count as 0.
     let error = estimate.standard_error.map(|error| if error > 1e-12 * size { error } else { 0.0 });
@@ -148,39 +145,30 @@ pub fn page(
 ) -> Page {
     let task = plan.task;
     let rows = table(groups, task);
-    let mut summary = vec![Block::Table(TableBlock { caption: "Test figures".to_owned(), rows })];
+    let mut summary = vec![Block::Table(TableBlock::new("Test figures", rows))];
     summary.extend(notes(plan, groups, say).into_iter().map(Block::Text));
-    let failed = results.failures_alike();
-    let failed = failed
-        .iter()
-        .map(|failure| Block::Message(Severity::Problem, spoken(&format!("Failed: {failure}"), say)))
-        .collect();
-    let point = figures_of(task)[0];
-    let by_size = [NLL, point].map(|figure| {
-        let title = format!("Test {} against the number of training rows", figure.name);
-        let caption = "Means over repeats with bars of one standard error; smaller is better. If a curve has not levelled off, more rows are likely to help.";
-        Drawn::of(&format!("{}-by-rows", figure.column), &title, caption, against_size(groups, figure))
-    });
-    let by_beta = [NLL, point].map(|figure| {
-        let rows = plan.sizes.last().copied().unwrap_or(0);
-        let caption = format!(
-            "{rows} training rows, minus the validation rows that choose β; bars show one standard error \
-            over repeats. If the best β is at an end of the range, try values beyond it."
-        );
-        let title = format!("Test {} against β", figure.name);
-        Drawn::of(&format!("{}-by-beta", figure.column), &title, &caption, against_beta(groups, figure, rows))
-    });
-    let section = |title: &str, figures: Vec<Option<Drawn>>| {
-        let figures: Vec<Drawn> = figures.into_iter().flatten().collect();
-        let blocks = if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] };
-        Section { title: title.to_owned(), blocks }
+    let message = |failure: &_| Block::Message(Severity::Problem, spoken(&format!("Failed: {failure}"), say));
+    let failed = results.failures_alike().iter().map(message).collect();
+    let rows = plan.sizes.last().copied().unwrap_or(0);
+    let by = |file: &str, what: &str, caption: &str, draw: &dyn Fn(Figure) -> Option<Drawing>| {
+        figures([NLL, figures_of(task)[0]].map(|figure| {
+            let title = format!("Test {} against {what}", figure.name);
+            Drawn::of(&format!("{}-by-{file}", figure.column), &title, caption, draw(figure))
+        }))
     };
+    let caption = "Means over repeats with bars of one standard error; smaller is better. If a curve has not levelled off, more rows are likely to help.";
+    let by_size = by("rows", "the number of training rows", caption, &|figure| against_size(groups, figure));
+    let caption = format!(
+        "{rows} training rows, minus the validation rows that choose β; bars show one standard error \
+        over repeats. If the best β is at an end of the range, try values beyond it."
+    );
+    let by_beta = by("beta", "β", &caption, &|figure| against_beta(groups, figure, rows));
     let sections = vec![
-        Section { title: "Summary".to_owned(), blocks: summary },
-        Section { title: "Failed fits".to_owned(), blocks: failed },
-        section("Training-set size", by_size.into()),
-        section("The weight β", by_beta.into()),
-        section("Calibration", vec![calibration(plan, results, groups)]),
+        Section::new("Summary", summary),
+        Section::new("Failed fits", failed),
+        Section::new("Training-set size", by_size),
+        Section::new("The weight β", by_beta),
+        Section::new("Calibration", figures([calibration(plan, results, groups)])),
     ];
     let part = PagePart {
         title: name.to_owned(),
@@ -188,7 +176,7 @@ pub fn page(
         cards: cards(groups, task),
         sections,
     };
-    Page { title: format!("Objectives on {name}"), lead: String::new(), parts: vec![part], end }
+    Page { title: format!("Objectives on {name}"), parts: vec![part], end }
 }
 
 /// Returns a card for each figure, with the best and the second-best group of the largest training-set size.

@@ -5,12 +5,10 @@ use super::cross::CrossValidation;
 use super::words::prior_variance;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
-use sparsegp::effects::{Ends, VarianceComponent};
 use sparsegp::error::Say;
-use sparsegp::hyper::{Record, StopReason};
+use sparsegp::hyper::Record;
 use sparsegp::metrics::Report;
-use sparsegp::model::{BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, Restart};
-use sparsegp::objective::EstimatorCounts;
+use sparsegp::model::{Coefficient, InducingCurve};
 use sparsegp::options::ModelKind;
 use sparsegp_tables::tabular::TableModel;
 
@@ -18,23 +16,21 @@ use sparsegp_tables::tabular::TableModel;
 pub(crate) const SCHEMA: u32 = 1;
 
 /// The metrics document. Keys that do not apply are null, never absent, and so are numbers that are not finite.
-#[derive(Clone, Debug, Serialize)]
-pub struct Document {
+#[derive(Serialize)]
+pub struct Document<'a> {
     schema: u32,
     command: &'static str,
     /// Classes or levels in the order of the rows and columns of confusion matrices.
     classes: Option<Vec<String>>,
     data: DataSummary,
     config: Value,
-    fit: FitFigures,
-    #[serde(serialize_with = "as_map")]
-    hyperparameters: Vec<(String, f64)>,
+    fit: FitFigures<'a>,
+    hyperparameters: Pairs<f64>,
     /// Notes about hyper-parameters, in words.
-    #[serde(serialize_with = "as_map")]
-    hyperparameter_notes: Vec<(String, String)>,
+    hyperparameter_notes: Pairs<String>,
     coefficients: Option<Vec<Coefficient>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    groups: Option<GroupFigures>,
+    groups: Option<GroupFigures<'a>>,
     /// The figures of the validation rows.
     pub validation: Option<Report>,
     /// The figures of the test rows.
@@ -48,7 +44,7 @@ pub struct Document {
     pub cross_validation: Option<CrossValidation>,
     /// Suggestions for the next fit, in words.
     pub next: Vec<String>,
-    trace: Vec<Record>,
+    trace: &'a [Record],
 }
 
 /// The size of the data.
@@ -75,88 +71,101 @@ impl DataSummary {
 }
 
 /// The results of a fit with grouped effects, in original units.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct GroupFigures {
-    components: Vec<VarianceComponent>,
-    residual_sd: Option<f64>,
-    residual_interval: Option<Ends>,
-    #[serde(serialize_with = "as_map")]
-    intraclass_correlations: Vec<(String, f64)>,
-    #[serde(serialize_with = "as_map")]
-    intraclass_intervals: Vec<(String, Option<Ends>)>,
-    log_likelihood: Option<f64>,
-    reml: bool,
-}
+struct GroupFigures<'a>(&'a TableModel);
 
-impl GroupFigures {
-    fn of(model: &TableModel) -> Option<GroupFigures> {
-        let components = model.variance_components();
-        let shares = model.intraclass_correlations();
-        (!components.is_empty()).then(|| GroupFigures {
-            components,
-            residual_sd: model.residual_deviation(),
-            residual_interval: model.residual_interval(),
-            intraclass_correlations: shares.iter().map(|own| (own.group.clone(), own.share)).collect(),
-            intraclass_intervals: shares.into_iter().map(|own| (own.group, own.interval)).collect(),
-            log_likelihood: model.grouped_log_likelihood(),
-            reml: model.options().reml,
-        })
+impl Serialize for GroupFigures<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (model, shares) = (self.0, self.0.intraclass_correlations());
+        let correlations = shares.iter().map(|own| (own.group.clone(), own.share)).collect();
+        let intervals = shares.iter().map(|own| (own.group.clone(), own.interval)).collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("components", &model.variance_components())?;
+        map.serialize_entry("residual_sd", &model.residual_deviation())?;
+        map.serialize_entry("residual_interval", &model.residual_interval())?;
+        map.serialize_entry("intraclass_correlations", &Pairs(correlations))?;
+        map.serialize_entry("intraclass_intervals", &Pairs(intervals))?;
+        map.serialize_entry("log_likelihood", &model.grouped_log_likelihood())?;
+        map.serialize_entry("reml", &model.options().reml)?;
+        map.end()
     }
 }
 
 /// The outcome of the fit.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct FitFigures {
-    objective: f64,
-    objective_sum: f64,
-    estimated_on: Option<usize>,
-    elbo_sum: Option<f64>,
-    evidence_upper_bound: Option<f64>,
-    epochs: usize,
-    iterations: usize,
-    evaluations: usize,
-    seconds: f64,
-    seconds_per_step: f64,
-    stop_reason: StopReason,
-    rollbacks: usize,
-    jitter: f64,
-    sampling: Option<EstimatorCounts>,
-    beta_curve: Option<BetaCurve>,
-    inducing_curve: Option<Vec<InducingPoint>>,
-    inducing_certificate: Option<Value>,
-    restarts: Option<Vec<Restart>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    choices: Option<Choices>,
+struct FitFigures<'a> {
+    model: &'a TableModel,
     warnings: Vec<String>,
 }
 
-impl Document {
+impl Serialize for FitFigures<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (model, summary, search) = (self.model, self.model.summary(), self.model.search());
+        let (elbo_sum, evidence_upper_bound) = model.log_evidence();
+        let curve = search.inducing.as_ref();
+        let restarts = Some(&search.restarts).filter(|restarts| !restarts.is_empty());
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("objective", &summary.objective)?;
+        map.serialize_entry("objective_sum", &summary.objective_sum)?;
+        map.serialize_entry("estimated_on", &summary.estimated_on)?;
+        map.serialize_entry("elbo_sum", &elbo_sum)?;
+        map.serialize_entry("evidence_upper_bound", &evidence_upper_bound)?;
+        map.serialize_entry("epochs", &summary.epochs)?;
+        map.serialize_entry("iterations", &summary.iterations)?;
+        map.serialize_entry("evaluations", &summary.evaluations)?;
+        map.serialize_entry("seconds", &summary.seconds)?;
+        map.serialize_entry("seconds_per_step", &summary.seconds_per_step)?;
+        map.serialize_entry("stop_reason", &summary.stop_reason)?;
+        map.serialize_entry("rollbacks", &summary.rollbacks)?;
+        map.serialize_entry("jitter", &summary.jitter)?;
+        map.serialize_entry("sampling", &summary.sampling)?;
+        map.serialize_entry("beta_curve", &model.beta_curve())?;
+        map.serialize_entry("inducing_curve", &curve.map(|curve| &curve.points))?;
+        map.serialize_entry("inducing_certificate", &curve.map(certificate))?;
+        map.serialize_entry("restarts", &restarts)?;
+        if let Some(choices) = &search.choices {
+            map.serialize_entry("choices", choices)?;
+        }
+        map.serialize_entry("warnings", &self.warnings)?;
+        map.end()
+    }
+}
+
+/// Values by name, in their order.
+struct Pairs<T>(Vec<(String, T)>);
+
+impl<T: Serialize> Serialize for Pairs<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'a> Document<'a> {
     /// Creates the document of a command about a model. `say` returns the spelling of options in warnings.
     /// The caller adds test and validation scores.
-    pub fn new(command: &'static str, model: &TableModel, data: DataSummary, say: &Say<'_>) -> Document {
+    pub fn new(command: &'static str, model: &'a TableModel, data: DataSummary, say: &Say<'_>) -> Self {
+        let warnings = model.summary().warnings.iter();
         Document {
             schema: SCHEMA,
             command,
             classes: Some(model.schema().encoding().levels().to_vec()).filter(|levels| !levels.is_empty()),
             data,
             config: config(model),
-            fit: FitFigures::of(model, say),
-            hyperparameters: model.hyperparameters(),
-            hyperparameter_notes: model.hyperparameter_notes(),
+            fit: FitFigures { model, warnings: warnings.map(|warning| warning.words_with(say)).collect() },
+            hyperparameters: Pairs(model.hyperparameters()),
+            hyperparameter_notes: Pairs(model.hyperparameter_notes()),
             coefficients: model.coefficients(),
-            groups: GroupFigures::of(model),
+            groups: (!model.variance_components().is_empty()).then_some(GroupFigures(model)),
             validation: None,
             test: None,
             train: None,
             baselines: None,
             cross_validation: None,
             next: Vec::new(),
-            trace: model.summary().trace.clone(),
+            trace: &model.summary().trace,
         }
     }
 
     /// Adds an option of the command line to the configuration.
-    pub fn with_config(mut self, name: &str, value: impl Into<Value>) -> Document {
+    pub fn with_config(mut self, name: &str, value: impl Into<Value>) -> Self {
         if let Value::Object(config) = &mut self.config {
             config.insert(name.to_owned(), value.into());
         }
@@ -172,35 +181,6 @@ impl Document {
     pub fn to_json(&self) -> String {
         // A structure of strings, numbers and maps with text keys always has a JSON form.
         serde_json::to_string_pretty(self).map_or_else(|_| "null\n".to_owned(), |text| text + "\n")
-    }
-}
-
-impl FitFigures {
-    fn of(model: &TableModel, say: &Say<'_>) -> FitFigures {
-        let (summary, search) = (model.summary(), model.search());
-        let (elbo_sum, evidence_upper_bound) = model.log_evidence();
-        FitFigures {
-            sampling: summary.sampling,
-            beta_curve: model.beta_curve().cloned(),
-            inducing_curve: search.inducing.as_ref().map(|curve| curve.points.clone()),
-            inducing_certificate: search.inducing.as_ref().map(certificate),
-            restarts: Some(search.restarts.clone()).filter(|restarts| !restarts.is_empty()),
-            choices: search.choices.clone(),
-            objective: summary.objective,
-            objective_sum: summary.objective_sum,
-            estimated_on: summary.estimated_on,
-            elbo_sum,
-            evidence_upper_bound,
-            epochs: summary.epochs,
-            iterations: summary.iterations,
-            evaluations: summary.evaluations,
-            seconds: summary.seconds,
-            seconds_per_step: summary.seconds_per_step,
-            stop_reason: summary.stop_reason,
-            rollbacks: summary.rollbacks,
-            jitter: summary.jitter,
-            warnings: summary.warnings.iter().map(|warning| warning.words_with(say)).collect(),
-        }
     }
 }
 
@@ -229,7 +209,7 @@ fn config(model: &TableModel) -> Value {
     let features: Vec<&str> = schema.features().iter().map(|feature| feature.name()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
     let gp = |value: Value| if sparse { value } else { Value::Null };
-    let of_model = json!({
+    json!({
         "task": model.task(),
         "likelihood": model.latent().likelihood.name(),
         "features": features,
@@ -253,8 +233,6 @@ fn config(model: &TableModel) -> Value {
         "constraints": options.constraints,
         "default_priors": gp(json!(options.has_default_priors())),
         "standardize": options.standardize,
-    });
-    let of_training = json!({
         "objective": options.objective,
         "beta": options.beta,
         "estimator": options.estimator,
@@ -271,8 +249,6 @@ fn config(model: &TableModel) -> Value {
         "validation_fraction": options.validation_fraction,
         "restarts": options.restarts,
         "seed": options.seed,
-    });
-    let of_steps = json!({
         "family": options.steps.family,
         "q_update": options.steps.q_update,
         "q_guard": options.steps.q_guard,
@@ -286,16 +262,5 @@ fn config(model: &TableModel) -> Value {
         "batch_size": options.steps.batch_size,
         "batch_schedule": options.steps.batch_schedule,
         "sample_schedule": options.steps.sample_schedule,
-    });
-    let parts = [of_model, of_training, of_steps];
-    let entries = parts.iter().filter_map(Value::as_object).flatten();
-    entries.map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-fn as_map<S: Serializer, T: Serialize>(values: &[(String, T)], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(values.len()))?;
-    for (name, value) in values {
-        map.serialize_entry(name, value)?;
-    }
-    map.end()
+    })
 }

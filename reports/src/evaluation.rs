@@ -6,7 +6,7 @@ use super::figures::Observed;
 use super::next::{Facts, Suggestion, next};
 use faer::MatRef;
 use sparsegp::error::{Result, Say, spoken};
-use sparsegp::metrics::{Compared, Metrics, Report};
+use sparsegp::metrics::{Metrics, Report};
 use sparsegp_tables::explain::Rows;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Table;
@@ -46,7 +46,7 @@ impl Evaluation {
     ///
     /// # Errors
     ///
-    /// As for [`TableModel::compare`].
+    /// As for [`TableModel::rows`].
     pub fn of_table(
         model: &TableModel,
         baselines: Option<&Baselines>,
@@ -58,8 +58,7 @@ impl Evaluation {
         Ok(evaluator.finish())
     }
 
-    /// Returns suggestions for the next fit. `say` returns the spelling of options; see
-    /// [`next`](super::next()).
+    /// Returns suggestions for the next fit. `say` returns the spelling of options.
     pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<Suggestion> {
         let facts = Facts::of(model, &self.metrics, self.baselines.clone());
         let said = |next: Suggestion| Suggestion { text: spoken(&next.text, say), ..next };
@@ -101,7 +100,10 @@ impl<'a> Evaluator<'a> {
             kept.push_part(part);
         }
         let own = self.model.predict_part(part).compare(&part.targets);
-        self.push(&own);
+        own.iter().for_each(|row| {
+            self.metrics.push(row);
+            self.observed.push(row);
+        });
         if let Some(beside) = &mut self.beside {
             beside.push_part(&own, part);
         }
@@ -111,26 +113,10 @@ impl<'a> Evaluator<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`TableModel::compare`].
+    /// As for [`TableModel::rows`].
     pub fn push_table(&mut self, table: &Table, unseen: UnseenLevels) -> Result<()> {
-        let mut own = Vec::with_capacity(table.rows());
-        self.model.compare(table, unseen, &mut |row| own.push(*row))?;
-        // After the error for a table without targets.
-        if let Some(kept) = &mut self.kept {
-            kept.push_table(self.model, table, unseen)?;
-        }
-        self.push(&own);
-        match &mut self.beside {
-            Some(beside) => beside.push_table(&own, table, unseen),
-            None => Ok(()),
-        }
-    }
-
-    fn push(&mut self, own: &[Compared]) {
-        own.iter().for_each(|row| {
-            self.metrics.push(row);
-            self.observed.push(row);
-        });
+        self.push_part(&self.model.rows(table, unseen)?);
+        Ok(())
     }
 
     /// Returns the scores of all rows.
@@ -227,18 +213,13 @@ impl KeptRows {
 
     /// Returns the rows that have a target.
     pub(crate) fn labelled(&self) -> KeptRows {
-        let known: Vec<usize> = (0..self.targets.len()).filter(|&row| !self.targets[row].is_nan()).collect();
-        let exposed = !self.exposure.is_empty();
-        KeptRows {
-            inputs: known
-                .iter()
-                .flat_map(|&row| &self.inputs[row * self.width..(row + 1) * self.width])
-                .copied()
-                .collect(),
-            targets: known.iter().map(|&row| self.targets[row]).collect(),
-            exposure: known.iter().filter(|_| exposed).map(|&row| self.exposure[row]).collect(),
-            ..*self
+        let (width, most) = (self.width, self.targets.len());
+        let (mut known, rows) = (KeptRows { width, most, ..KeptRows::default() }, self.rows());
+        for row in (0..most).filter(|&row| !self.targets[row].is_nan()) {
+            let exposure = rows.exposure.get(row..=row).unwrap_or_default();
+            known.push(rows.x.subrows(row, 1), &rows.targets[row..=row], exposure);
         }
+        known
     }
 }
 

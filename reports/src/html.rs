@@ -1,7 +1,6 @@
 //! One self-contained HTML page of tables and figures, for light and dark screens, phones and paper; all text is escaped here.
 
 use super::figures::Drawing;
-use crate::escape::escape;
 use sparsegp::model::Severity;
 use std::fmt::Write;
 
@@ -14,8 +13,6 @@ const STYLE: &str = include_str!("style.css");
 pub struct Page {
     /// The heading.
     pub title: String,
-    /// The subject of the page, in a sentence or two.
-    pub lead: String,
     /// The parts of the page; several parts have headings, and links to them at the top.
     pub parts: Vec<PagePart>,
     /// The last section.
@@ -103,11 +100,6 @@ impl Figure {
 }
 
 impl Page {
-    /// Returns the figures in order.
-    pub fn figures(&self) -> Vec<&Figure> {
-        self.parts.iter().flat_map(PagePart::figures).collect()
-    }
-
     /// Returns the page as HTML.
     pub fn html(&self) -> String {
         let title = escape(&self.title);
@@ -117,7 +109,6 @@ impl Page {
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
         );
-        lead(&mut page, &self.lead);
         let several = self.parts.len() > 1;
         if several {
             page.push_str("<nav>\n");
@@ -138,13 +129,6 @@ impl Page {
     }
 }
 
-fn lead(page: &mut String, text: &str) {
-    if !text.is_empty() {
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(text));
-    }
-}
-
 impl PagePart {
     /// Returns the figures in order.
     pub fn figures(&self) -> Vec<&Figure> {
@@ -155,7 +139,10 @@ impl PagePart {
     }
 
     fn write(&self, page: &mut String, below: bool) {
-        lead(page, &self.lead);
+        if !self.lead.is_empty() {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(&self.lead));
+        }
         if !self.cards.is_empty() {
             page.push_str("<div class=\"cards\">\n");
             for Card { name, value, beside } in &self.cards {
@@ -173,6 +160,11 @@ impl PagePart {
 }
 
 impl Section {
+    /// Creates a section.
+    pub fn new(title: &str, blocks: Vec<Block>) -> Section {
+        Section { title: title.to_owned(), blocks }
+    }
+
     /// Writes the section, or nothing if it has no blocks.
     fn write(&self, page: &mut String, tag: &str) {
         if self.blocks.is_empty() {
@@ -238,6 +230,11 @@ impl Figure {
 }
 
 impl TableBlock {
+    /// Creates a table with a caption, which may be empty.
+    pub fn new(caption: &str, rows: Vec<Vec<String>>) -> TableBlock {
+        TableBlock { caption: caption.to_owned(), rows }
+    }
+
     fn write(&self, page: &mut String, explained: bool) {
         let Some((header, rows)) = self.rows.split_first() else { return };
         // On a narrow screen the rows are grids, which lose their table roles unless these are given.
@@ -272,19 +269,36 @@ impl TableBlock {
     }
 }
 
-/// Returns a file name: lower-case letters and digits, with dashes between them.
-pub(super) fn slug(text: &str) -> String {
-    let mut slug = String::new();
-    for character in text.to_lowercase().chars() {
+/// Escapes text for use between tags.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
         match character {
-            c if c.is_ascii_alphanumeric() => slug.push(c),
-            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
-            _ => {}
-        }
-        if slug.len() >= 48 {
-            break;
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Characters that HTML and XML do not allow.
+            c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
         }
     }
+    escaped
+}
+
+/// Returns a block of the figures that exist, if any.
+pub(crate) fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
+    let figures: Vec<Figure> = all.into_iter().flatten().collect();
+    if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] }
+}
+
+/// Returns a file name: lower-case letters and digits, with dashes between them.
+pub(super) fn slug(text: &str) -> String {
+    let text = text.to_lowercase();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let slug: String = words.collect::<Vec<_>>().join("-").chars().take(48).collect();
     slug.trim_end_matches('-').to_owned()
 }
 
@@ -293,16 +307,11 @@ mod tests {
     use super::*;
 
     fn of(blocks: Vec<Block>) -> Page {
-        let section = Section { title: "<script>alert(1)</script>".into(), blocks };
+        let section = Section::new("<script>alert(1)</script>", blocks);
         let card = Card { name: "<i>".into(), value: "<u>".into(), beside: "<s>".into() };
         let part =
             PagePart { title: "<em>".into(), lead: "<q>".into(), cards: vec![card], sections: vec![section] };
-        Page {
-            title: "a < b".into(),
-            lead: "<b>".into(),
-            parts: vec![part.clone(), part],
-            end: Section::default(),
-        }
+        Page { title: "a < b".into(), parts: vec![part.clone(), part], end: Section::default() }
     }
 
     #[test]
@@ -316,11 +325,9 @@ mod tests {
             Block::Message(Severity::Note, evil()),
             Block::Code(evil()),
             Block::Details(evil(), vec![Block::Text(evil())]),
-            Block::Figures(
-                Figure::of(&evil(), &evil(), &evil(), Some(Drawing::default())).into_iter().collect(),
-            ),
         ];
-        let page = of(blocks).html();
+        let figure = figures([Figure::of(&evil(), &evil(), &evil(), Some(Drawing::default()))]);
+        let page = of([blocks, figure].concat()).html();
         for tag in ["script", "img", "i", "u", "s", "em", "q", "tt", "a"] {
             assert!(
                 !page.contains(&format!("<{tag}>")) && !page.contains(&format!("<{tag} src")),

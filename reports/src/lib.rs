@@ -2,11 +2,13 @@
 //!
 //! This crate may know everything public of [`sparsegp_tables`] and [`sparsegp`]; it reads and writes no files.
 
+// For the metrics document, one JSON object of all options.
+#![recursion_limit = "256"]
+
 mod baselines;
 pub mod comparison;
 mod cross;
 mod document;
-mod escape;
 mod evaluation;
 mod figures;
 mod fit;
@@ -19,7 +21,7 @@ pub use cross::CrossValidation;
 pub use document::{DataSummary, Document};
 pub use evaluation::{Evaluation, Evaluator, KeptRows};
 pub(crate) use figures::intervals;
-pub use figures::{CurveSeries, Curves, Drawing, Observed, Series, calibration, coverage, curves, trace};
+pub use figures::{Band, CurveSeries, Curves, Drawing, Observed, Series, curves};
 pub use fit::{Explained, ExplainedRow, FitReport, explained_page, fit_page, reproduce};
 pub use html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
-pub use next::{Facts, Suggestion, next};
+pub use next::Suggestion;

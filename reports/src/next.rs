@@ -22,25 +22,19 @@ pub struct Suggestion {
 
 /// The facts about a fit with test rows.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// The kind of target.
+pub(crate) struct Facts<'a> {
     pub task: Task,
-    /// The column that is predicted.
     pub target: &'a str,
-    /// The likelihood.
     pub likelihood: LikelihoodKind,
-    /// The number of test rows.
     pub test_rows: u64,
     /// The figures of the test rows.
     pub test: Report,
-    /// The test figures of baselines.
     pub baselines: Option<BaselineReport>,
     /// The options that warnings suggest.
     pub warned: Vec<&'static str>,
 }
 
 impl<'a> Facts<'a> {
-    /// Collects the facts of a model and its test rows.
     pub fn of(model: &'a TableModel, test: &Metrics, baselines: Option<BaselineReport>) -> Facts<'a> {
         Facts {
             task: model.task(),
@@ -52,75 +46,58 @@ impl<'a> Facts<'a> {
             warned: model.summary().warnings.iter().flat_map(Warning::options).copied().collect(),
         }
     }
-
-    /// Returns true if a warning already suggests one of these options.
-    fn is_said(&self, options: &[&str]) -> bool {
-        options.iter().any(|option| self.warned.contains(option))
-    }
-
-    /// Suggests what to do if the constant is better: the inputs carry no information.
-    fn constant(&self) -> Option<Suggestion> {
-        let constant = &self.baselines.as_ref()?.constant;
-        let (own, other) = (self.test.nll?, constant.report.nll?);
-        // The warning that noise explains everything has the same meaning. For overdispersed counts under a
-        // Poisson likelihood, the constant may be better for any inputs.
-        let said = ["kernel", "features", "likelihood negative-binomial"];
-        let problem = |text| Suggestion { severity: Severity::Problem, text };
-        (constant.is_better() && !self.is_said(&said)).then(|| {
-            problem(format!(
-                "{} predicts test rows better (NLL {other:.3}, the model {own:.3}): the inputs may carry no information about '{}'; try other inputs (⟨features⟩)",
-                match self.task {
-                    Task::Regression => "the mean alone",
-                    Task::Classification => "the share of each class",
-                    Task::Ordinal => "the share of each level",
-                    Task::Count => "the mean rate alone",
-                },
-                self.target
-            ))
-        })
-    }
-
-    /// Suggests a linear model if it is better.
-    fn linear(&self) -> Option<Suggestion> {
-        let baselines = self.baselines.as_ref()?;
-        let linear = baselines.linear.as_ref()?;
-        let (own, other) = (self.test.nll?, linear.report.nll?);
-        let better = linear.is_better() && !baselines.constant.is_better();
-        better.then(|| Suggestion {
-            severity: Severity::Warning,
-            text: format!(
-                "a linear model predicts test rows better (NLL {other:.3}, the model {own:.3}); try ⟨model glm⟩"
-            ),
-        })
-    }
-
-    /// Suggests a heavy-tailed likelihood if a few outliers make the intervals of Gaussian noise too wide.
-    fn coverage(&self) -> Option<Suggestion> {
-        let covered = self.test.coverage.as_ref()?.central_95?;
-        let wide = self.likelihood == LikelihoodKind::Gaussian && covered > COVERED;
-        (wide && self.test_rows >= COVERAGE_ROWS).then(|| {
-            let share = 100.0 * covered;
-            let text = format!(
-                "the 95 % intervals hold {share:.1} % of the test rows and are too wide; try ⟨likelihood student-t⟩"
-            );
-            Suggestion { severity: Severity::Warning, text }
-        })
-    }
 }
 
 /// Returns suggestions, most important first, with options between ⟨ and ⟩; see [`spoken`](sparsegp::error::spoken).
 /// Suggestions of warnings (more epochs, more inducing inputs) are not repeated.
 ///
-/// - A constant has a lower NLL on the test rows, by more than the standard error of the difference.
+/// - A constant has a lower NLL on the test rows, by more than the standard error of the difference: the inputs carry no information.
 /// - Otherwise, a linear model has.
-/// - Of at least 200 test rows, more than 99 % are inside the 95 % intervals of Gaussian noise.
+/// - Of at least 200 test rows, more than 99 % are inside the 95 % intervals of Gaussian noise, which a few outliers make too wide.
 ///
 /// Every rule is tested on data on which following it lowers the NLL of test rows. There is no rule for a
 /// test NLL far above the training NLL, because the cause may be overfitting, but also a gap in space or
 /// time, for which fewer inducing inputs do harm.
-pub fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
-    let rules = [Facts::constant, Facts::linear, Facts::coverage];
-    rules.iter().filter_map(|rule| rule(facts)).collect()
+pub(crate) fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
+    let mut all = Vec::new();
+    let mut suggest = |severity, text| all.push(Suggestion { severity, text });
+    if let (Some(baselines), Some(own)) = (&facts.baselines, facts.test.nll) {
+        let (constant, linear) = (&baselines.constant, baselines.linear.as_ref());
+        let linear = linear.filter(|linear| linear.is_better() && !constant.is_better());
+        // The warning that noise explains everything has the same meaning. For overdispersed counts under a
+        // Poisson likelihood, the constant may be better for any inputs.
+        let said = ["kernel", "features", "likelihood negative-binomial"];
+        let is_said = said.iter().any(|option| facts.warned.contains(option));
+        if let Some(other) = constant.report.nll.filter(|_| constant.is_better() && !is_said) {
+            let what = match facts.task {
+                Task::Regression => "the mean alone",
+                Task::Classification => "the share of each class",
+                Task::Ordinal => "the share of each level",
+                Task::Count => "the mean rate alone",
+            };
+            let text = format!(
+                "{what} predicts test rows better (NLL {other:.3}, the model {own:.3}): the inputs may carry no information about '{}'; try other inputs (⟨features⟩)",
+                facts.target
+            );
+            suggest(Severity::Problem, text);
+        }
+        if let Some(other) = linear.and_then(|linear| linear.report.nll) {
+            let text = format!(
+                "a linear model predicts test rows better (NLL {other:.3}, the model {own:.3}); try ⟨model glm⟩"
+            );
+            suggest(Severity::Warning, text);
+        }
+    }
+    let covered = facts.test.coverage.as_ref().and_then(|coverage| coverage.central_95);
+    let gaussian = facts.likelihood == LikelihoodKind::Gaussian && facts.test_rows >= COVERAGE_ROWS;
+    if let Some(covered) = covered.filter(|covered| gaussian && *covered > COVERED) {
+        let share = 100.0 * covered;
+        let text = format!(
+            "the 95 % intervals hold {share:.1} % of the test rows and are too wide; try ⟨likelihood student-t⟩"
+        );
+        suggest(Severity::Warning, text);
+    }
+    all
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::parsers::{delimiter, ordered, places};
 use clap::Args;
 use sparsegp::Result;
 use sparsegp_tables::schema::{Places, SchemaOptions, SplitBy, Surface};
-use sparsegp_tables::tables::column_names;
+use sparsegp_tables::tables::{Table, column_names, read_table_with};
 use std::path::Path;
 
 /// The options about columns.
@@ -88,6 +88,11 @@ impl ColumnArgs {
             return Ok(vec![self.target.clone()]);
         }
         Ok(self.target.split(',').map(str::to_owned).collect())
+    }
+
+    /// Reads a file of rows.
+    pub fn read(&self, path: &Path) -> Result<Table> {
+        read_table_with(path, self.delimiter, &self.missing)
     }
 
     /// Returns the columns of one of several targets; the others are not inputs.

@@ -2,7 +2,7 @@
 
 use super::columns::ColumnArgs;
 use super::options::OptionArgs;
-use super::parsers::{betas, words};
+use super::parsers::words;
 use clap::Args;
 use serde_json::Value;
 use sparsegp::Result;
@@ -36,7 +36,7 @@ pub struct CompareArgs {
     pub objectives: Vec<Contender>,
     /// Choose the β of beta-elbo, dlm-log and dlm-square from this list by the log loss (dlm-square: the squared error) of held-out
     /// training rows; auto is the list n, n/2, n/4, … down to 0.01. Other objectives have β = 1
-    #[arg(long, value_name = "LIST", value_parser = betas, help_heading = "Comparison")]
+    #[arg(long, value_name = "LIST", help_heading = "Comparison")]
     pub betas: Option<Betas>,
     /// Number of repeats; repeat r (from 0) has the random seed --seed + r and its own test rows
     #[arg(long, value_name = "R", default_value_t = 1, help_heading = "Comparison")]

@@ -2,7 +2,8 @@
 
 use super::columns::ColumnArgs;
 use super::options::OptionArgs;
-use super::parsers::{Outputs, betas, sharing, unseen, words};
+use super::parsers::{Outputs, sharing, unseen, words};
+use crate::output;
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::options::{Betas, FitOptions, ModelKind};
@@ -36,8 +37,14 @@ pub struct FitArgs {
     pub group: Vec<GroupFormula>,
     #[command(flatten)]
     pub options: OptionArgs<false>,
-    #[command(flatten)]
-    pub objective: ObjectiveArgs,
+    /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best; auto is the
+    /// list n, n/2, n/4, … down to 0.01, for n training rows
+    #[arg(long, value_name = "LIST", help_heading = "Objective")]
+    pub betas: Option<Betas>,
+    /// Start from a saved model. The fit takes over the kind of model, columns, scaling and hyper-parameters of the saved model, and its
+    /// kernel and inducing inputs (gp) or its prior (glm). --hyper fixed then trains only the posterior
+    #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM, help_heading = "Objective")]
+    pub from: Option<PathBuf>,
     /// Model several targets as linear combinations of L shared latent Gaussian processes, with Gaussian noise (the linear model of
     /// coregionalisation)
     #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
@@ -54,49 +61,76 @@ pub struct FitArgs {
     /// of rows if the file holds more than 1 GiB of numbers, otherwise off]
     #[arg(long, value_name = "ROWS", help_heading = "Training")]
     pub shuffle_buffer: Option<usize>,
-    #[command(flatten)]
-    pub held_out: HeldOutArgs,
-    #[command(flatten)]
-    pub interruption: InterruptionArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
+    /// File of test rows
+    #[arg(long, value_name = "FILE", conflicts_with = "test_fraction", help_heading = "Held-out rows")]
+    pub test: Option<PathBuf>,
+    /// Share of the rows to hold out as test rows [default: 0; 0.2 with --split-by or --split-time, unless --test, --cv,
+    /// --validation-fraction or --betas is given]
+    #[arg(long, value_name = "SHARE", help_heading = "Held-out rows")]
+    pub test_fraction: Option<f64>,
+    /// Also cross-validate: before the fit to all rows, split the rows into K parts, and predict each part by a fit to the other parts
+    ///
+    /// The parts of one target have equal shares of the classes. With --split-by, all rows of a group are in the same part. With
+    /// --split-time, each part is predicted from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume"], help_heading = "Held-out rows")]
+    pub cv: Option<u16>,
+    /// With --cv, also cross-validate a fit with these options changed, on the same parts; may be repeated
+    ///
+    /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows the score of each
+    /// changed fit minus the score of the unchanged fit. The saved model is the unchanged fit.
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Held-out rows")]
+    pub against: Vec<String>,
+    /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error
+    #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new", help_heading = "Held-out rows")]
+    pub unseen: UnseenLevels,
+    /// Save the state of the fit to this file, so that --resume can continue it; a finished fit removes the file. Without this option
+    /// Ctrl-C still saves a checkpoint: MODEL.checkpoint for --model-out MODEL, otherwise DATA.checkpoint in the current folder
+    #[arg(long, value_name = "FILE", help_heading = "Interruption")]
+    pub checkpoint: Option<PathBuf>,
+    /// Seconds between two checkpoints
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30.0,
+        allow_negative_numbers = true,
+        help_heading = "Interruption"
+    )]
+    pub checkpoint_every: f64,
+    /// Continue from a checkpoint; the result equals that of an uninterrupted fit. Data and options must be the same. If --checkpoint names
+    /// the same file and the file does not exist, the fit starts from the beginning
+    #[arg(long, value_name = "FILE", help_heading = "Interruption")]
+    pub resume: Option<PathBuf>,
+    /// Save the model
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub model_out: Option<PathBuf>,
+    /// Save the metrics document (JSON)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub metrics: Option<PathBuf>,
+    /// Save predictions of the test rows (.csv or .parquet)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub predictions: Option<PathBuf>,
+    /// In --predictions, put an apostrophe before each text that a spreadsheet would run as a formula because it begins with = + - @ or a
+    /// tab; numbers are unchanged
+    #[arg(long, requires = "predictions", help_heading = "Output")]
+    pub csv_safe: bool,
+    /// Save a report with figures (one HTML file)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    /// Save every figure of the report as SVG in this folder (made if absent)
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub plots: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long, help_heading = "Output")]
+    pub quiet: bool,
+    /// Print only the metrics document (JSON) on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
     /// The fits of `--against`, with which this fit is compared.
     #[arg(skip)]
     pub contenders: Vec<Contender>,
     /// The names of the options that the user gave.
     #[arg(skip)]
     pub given: Given,
-}
-
-/// The options about checkpoints.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Interruption")]
-pub struct InterruptionArgs {
-    /// Save the state of the fit to this file, so that --resume can continue it; a finished fit removes the file. Without this option
-    /// Ctrl-C still saves a checkpoint: MODEL.checkpoint for --model-out MODEL, otherwise DATA.checkpoint in the current folder
-    #[arg(long, value_name = "FILE")]
-    pub checkpoint: Option<PathBuf>,
-    /// Seconds between two checkpoints
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, allow_negative_numbers = true)]
-    pub checkpoint_every: f64,
-    /// Continue from a checkpoint; the result equals that of an uninterrupted fit. Data and options must be the same. If --checkpoint names
-    /// the same file and the file does not exist, the fit starts from the beginning
-    #[arg(long, value_name = "FILE")]
-    pub resume: Option<PathBuf>,
-}
-
-/// The options about the objective and the starting model that are not in the library's list.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Objective")]
-pub struct ObjectiveArgs {
-    /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best; auto is the
-    /// list n, n/2, n/4, … down to 0.01, for n training rows
-    #[arg(long, value_name = "LIST", value_parser = betas)]
-    pub betas: Option<Betas>,
-    /// Start from a saved model. The fit takes over the kind of model, columns, scaling and hyper-parameters of the saved model, and its
-    /// kernel and inducing inputs (gp) or its prior (glm). --hyper fixed then trains only the posterior
-    #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
-    pub from: Option<PathBuf>,
 }
 
 /// The options about columns that `--from` excludes, because the saved model sets them.
@@ -112,34 +146,6 @@ const DECIDED_BY_FROM: [&str; 10] = [
     "exposure",
     "weights",
 ];
-
-/// The options about held-out rows.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Held-out rows")]
-pub struct HeldOutArgs {
-    /// File of test rows
-    #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
-    pub test: Option<PathBuf>,
-    /// Share of the rows to hold out as test rows [default: 0; 0.2 with --split-by or --split-time, unless --test, --cv,
-    /// --validation-fraction or --betas is given]
-    #[arg(long, value_name = "SHARE")]
-    pub test_fraction: Option<f64>,
-    /// Also cross-validate: before the fit to all rows, split the rows into K parts, and predict each part by a fit to the other parts
-    ///
-    /// The parts of one target have equal shares of the classes. With --split-by, all rows of a group are in the same part. With
-    /// --split-time, each part is predicted from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume"])]
-    pub cv: Option<u16>,
-    /// With --cv, also cross-validate a fit with these options changed, on the same parts; may be repeated
-    ///
-    /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows the score of each
-    /// changed fit minus the score of the unchanged fit. The saved model is the unchanged fit.
-    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
-    pub against: Vec<String>,
-    /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error
-    #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new")]
-    pub unseen: UnseenLevels,
-}
 
 /// A fit of `--against`, with which a fit is compared by cross-validation.
 #[derive(Clone, Debug)]
@@ -195,45 +201,19 @@ impl Contender {
     }
 }
 
-/// The options about output.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
-pub struct OutputArgs {
-    /// Save the model
-    #[arg(long, value_name = "FILE")]
-    pub model_out: Option<PathBuf>,
-    /// Save the metrics document (JSON)
-    #[arg(long, value_name = "FILE")]
-    pub metrics: Option<PathBuf>,
-    /// Save predictions of the test rows (.csv or .parquet)
-    #[arg(long, value_name = "FILE")]
-    pub predictions: Option<PathBuf>,
-    /// In --predictions, put an apostrophe before each text that a spreadsheet would run as a formula because it begins with = + - @ or a
-    /// tab; numbers are unchanged
-    #[arg(long, requires = "predictions")]
-    pub csv_safe: bool,
-    /// Save a report with figures (one HTML file)
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-    /// Save every figure of the report as SVG in this folder (made if absent)
-    #[arg(long, value_name = "DIR")]
-    pub plots: Option<PathBuf>,
-    /// Show no progress
-    #[arg(long)]
-    pub quiet: bool,
-    /// Print only the metrics document (JSON) on standard output
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl OutputArgs {
+impl FitArgs {
     /// Returns true if the user asked for a report or its figures.
     pub fn wants_page(&self) -> bool {
         self.report.is_some() || self.plots.is_some()
     }
-}
 
-impl FitArgs {
+    /// Prints a line on standard error, unless `--quiet` is set.
+    pub fn note(&self, line: &str) {
+        if !self.quiet {
+            output::note(line);
+        }
+    }
+
     /// Returns the options about columns, including groups.
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions { groups: self.group.clone(), ..self.columns.schema_options() }
@@ -246,46 +226,34 @@ impl FitArgs {
 
     /// Returns the share of the rows to hold out as test rows.
     pub fn test_fraction(&self) -> f64 {
-        let HeldOutArgs { test, test_fraction, cv, .. } = &self.held_out;
-        let others = test.is_some()
-            || cv.is_some()
-            || self.given.has("validation_fraction")
-            || self.objective.betas.is_some();
-        let default = if self.columns.split().is_some() && !others { 0.2 } else { 0.0 };
-        test_fraction.unwrap_or(default)
+        let others = self.test.is_some() || self.cv.is_some() || self.betas.is_some();
+        let others = others || self.given.has("validation_fraction");
+        self.test_fraction.unwrap_or(if self.columns.split().is_some() && !others { 0.2 } else { 0.0 })
     }
 
-    /// Refuses options that have no effect on this kind of model or with this update rule.
+    /// Refuses options that have no effect on this kind of model or with this update rule. The library checks the values of options.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
-        if self.options.word("neighbours") == Some("auto") {
-            if self.objective.from.is_some() {
-                return Err(Error::usage("--neighbours auto cannot be combined with --from: it compares fits that start from the data")
-                    .hint("give a number of --neighbours, or leave --from out"));
-            }
-            if options.restarts > 1 || self.objective.betas.is_some() {
-                return Err(Error::usage(
-                    "--neighbours auto cannot be combined with another search (--restarts, --betas)",
-                )
-                .hint("find the number of neighbours first, then give it"));
-            }
+        let auto = self.options.word("neighbours") == Some("auto");
+        if auto && self.from.is_some() {
+            return Err(Error::usage(
+                "--neighbours auto cannot be combined with --from: it compares fits that start from the data",
+            )
+            .hint("give a number of --neighbours, or leave --from out"));
+        }
+        if auto && (options.restarts > 1 || self.betas.is_some()) {
+            return Err(Error::usage(
+                "--neighbours auto cannot be combined with another search (--restarts, --betas)",
+            )
+            .hint("find the number of neighbours first, then give it"));
+        }
+        if auto {
             options.with_neighbours(1).validate()?;
         }
-        self.check_groups(options)?;
-        self.given.check(options)
-    }
-
-    /// Refuses arguments that cannot be combined with `--group`. The library checks the values of options.
-    fn check_groups(&self, options: &FitOptions) -> sparsegp::Result<()> {
-        if self.group.is_empty() {
-            return Ok(());
-        }
-        let others = [
-            ("--neighbours auto", self.options.word("neighbours") == Some("auto")),
-            ("--auto", self.given.has("auto") && !options.open.is_empty()),
-        ];
-        match others.into_iter().find(|(_, given)| *given) {
+        let chooses = self.given.has("auto") && !options.open.is_empty();
+        let others = [("--neighbours auto", auto), ("--auto", chooses)];
+        match others.into_iter().find(|(_, given)| *given && !self.group.is_empty()) {
             Some((name, _)) => Err(Error::usage(format!("{name} cannot be combined with --group"))),
-            None => Ok(()),
+            None => self.given.check(options),
         }
     }
 

@@ -8,18 +8,17 @@ pub mod parsers;
 mod serve;
 
 pub use compare::CompareArgs;
-pub use fit::{Contender, FitArgs, OutputArgs};
+pub use fit::{Contender, FitArgs};
 pub use parsers::RowNumbers;
 pub use serve::ServeArgs;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use parsers::{delimiter, draws, numbers, orders, positive, unseen, words};
+use parsers::{MOST_DRAWS, MOST_ORDERS, delimiter, numbers, positive, unseen, whole, words};
 use serde_json::Value;
 use sparsegp_tables::explain::Settings;
-use sparsegp_tables::options::Given;
-use sparsegp_tables::options::find;
+use sparsegp_tables::options::{Given, find};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Grid;
 use std::ffi::OsString;
@@ -56,7 +55,7 @@ impl Cli {
     pub fn read(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         let mut cli = Cli::read_by(Cli::everyday(), arguments)?;
         if let Command::Fit(args) = &mut cli.command {
-            args.contenders = contenders(arguments, &args.held_out.against)?;
+            args.contenders = contenders(arguments, &args.against)?;
         }
         Ok(cli)
     }
@@ -268,10 +267,10 @@ pub struct Contents {
     pub covariance: bool,
     /// Add K draws of the latent function as columns sample0, …. Each draw is joint over all rows (at most 2000). Outputs fitted with
     /// --mixing are drawn jointly, other outputs independently
-    #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = |text: &str| whole(text, 0..=MOST_DRAWS))]
     pub samples: usize,
     /// Add K draws of the target as columns draw0, …, drawn independently for each row. Outputs fitted with --mixing are drawn jointly
-    #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = |text: &str| whole(text, 0..=MOST_DRAWS))]
     pub draws: usize,
     /// Random seed of --samples and --draws
     #[arg(long, default_value_t = 0)]
@@ -345,7 +344,7 @@ pub struct ExplainArgs {
     pub columns: usize,
     /// Number of random orders of the columns over which contributions are averaged, each used forwards and backwards. Models that
     /// are sums of functions of single columns need none
-    #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = orders)]
+    #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = |text: &str| whole(text, 1..=MOST_ORDERS))]
     pub orders: usize,
     /// Random seed
     #[arg(long, default_value_t = 0)]

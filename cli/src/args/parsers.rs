@@ -1,7 +1,6 @@
 //! Parsers of option values.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use sparsegp::options::Betas;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tabular::Sharing;
 use std::ops::RangeInclusive;
@@ -12,10 +11,6 @@ pub fn words<T: Clone + Send + Sync + 'static>(
     parse: impl Fn(&str) -> sparsegp::Result<T> + Clone + Send + Sync + 'static,
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(words).try_map(move |word| parse(&word))
-}
-
-pub fn betas(text: &str) -> sparsegp::Result<Betas> {
-    text.parse()
 }
 
 /// The sharing between several targets; `None` for `auto`. (An option within an option would mean an optional value to clap.)
@@ -89,26 +84,14 @@ pub fn numbers(text: &str) -> Result<RowNumbers, String> {
     Ok(RowNumbers(all))
 }
 
-/// The maximum number of draws.
 pub const MOST_DRAWS: usize = 10_000;
 
 /// The maximum number of orders of columns.
-const MOST_ORDERS: usize = 100_000;
+pub const MOST_ORDERS: usize = 100_000;
 
-/// Parses a whole number within a range.
 pub fn whole(text: &str, range: RangeInclusive<usize>) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("'{text}' is not a whole number from {} to {}", range.start(), range.end()))
-}
-
-/// Parses a number of draws.
-pub fn draws(text: &str) -> Result<usize, String> {
-    whole(text, 0..=MOST_DRAWS)
-}
-
-/// Parses a number of orders of columns.
-pub fn orders(text: &str) -> Result<usize, String> {
-    whole(text, 1..=MOST_ORDERS)
 }
 
 /// Parses a whole number of at least 1.

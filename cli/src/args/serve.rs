@@ -26,7 +26,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub allow_host: Vec<String>,
     /// Maximum size of the body of a request in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = mebibytes)]
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = |text: &str| whole(text, 1..=MOST_MIB))]
     pub max_body: usize,
     /// Maximum number of rows of a request
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
@@ -45,11 +45,6 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     let local = local.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     let wrong = "expected an address and a port, such as 127.0.0.1:8000 or [::1]:8000";
     local.map_or_else(|| text.parse().map_err(|_| wrong.to_owned()), Ok)
-}
-
-/// Parses a size in MiB.
-fn mebibytes(text: &str) -> Result<usize, String> {
-    whole(text, 1..=MOST_MIB)
 }
 
 /// Parses a time limit in seconds.
@@ -71,6 +66,6 @@ mod tests {
         for wrong in ["", "8000", ":8000", "127.0.0.1", "localhost:99999", "example.org:80"] {
             assert!(address(wrong).is_err(), "{wrong}");
         }
-        assert!(seconds("nan").is_err() && seconds("0").is_err() && mebibytes("0").is_err());
+        assert!(seconds("nan").is_err() && seconds("0").is_err() && whole("0", 1..=MOST_MIB).is_err());
     }
 }

@@ -7,10 +7,9 @@ use sparsegp::functions::normal::HALF_95;
 use sparsegp::hyper::Constraints;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp_data::{CO2_MONTHLY, CO2_WEEKLY};
-use sparsegp_reports::{Evaluation, Figure, Series};
+use sparsegp_reports::{Band, Evaluation, Figure, Series};
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::Column;
-use sparsegp_tables::tables::{NamedColumn, Table, read_csv};
+use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::TableModel;
 
 /// The first year of the forecast. Earlier rows are the training set.
@@ -61,15 +60,10 @@ pub fn weekly(quiet: bool) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Returns the rows of the wanted years.
 fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
-    let keep: Vec<bool> = table.numbers("year")?.iter().map(|&year| wanted(year)).collect();
-    let column = |name: &str| -> Result<NamedColumn> {
-        let values = table.numbers(name)?;
-        let kept = values.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(value, _)| *value);
-        Ok(NamedColumn { name: name.to_owned(), column: Column::Number(kept.collect()) })
-    };
-    Table::new(table.source(), vec![column("year")?, column("co2")?])
+    let years = table.numbers("year")?;
+    let kept: Vec<usize> = (0..years.len()).filter(|&row| wanted(years[row])).collect();
+    Ok(table.take(&kept))
 }
 
 /// Returns the figure of the series and its predictions.
@@ -83,9 +77,9 @@ fn figure(model: &TableModel, table: &Table) -> Result<Vec<Figure>> {
     };
     let series = Series {
         axes: ("year".to_owned(), "CO2 (ppmv)".to_owned()),
+        bands: vec![Band { name: String::new(), points: years.iter().enumerate().map(band).collect() }],
         observed: years.iter().copied().zip(values.iter().copied()).collect(),
-        forecast: years.iter().enumerate().map(band).collect(),
-        inducing: Vec::new(),
+        ..Series::default()
     };
     let caption = "Observations (dots), predictive mean and central 95 % interval, which is wider where the forecast is less certain.";
     Ok(Figure::of("series", "The series", caption, series.figure()).into_iter().collect())

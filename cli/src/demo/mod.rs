@@ -72,40 +72,31 @@ const EXAMPLES: [Example; 4] = [
     },
 ];
 
-/// Runs the command.
 pub fn run(args: &DemoArgs) -> Result<()> {
     if args.list {
-        return output::print(&list(&EXAMPLES));
+        return output::print(&list());
     }
-    let examples = match &args.name {
-        None => &EXAMPLES[..],
-        Some(name) => find(name)?,
-    };
+    let is_wanted = |example: &&Example| args.name.as_ref().is_none_or(|name| name == example.name);
+    let examples: Vec<&Example> = EXAMPLES.iter().filter(is_wanted).collect();
+    if let ([], Some(name)) = (&examples[..], &args.name) {
+        let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
+        let names = names.join(", ");
+        return Err(Error::usage(format!("the demo has no data set '{name}', expected one of {names}"))
+            .hint("sparsegp demo --list describes them"));
+    }
     if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Error::data(format!("{}: cannot be created: {error}", folder.display())))?;
+        page::check_folder(folder)?;
         output::check_paths(&[&folder.join("report.html")], &[])?;
     }
     let mut runs = Vec::new();
-    for example in examples {
+    for example in &examples {
         runs.extend((example.run)(args.quiet)?);
     }
     output::print(&output::table(&summary(&runs)))?;
     match &args.out {
-        Some(folder) => write(folder, examples, &runs),
+        Some(folder) => write(folder, &examples, &runs),
         None => Ok(()),
     }
-}
-
-/// Returns the example with this name.
-fn find(name: &str) -> Result<&'static [Example]> {
-    const ALL: &[Example] = &EXAMPLES;
-    let place = ALL.iter().position(|example| example.name == name);
-    place.map(|place| &ALL[place..=place]).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().map(|example| example.name).collect();
-        Error::usage(format!("the demo has no data set '{name}', expected one of {}", names.join(", ")))
-            .hint("sparsegp demo --list describes them")
-    })
 }
 
 /// Fits a model to a table and holds out a share of its rows as test rows.
@@ -150,17 +141,14 @@ fn summary(runs: &[Run]) -> Vec<Vec<String>> {
     for Run { task, model, test, .. } in runs {
         let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
         let report = &test.report;
-        let error = match report.error_rate {
-            Some(rate) => format!("{:.1} % wrong", 100.0 * rate),
-            None => format!("RMSE {}", figure(report.rmse)),
-        };
+        let wrong = report.error_rate.map(|rate| format!("{:.1} % wrong", 100.0 * rate));
         rows.push(vec![
             (*task).to_owned(),
             model.options().objective.to_string(),
             model.training_rows().to_string(),
             model.q().dim().to_string(),
             figure(report.nll),
-            error,
+            wrong.unwrap_or_else(|| format!("RMSE {}", figure(report.rmse))),
             figure(report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
             format!("{:.1}", model.summary().seconds),
         ]);
@@ -169,7 +157,7 @@ fn summary(runs: &[Run]) -> Vec<Vec<String>> {
 }
 
 /// Writes the report, and each figure as separate files.
-fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
+fn write(folder: &Path, examples: &[&Example], runs: &[Run]) -> Result<()> {
     let titles: Vec<String> =
         runs.iter().map(|run| format!("{}: {}", run.task, run.model.options().objective)).collect();
     let fit = |(run, title): (&'_ Run, &'_ String)| {
@@ -183,8 +171,8 @@ fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
         }
         .part()
     };
-    let table = TableBlock { caption: "Test figures of all fits".to_owned(), rows: summary(runs) };
-    let section = Section { title: "All fits".to_owned(), blocks: vec![Block::Table(table)] };
+    let table = TableBlock::new("Test figures of all fits", summary(runs));
+    let section = Section::new("All fits", vec![Block::Table(table)]);
     let seconds: f64 = runs.iter().map(|run| run.model.summary().seconds).sum();
     let time = Card {
         name: "training".to_owned(),
@@ -203,7 +191,6 @@ fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
     let first = PagePart { title: "Summary".to_owned(), lead, cards: vec![time], sections: vec![section] };
     let page = Page {
         title: format!("sparsegp demo: {title}"),
-        lead: String::new(),
         parts: std::iter::once(first).chain(runs.iter().zip(&titles).map(fit)).collect(),
         end: reproduce(&page::command()),
     };
@@ -214,16 +201,15 @@ fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
 }
 
 /// Returns a table of the data sets, and a table of their sources and licences.
-fn list(examples: &[Example]) -> String {
-    let row = |cells: [String; 4]| cells.to_vec();
-    let mut about = vec![row(["name", "rows × columns", "task", "shows"].map(str::to_owned))];
-    let mut origins = vec![["name", "licence", "source"].map(str::to_owned).to_vec()];
-    for example in examples {
+fn list() -> String {
+    let row = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
+    let mut about = vec![row(&["name", "rows × columns", "task", "shows"])];
+    let mut origins = vec![row(&["name", "licence", "source"])];
+    for example in &EXAMPLES {
         let Some(set) = DATA_SETS.iter().find(|set| set.name == example.name) else { continue };
         let (rows, columns) = set.shape();
-        let shape = format!("{rows} × {columns}");
-        about.push(row([set.name.to_owned(), shape, example.task.to_owned(), example.shows.to_owned()]));
-        origins.push([set.name, set.licence, set.source].map(str::to_owned).to_vec());
+        about.push(row(&[set.name, &format!("{rows} × {columns}"), example.task, example.shows]));
+        origins.push(row(&[set.name, set.licence, set.source]));
     }
     let (about, origins) = (output::table(&about), output::table(&origins));
     format!("{about}\n{origins}\nsparsegp demo NAME fits one of them, sparsegp demo all of them\n")

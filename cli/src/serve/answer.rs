@@ -5,7 +5,6 @@ use serde_json::json;
 /// An answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status code.
     pub status: u16,
     /// The JSON document.
     body: String,

@@ -38,7 +38,6 @@ pub struct Request {
     pub path: String,
     /// The values of the header fields Host and Origin.
     pub hosts: Vec<String>,
-    /// The body.
     pub body: Vec<u8>,
     /// True if the client keeps the connection open.
     pub keep_alive: bool,
@@ -51,7 +50,6 @@ struct Head {
     request: Request,
     /// The number of bytes of the head.
     size: usize,
-    /// The number of bytes of the body.
     body: usize,
     /// True if the client waits for `100 Continue` before it sends the body.
     waits: bool,
@@ -66,7 +64,6 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates the connection of an accepted stream.
     pub fn new(stream: TcpStream, limits: Limits) -> Connection {
         // Each answer is written in one piece, so waiting for more bytes would only delay it.
         let _ = stream.set_nodelay(true);

@@ -22,7 +22,7 @@ use sparsegp_tables::tabular::TableOutputs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
@@ -45,13 +45,12 @@ struct Server {
     limits: Limits,
     /// The hosts that requests may state.
     hosts: Hosts,
-    /// The number of open connections.
-    connections: AtomicUsize,
-    /// The number of requests that are being received or answered.
-    requests: AtomicUsize,
+    /// Has a clone for each open connection.
+    connections: Arc<()>,
+    /// Has a clone for each request that is being received or answered.
+    requests: Arc<()>,
 }
 
-/// Runs the command.
 pub fn run(args: &ServeArgs) -> Result<()> {
     args.threads.map_or(Ok(()), check_threads)?;
     let outputs = TableOutputs::load(&args.model)?;
@@ -64,8 +63,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         })?,
         limits: Limits { body: args.max_body << 20, time: Duration::from_secs_f64(args.timeout) },
         hosts: Hosts::new(&args.allow_host),
-        connections: AtomicUsize::new(0),
-        requests: AtomicUsize::new(0),
+        connections: Arc::default(),
+        requests: Arc::default(),
     });
     let (listener, address) = listen(args.listen)?;
     let accepting = server.clone();
@@ -97,7 +96,7 @@ fn wait(server: &Server) {
     while !is_stopping() {
         sleep(LOOK);
     }
-    let requests = || server.requests.load(Ordering::SeqCst);
+    let requests = || Arc::strong_count(&server.requests) - 1;
     output::note(&format!(
         "stopping after the requests that have begun: {}; press Ctrl-C again to stop at once",
         requests()
@@ -123,41 +122,25 @@ fn accept(server: &Arc<Server>, listener: &TcpListener) {
         if is_stopping() {
             continue;
         }
-        let counted = Counted::new(server, |server| &server.connections);
+        let (server, connection) = (server.clone(), server.connections.clone());
         let thread = Builder::new().name("sparsegp-connection".to_owned());
         // If no thread can start, `stream` is dropped, which closes the connection.
-        let _ = thread.spawn(move || converse(&counted.server, stream, client));
-    }
-}
-
-/// A guard that increments a counter of the server, and decrements it when dropped.
-struct Counted {
-    server: Arc<Server>,
-    number: fn(&Server) -> &AtomicUsize,
-}
-
-impl Counted {
-    fn new(server: &Arc<Server>, number: fn(&Server) -> &AtomicUsize) -> Counted {
-        number(server).fetch_add(1, Ordering::SeqCst);
-        Counted { server: server.clone(), number }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        (self.number)(&self.server).fetch_sub(1, Ordering::SeqCst);
+        let _ = thread.spawn(move || {
+            converse(&server, stream, client);
+            drop(connection);
+        });
     }
 }
 
 /// Answers the requests of one client.
-fn converse(server: &Arc<Server>, stream: TcpStream, client: SocketAddr) {
+fn converse(server: &Server, stream: TcpStream, client: SocketAddr) {
     let mut connection = Connection::new(stream, server.limits);
-    if server.connections.load(Ordering::SeqCst) > MOST_CONNECTIONS {
+    if Arc::strong_count(&server.connections) - 1 > MOST_CONNECTIONS {
         let full = Answer::error(503, &format!("all {MOST_CONNECTIONS} connections are in use"));
         return refuse(connection, &full, client);
     }
     while connection.wait() {
-        let _counted = Counted::new(server, |server| &server.requests);
+        let _counted = server.requests.clone();
         let request = match connection.receive() {
             Ok(Some(request)) => request,
             Ok(None) => return,
@@ -193,9 +176,9 @@ fn report(answer: &Answer, client: SocketAddr, request: &str) {
 
 /// Answers a request. A panic is answered with status 500 and does not end the server.
 fn answer(server: &Server, request: &Request) -> Answer {
-    let answer = || match service::needs_work(request) {
-        true => server.workers.install(|| server.service.answer(request)),
-        false => server.service.answer(request),
+    let answer = || match request.path.as_str() {
+        "/predict" => server.workers.install(|| server.service.answer(request)),
+        _ => server.service.answer(request),
     };
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         Answer::error(

@@ -18,7 +18,6 @@ const KEYS: [&str; 9] =
 #[derive(Debug, Default)]
 pub struct Asked {
     rows: Vec<Value>,
-    /// The requested contents of the predictions.
     pub contents: Contents,
 }
 
@@ -63,7 +62,6 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
@@ -97,7 +95,7 @@ impl Asked {
                     columns.len() - 1
                 });
                 if let Some(text) = columns[place].1.get_mut(row) {
-                    *text = cell(value).map_err(|found| misfit(row, name, found))?;
+                    *text = cell(value, row, name)?;
                 }
             }
         }
@@ -105,25 +103,33 @@ impl Asked {
     }
 }
 
-/// Sets an option.
 fn set(contents: &mut Contents, name: &str, value: &Value) -> Result<()> {
+    let refused = |expected: &str| wrong(name, value, expected);
+    let flag = || value.as_bool().ok_or_else(|| refused("true or false"));
+    let draws = || {
+        let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
+        let expected = || refused(&format!("a whole number from 0 to {MOST_DRAWS}"));
+        number.filter(|&number| number <= MOST_DRAWS).ok_or_else(expected)
+    };
     match name {
-        "quantiles" => contents.quantiles = probabilities(name, value)?,
-        "latent" => contents.latent = flag(name, value)?,
-        "covariance" => contents.covariance = flag(name, value)?,
-        "samples" => contents.samples = draws(name, value)?,
-        "draws" => contents.draws = draws(name, value)?,
-        "seed" => {
-            contents.seed = value.as_u64().ok_or_else(|| wrong(name, value, "a whole number from 0"))?
+        "quantiles" => {
+            let all = value.as_array().ok_or_else(|| refused("an array of numbers"))?.iter();
+            let number = |value: &Value| value.as_f64().ok_or_else(|| wrong(name, value, "numbers"));
+            contents.quantiles = all.map(number).collect::<Result<_>>()?;
         }
+        "latent" => contents.latent = flag()?,
+        "covariance" => contents.covariance = flag()?,
+        "population" => contents.population = flag()?,
+        "samples" => contents.samples = draws()?,
+        "draws" => contents.draws = draws()?,
+        "seed" => contents.seed = value.as_u64().ok_or_else(|| refused("a whole number from 0"))?,
         "unseen" => {
             contents.unseen.unseen = match value.as_str() {
                 Some("new") => UnseenLevels::New,
                 Some("error") => UnseenLevels::Error,
-                _ => return Err(wrong(name, value, "\"new\" or \"error\"")),
+                _ => return Err(refused("\"new\" or \"error\"")),
             }
         }
-        "population" => contents.population = flag(name, value)?,
         _ => {
             let known = KEYS.join(", ");
             return Err(Error::usage(format!("{SOURCE}: unknown option {name:?}, expected one of {known}")));
@@ -132,24 +138,20 @@ fn set(contents: &mut Contents, name: &str, value: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Returns a value as the text of a cell, or `None` for a missing cell. An array or an object is an error, which holds the kind of the
-/// value.
-fn cell(value: &Value) -> std::result::Result<Option<String>, &'static str> {
+/// Returns a value as the text of a cell, or `None` for a missing cell.
+fn cell(value: &Value, row: usize, name: &str) -> Result<Option<String>> {
     match value {
         Value::Null => Ok(None),
         Value::Bool(value) => Ok(Some(value.to_string())),
         Value::Number(number) => Ok(Some(number.to_string())),
         Value::String(text) => Ok(Some(text.clone())),
-        Value::Array(_) | Value::Object(_) => Err(kind(value)),
+        Value::Array(_) | Value::Object(_) => Err(Error::data(format!(
+            "{SOURCE}: row {}, column '{}': found {}, expected a number, a text, true, false or null",
+            row + 1,
+            name.escape_debug(),
+            kind(value)
+        ))),
     }
-}
-
-fn misfit(row: usize, name: &str, found: &str) -> Error {
-    Error::data(format!(
-        "{SOURCE}: row {}, column '{}': found {found}, expected a number, a text, true, false or null",
-        row + 1,
-        name.escape_debug()
-    ))
 }
 
 /// Returns the kind of a JSON value in words.
@@ -171,21 +173,6 @@ fn wrong(name: &str, found: &Value, expected: &str) -> Error {
         simple => simple.to_string(),
     };
     Error::usage(format!("{SOURCE}: {name:?}: found {found}, expected {expected}"))
-}
-
-fn flag(name: &str, value: &Value) -> Result<bool> {
-    value.as_bool().ok_or_else(|| wrong(name, value, "true or false"))
-}
-
-fn draws(name: &str, value: &Value) -> Result<usize> {
-    let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
-    let expected = || format!("a whole number from 0 to {MOST_DRAWS}");
-    number.filter(|&number| number <= MOST_DRAWS).ok_or_else(|| wrong(name, value, &expected()))
-}
-
-fn probabilities(name: &str, value: &Value) -> Result<Vec<f64>> {
-    let values = value.as_array().ok_or_else(|| wrong(name, value, "an array of numbers"))?;
-    values.iter().map(|value| value.as_f64().ok_or_else(|| wrong(name, value, "numbers"))).collect()
 }
 
 #[cfg(test)]

@@ -26,11 +26,6 @@ pub struct Service {
     max_rows: usize,
 }
 
-/// Returns true if the answer to a request needs predictions.
-pub fn needs_work(request: &Request) -> bool {
-    request.path == "/predict"
-}
-
 impl Service {
     /// Creates the service of a model, with a limit on the rows of a request.
     pub fn new(outputs: TableOutputs, max_rows: usize) -> Service {
@@ -38,7 +33,6 @@ impl Service {
         Service { outputs, model, max_rows }
     }
 
-    /// Answers a request.
     pub fn answer(&self, request: &Request) -> Answer {
         match (request.path.as_str(), request.method.as_str()) {
             ("/health", "GET" | "HEAD") => Answer::ok(format!("{}\n", json!({ "status": "ok" }))),
@@ -51,23 +45,20 @@ impl Service {
         }
     }
 
-    /// Answers a request for predictions with this body.
     fn predict(&self, body: &[u8]) -> Answer {
         let asked = match Asked::read(body) {
             Ok(asked) => asked,
             Err(error) => return refusal(&error),
         };
-        if asked.rows() > self.max_rows {
-            let (found, most) = (asked.rows(), self.max_rows);
-            return Answer::error(413, &format!("{SOURCE}: {found} rows, expected at most {most}"))
-                .with_hint("send the rows in several requests");
-        }
-        if asked.numbers_per_row().saturating_mul(asked.rows()) > MOST_NUMBERS {
-            let message =
-                format!("{SOURCE}: more than {MOST_NUMBERS} quantiles and draws of all rows together");
-            return Answer::error(413, &message).with_hint("send the rows in several requests");
-        }
-        self.predict_rows(asked).map_or_else(|error| refusal(&error), Answer::ok)
+        let (rows, most) = (asked.rows(), self.max_rows);
+        let message = if rows > most {
+            format!("{SOURCE}: {rows} rows, expected at most {most}")
+        } else if asked.numbers_per_row().saturating_mul(rows) > MOST_NUMBERS {
+            format!("{SOURCE}: more than {MOST_NUMBERS} quantiles and draws of all rows together")
+        } else {
+            return self.predict_rows(asked).map_or_else(|error| refusal(&error), Answer::ok);
+        };
+        Answer::error(413, &message).with_hint("send the rows in several requests")
     }
 
     /// Returns the JSON document with the predictions for the rows of a request, and with warnings about these rows.

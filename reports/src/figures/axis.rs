@@ -16,19 +16,16 @@ const MOST_DIGITS: usize = 18;
 pub(super) struct Axis<'a> {
     /// The label beside the axis.
     pub(super) name: &'a str,
-    /// The range that it shows.
     pub(super) range: Range<f64>,
     /// True if the range, like everything drawn, is in logarithms to base 10; tick labels show the numbers themselves.
     pub(super) logarithmic: bool,
 }
 
 impl<'a> Axis<'a> {
-    /// Creates a linear axis.
     pub(super) fn linear(name: &'a str, range: Range<f64>) -> Axis<'a> {
         Axis { name, range, logarithmic: false }
     }
 
-    /// Returns the positions of the ticks.
     pub(super) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic { log_ticks(&self.range) } else { ticks(&self.range) }
     }
@@ -48,7 +45,7 @@ impl<'a> Axis<'a> {
             numbers.iter().all(near)
         };
         let digits = (LEAST_DIGITS..MOST_DIGITS).find(close).unwrap_or(MOST_DIGITS);
-        ticks.into_iter().zip(numbers.into_iter().map(|number| short(number, digits))).collect()
+        ticks.into_iter().zip(numbers.into_iter().map(|number| grouped(&plain(number, digits)))).collect()
     }
 }
 
@@ -100,12 +97,7 @@ fn log_ticks(range: &Range<f64>) -> Vec<f64> {
     numbers.into_iter().map(f64::log10).collect()
 }
 
-/// Formats a number for a tick with at most `digits` decimals, with an exponent if it would be long, and with separators of thousands.
-fn short(value: f64, digits: usize) -> String {
-    grouped(&plain(value, digits))
-}
-
-/// Like [`short`], without separators of thousands.
+/// Formats a number for a tick with at most `digits` decimals, with an exponent if it would be long.
 fn plain(value: f64, digits: usize) -> String {
     let size = value.abs();
     // The bounds lie slightly outside 0.001 and 10⁹, because 10 to the power of a logarithm is inexact.
@@ -150,10 +142,7 @@ mod tests {
         assert_eq!(labels_of(&Axis::linear("x", 0.0..1.0)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
         // A multiple at an end of the range has its tick in spite of rounding errors.
         assert_eq!(labels_of(&Axis::linear("x", -1.4..-1.2)), ["-1.4", "-1.35", "-1.3", "-1.25", "-1.2"]);
-        assert_eq!(
-            [short(0.0, 3), short(-1e-7, 3), short(1.5e9, 3), short(-1e-9, 3)],
-            ["0", "-1e-7", "1.5e9", "-1e-9"]
-        );
+        assert_eq!([0.0, -1e-7, 1.5e9, -1e-9].map(|value| plain(value, 3)), ["0", "-1e-7", "1.5e9", "-1e-9"]);
         for below in 1..100 {
             let labels = labels_of(&Axis::linear("x", -0.01 * f64::from(below)..0.55));
             assert!(labels.iter().any(|label| label == "0"), "{labels:?}");

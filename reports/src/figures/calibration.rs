@@ -2,24 +2,20 @@
 //! characteristic.
 
 use super::{
-    Area, Axis, BLUE, Chart, Curves, Drawing, GREY, INK, Lettering, SIZE, TEXT, THICK, THIN, curves, draw,
-    marker, whisker,
+    Axis, BLUE, Chart, Curves, Drawing, GREY, INK, Lettering, TEXT, THICK, THIN, curves, is_finite, plot,
 };
+use sparsegp::functions::normal::HALF_95;
 use sparsegp::metrics::Report;
-
-/// The two-sided 95 % quantile of the standard normal distribution.
-const Z: f64 = 1.959963984540054;
 
 /// Draws the histogram of probability integral transforms of this number of rows. If the predictions are calibrated, it is flat, and 95 %
 /// of the bars lie in the band.
 pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
     let bins = report.pit?;
     let width = 1.0 / bins.len() as f64;
-    let half = Z * (width * (1.0 - width) / rows.max(1) as f64).sqrt();
+    let half = HALF_95 * (width * (1.0 - width) / rows.max(1) as f64).sqrt();
     let top = bins.iter().fold((width + half).max(0.2), |top, &share| top.max(share));
-    Some(draw(SIZE, |area| {
-        let x = Axis::linear("predicted probability of a smaller value", 0.0..1.0);
-        let chart = Chart::new(area, x, Axis::linear("share of rows", 0.0..1.05 * top));
+    let x = Axis::linear("predicted probability of a smaller value", 0.0..1.0);
+    Some(plot(x, Axis::linear("share of rows", 0.0..1.05 * top), &[], |chart| {
         let ends = [(width - half).max(0.0), width + half];
         chart.rectangle([(0.0, ends[0]), (1.0, ends[1])], GREY.faint(0.3));
         for (bin, &share) in bins.iter().enumerate() {
@@ -27,9 +23,7 @@ pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
             chart.rectangle([(left, 0.0), (left + 0.95 * width, share)], BLUE);
         }
         // The bars hide the band, so its ends are lines above them.
-        for end in ends {
-            chart.line([(0.0, end), (1.0, end)], INK, THIN);
-        }
+        ends.iter().for_each(|&end| chart.line([(0.0, end), (1.0, end)], INK, THIN));
     }))
 }
 
@@ -42,14 +36,12 @@ pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
         (0.9, coverage.central_90?),
         (0.95, coverage.central_95?),
     ];
-    Some(draw(SIZE, |area| {
-        let low = levels.iter().fold(0.4, |low, level| wilson(level.1, rows).0.min(low));
-        let x = Axis::linear("level of the predictive interval", 0.4..1.0);
-        let y = Axis::linear("share of rows inside", low - 0.02..1.02);
-        let chart = Chart::new(area, x, y);
+    let low = levels.iter().fold(0.4, |low, level| wilson(level.1, rows).0.min(low));
+    let x = Axis::linear("level of the predictive interval", 0.4..1.0);
+    Some(plot(x, Axis::linear("share of rows inside", low - 0.02..1.02), &[], |chart| {
         chart.line([(0.4, 0.4), (1.0, 1.0)], GREY, THICK);
         chart.line(levels, BLUE, THICK);
-        levels.iter().for_each(|&point| draw_share(&area, &chart, point, rows));
+        levels.iter().for_each(|&point| draw_share(chart, point, rows));
     }))
 }
 
@@ -61,25 +53,22 @@ pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
 ///
 /// [`Metrics::reliability`]: sparsegp::metrics::Metrics::reliability
 pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
-    let points: Vec<_> = points.iter().filter(|(x, y, n)| x.is_finite() && y.is_finite() && *n > 0).collect();
-    if points.is_empty() {
-        return None;
-    }
-    Some(draw(SIZE, |area| {
-        // Slightly more than [0, 1], so that points at the ends are not cut, with space for the numbers
-        // below.
-        let x = Axis::linear("predicted probability", -0.04..1.04);
-        let chart = Chart::new(area, x, Axis::linear("observed share", -0.17..1.04));
+    let points: Vec<_> = points.iter().filter(|(x, y, n)| is_finite(&(*x, *y)) && *n > 0).collect();
+    // Slightly more than [0, 1], so that points at the ends are not cut, with space for the numbers below.
+    let (x, y) = (-0.04..1.04, -0.17..1.04);
+    let (x, y) = (Axis::linear("predicted probability", x), Axis::linear("observed share", y));
+    let style = Lettering { size: TEXT * 3 / 4, ..Lettering::MIDDLE };
+    let paint = |chart: &Chart<'_>| {
         chart.line([(0.0, 0.0), (1.0, 1.0)], GREY, THICK);
         chart.line(points.iter().map(|point| (point.0, point.1)), BLUE, THICK);
-        let style = Lettering { size: TEXT * 3 / 4, ..Lettering::MIDDLE };
         for (index, &&(predicted, share, rows)) in points.iter().enumerate() {
-            draw_share(&area, &chart, (predicted, share), rows);
+            draw_share(chart, (predicted, share), rows);
             // Numbers alternate between two lines, so that they do not overlap.
             let level = if index % 2 == 0 { -0.085 } else { -0.14 };
-            area.text(&rows.to_string(), chart.place((predicted, level)), style);
+            chart.whole.text(&rows.to_string(), chart.place((predicted, level)), style);
         }
-    }))
+    };
+    (!points.is_empty()).then(|| plot(x, y, &[], paint))
 }
 
 /// Draws the true positive rate against the false positive rate, at every threshold of the probability; the points come from
@@ -91,19 +80,16 @@ pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
     curves(&Curves { diagonal: true, unmarked: true, ..line })
 }
 
-/// Draws a share of rows with its 95 % interval.
-fn draw_share(area: &Area<'_>, chart: &Chart<'_>, (x, share): (f64, f64), rows: u64) {
-    let (below, above) = wilson(share, rows);
-    let place = |y: f64| chart.place((x, y));
-    whisker(area, place(below), place(above), BLUE);
-    area.polygon(marker(place(share), 0), BLUE);
+fn draw_share(chart: &Chart<'_>, (x, share): (f64, f64), rows: u64) {
+    chart.whisker(x, wilson(share, rows), BLUE);
+    chart.marker((x, share), 0, BLUE);
 }
 
 /// Returns Wilson's 95 % interval of a probability, given the share of `rows` observations in which the event occurred (Wilson 1927).
 fn wilson(share: f64, rows: u64) -> (f64, f64) {
-    let (n, z2) = (rows.max(1) as f64, Z * Z);
+    let (n, z2) = (rows.max(1) as f64, HALF_95 * HALF_95);
     let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
-    let half = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).max(0.0).sqrt();
+    let half = HALF_95 / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).max(0.0).sqrt();
     (middle - half, middle + half)
 }
 

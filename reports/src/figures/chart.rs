@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::drawing::{Area, Ink, Lettering, Place, fitted};
 use super::letters::width;
-use super::{GREY, GRID, TEXT, THIN};
+use super::{GREY, GRID, TEXT, THIN, marker};
 use std::ops::Range;
 
 /// The margin around a figure, the minimum margin on the right, and the minimum distance between labels below
@@ -20,6 +20,8 @@ pub(super) type Point = (f64, f64);
 
 /// Axes on an area.
 pub(super) struct Chart<'a> {
+    /// The area of the figure, to which marks at points are cut.
+    pub(super) whole: Area<'a>,
     /// The area between the axes.
     area: Area<'a>,
     x: Range<f64>,
@@ -33,15 +35,13 @@ impl<'a> Chart<'a> {
         let widest = ticks.iter().map(|(_, label)| width(label, TEXT)).max().unwrap_or(0);
         let beside = widest + if y.name.is_empty() { 20 } else { 66 };
         let (across, up) = area.size();
-        let names = (fitted(x.name, across * 8 / 10), fitted(y.name, up * 8 / 10));
         let below = XLabels::of(&area, &x, beside);
         let chart = Chart::between(area, &x, &y, beside, below.right);
         let inner = chart.area;
         let left = Lettering { upwards: true, ..Lettering::BELOW };
         let (high, middle) = (inner.size().1 as i32, MARGIN as i32 + area.left);
-        inner.text(&names.1, (middle, inner.top + high / 2), left);
-        chart.name_x(&names.0);
-        chart.grid_x(&x);
+        inner.text(&fitted(y.name, up * 8 / 10), (middle, inner.top + high / 2), left);
+        chart.frame_x(&x, across * 8 / 10);
         let levels: Vec<i32> = ticks.iter().map(|(tick, _)| chart.place((0.0, *tick)).1).collect();
         for &level in &levels {
             inner.line([(inner.left, level), (inner.right - 1, level)], GRID, THIN);
@@ -58,11 +58,9 @@ impl<'a> Chart<'a> {
 
     /// Draws a horizontal axis above named rows, which take `beside` units on the left.
     pub(super) fn of_rows(area: Area<'a>, x: Axis<'_>, rows: Range<f64>, beside: u32) -> Chart<'a> {
-        let name = fitted(x.name, (area.size().0 - beside).max(area.size().0 / 2));
         let below = XLabels::of(&area, &x, beside);
         let chart = Chart::between(area, &x, &Axis::linear("", rows), beside, below.right);
-        chart.name_x(&name);
-        chart.grid_x(&x);
+        chart.frame_x(&x, (area.size().0 - beside).max(area.size().0 / 2));
         chart.label_x(&below);
         chart
     }
@@ -75,7 +73,7 @@ impl<'a> Chart<'a> {
             bottom: area.bottom - (MARGIN + BELOW) as i32,
             ..area
         };
-        Chart { area: inner, x: x.range.clone(), y: y.range.clone() }
+        Chart { whole: area, area: inner, x: x.range.clone(), y: y.range.clone() }
     }
 
     /// Returns the length of a tick, which is shorter in a small figure.
@@ -84,13 +82,11 @@ impl<'a> Chart<'a> {
         (0.05 * f64::from(width.min(height))).round().min(5.0) as i32
     }
 
-    fn name_x(&self, name: &str) {
+    /// Draws the name of the horizontal axis, which is at most `most` units wide, and its grid.
+    fn frame_x(&self, x: &Axis<'_>, most: u32) {
         let Area { left, bottom, .. } = self.area;
         let place = (left + self.area.size().0 as i32 / 2, bottom + BELOW as i32);
-        self.area.text(name, place, Lettering::ABOVE);
-    }
-
-    fn grid_x(&self, x: &Axis<'_>) {
+        self.area.text(&fitted(x.name, most), place, Lettering::ABOVE);
         for tick in x.ticks() {
             let (at, _) = self.place((tick, 0.0));
             self.area.line([(at, self.area.bottom - 1), (at, self.area.top)], GRID, THIN);
@@ -120,7 +116,6 @@ impl<'a> Chart<'a> {
         (left.saturating_add(across), (bottom - 1).saturating_sub(up))
     }
 
-    /// Draws a line through points.
     pub(super) fn line(&self, points: impl IntoIterator<Item = Point>, ink: Ink, width: u32) {
         self.area.line(points.into_iter().map(|point| self.place(point)), ink, width);
     }
@@ -135,9 +130,29 @@ impl<'a> Chart<'a> {
         self.area.rectangle(corners.map(|corner| self.place(corner)), ink);
     }
 
-    /// Draws a disc.
     pub(super) fn disc(&self, point: Point, radius: i32, ink: Ink) {
         self.area.disc(self.place(point), radius, ink);
+    }
+
+    pub(super) fn marker(&self, point: Point, which: usize, ink: Ink) {
+        self.whole.polygon(marker(self.place(point), which), ink);
+    }
+
+    /// Draws the bar of an interval between two vertical positions.
+    pub(super) fn whisker(&self, x: f64, (low, high): (f64, f64), ink: Ink) {
+        let ends = [low, high].map(|y| self.place((x, y)));
+        self.whole.line(ends, ink, THIN);
+        for (x, y) in ends {
+            self.whole.line([(x - 6, y), (x + 6, y)], ink, THIN);
+        }
+    }
+
+    /// Draws a mark at the lower edge for each input inside the figure.
+    pub(super) fn marks(&self, inputs: &[f64], height: i32, ink: Ink) {
+        for &input in inputs.iter().filter(|input| self.x.contains(input)) {
+            let (x, foot) = self.place((input, self.y.start));
+            self.whole.line([(x, foot), (x, foot - height)], ink, THIN);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::letters::width;
 use super::{INK, TEXT};
-use crate::escape::escape;
+use crate::html::escape;
 use std::cell::RefCell;
 use std::fmt::Write;
 
@@ -71,7 +71,6 @@ impl Ink {
         Ink { rgb: (red, green, blue), opacity: 1.0 }
     }
 
-    /// Returns the colour with an opacity.
     pub(super) fn faint(self, opacity: f64) -> Ink {
         Ink { opacity, ..self }
     }
@@ -192,13 +191,11 @@ impl<'a> Area<'a> {
         self.add(format_args!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {paint}/>"));
     }
 
-    /// Draws a disc.
     pub(super) fn disc(&self, place: Place, radius: i32, ink: Ink) {
         let (x, y) = self.inside(place);
         self.add(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" {}/>", ink.paint("fill")));
     }
 
-    /// Draws text at a position.
     pub(super) fn text(&self, words: &str, (x, y): Place, style: Lettering) {
         if words.is_empty() {
             return;

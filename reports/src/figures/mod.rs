@@ -11,15 +11,14 @@ mod regression;
 mod series;
 mod surface;
 
-pub use calibration::{calibration, coverage};
-pub(crate) use calibration::{reliability, roc};
-pub use curves::{CurveSeries, Curves, curves, trace};
+pub(crate) use calibration::{calibration, coverage, reliability, roc};
+pub(crate) use curves::trace;
+pub use curves::{CurveSeries, Curves, curves};
 pub use drawing::Drawing;
-pub(crate) use intervals::{Interval, IntervalSeries, grouped, intervals};
+pub(crate) use intervals::{Interval, grouped, intervals};
 pub use regression::Observed;
-pub use series::Series;
-pub(crate) use series::{Band, bands};
-pub(crate) use surface::{Plane, Surface, regions, surface};
+pub use series::{Band, Series};
+pub(crate) use surface::{Plane, regions, surface};
 
 use axis::Axis;
 use chart::Chart;
@@ -74,6 +73,11 @@ pub(crate) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
 }
 
+/// Returns true if both coordinates are finite.
+fn is_finite(&(x, y): &(f64, f64)) -> bool {
+    x.is_finite() && y.is_finite()
+}
+
 /// Returns the range of finite values with a margin; `None` without finite values.
 fn range(values: impl Iterator<Item = f64>) -> Option<std::ops::Range<f64>> {
     let (low, high) = ends(values.filter(|value| value.is_finite()));
@@ -86,24 +90,33 @@ fn range(values: impl Iterator<Item = f64>) -> Option<std::ops::Range<f64>> {
     ((range.end - range.start).is_finite() && range.start < range.end).then_some(range)
 }
 
-/// Draws the bar of an interval between two vertical positions.
-fn whisker(area: &Area<'_>, low: Place, high: Place, ink: Ink) {
-    area.line([low, high], ink, THIN);
-    for (x, y) in [low, high] {
-        area.line([(x - 6, y), (x + 6, y)], ink, THIN);
-    }
+fn colour(index: usize) -> Ink {
+    COLOURS[index % COLOURS.len()]
+}
+
+/// Returns the figure that `paint` draws on axes, with a legend below if there are names.
+fn plot(x: Axis<'_>, y: Axis<'_>, names: &[(&str, Sample)], paint: impl FnOnce(&Chart<'_>)) -> Drawing {
+    draw((SIZE.0, SIZE.1 + legend_height(names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        paint(&Chart::new(upper, x, y));
+        legend(&lower, names);
+    })
 }
 
 /// The sample beside a name in the legend.
 #[derive(Clone, Copy)]
 enum Sample {
-    Line(Ink),
+    /// A line, which may have a marker.
+    Line(Ink, Option<usize>),
     Marker(Ink, usize),
-    LineAndMarker(Ink, usize),
     Cross,
 }
 
-/// Draws a cross at a position.
+/// Returns the legend of series of these names; a single series may have no name, and then no sample.
+fn named<'a>(all: impl Iterator<Item = (&'a str, Sample)>) -> Vec<(&'a str, Sample)> {
+    all.filter(|(name, _)| !name.is_empty()).collect()
+}
+
 fn cross(area: &Area<'_>, (x, y): Place) {
     area.line([(x - 7, y - 7), (x + 7, y + 7)], INK, THIN);
     area.line([(x - 7, y + 7), (x + 7, y - 7)], INK, THIN);
@@ -114,20 +127,16 @@ fn marker((x, y): Place, which: usize) -> impl Iterator<Item = Place> {
     MARKERS[which % MARKERS.len()].iter().map(move |(dx, dy)| (x + dx, y + dy))
 }
 
-/// Returns the height of a legend with these names.
 fn legend_height(names: &[(&str, Sample)]) -> u32 {
     LEGEND_LINE * names.len().div_ceil(legend_columns(names)) as u32 + if names.is_empty() { 0 } else { 10 }
 }
 
 /// Returns the number of columns of a legend: three if all names are short.
 fn legend_columns(names: &[(&str, Sample)]) -> usize {
-    let longest = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    if longest <= 16 {
-        3.min(names.len().max(1))
-    } else if longest <= 28 {
-        2
-    } else {
-        1
+    match names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) {
+        ..=16 => names.len().clamp(1, 3),
+        17..=28 => 2,
+        _ => 1,
     }
 }
 
@@ -139,14 +148,15 @@ fn legend(area: &Area<'_>, names: &[(&str, Sample)]) {
         let column = (index % columns) as u32 * wide;
         let line = (index / columns) as u32 * LEGEND_LINE;
         let (x, y) = (area.left + column as i32 + 26, area.top + (line + LEGEND_LINE / 2) as i32);
-        if let Sample::Line(colour) | Sample::LineAndMarker(colour, _) = *sample {
+        if let Sample::Line(colour, _) = *sample {
             area.line([(x, y), (x + 48, y)], colour, THICK);
         }
-        if let Sample::Marker(colour, which) | Sample::LineAndMarker(colour, which) = *sample {
-            area.polygon(marker((x + 24, y), which), colour);
-        }
-        if let Sample::Cross = sample {
-            cross(area, (x + 24, y));
+        match *sample {
+            Sample::Marker(colour, which) | Sample::Line(colour, Some(which)) => {
+                area.polygon(marker((x + 24, y), which), colour);
+            }
+            Sample::Line(_, None) => {}
+            Sample::Cross => cross(area, (x + 24, y)),
         }
         area.text(&fitted(name, wide.saturating_sub(96)), (x + 62, y), Lettering::START);
     }

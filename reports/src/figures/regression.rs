@@ -1,9 +1,6 @@
 //! Figures of a regression on test rows: predictions against observations, and residuals.
 
-use super::{
-    Axis, BLUE, Chart, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, marker, range,
-    whisker,
-};
+use super::{Axis, BLUE, DOT, Drawing, GREY, MOST_POINTS, ORANGE, THICK, THIN, is_finite, plot, range};
 use sparsegp::data::Moments;
 use sparsegp::metrics::Compared;
 use std::ops::Range;
@@ -48,39 +45,32 @@ impl Observed {
         self.seen += 1;
         if self.points.len() > MOST_POINTS {
             // Keeps every other point, and from here on every other row.
-            let mut index = 0;
-            self.points.retain(|_| {
-                index += 1;
-                index % 2 == 1
-            });
+            self.points = self.points.iter().step_by(2).copied().collect();
             self.halvings += 1;
         }
     }
 
     fn finite(&self) -> impl Iterator<Item = &Compared> {
-        self.points.iter().filter(|point| point.target.is_finite() && point.mean.is_finite())
+        self.points.iter().filter(|point| is_finite(&(point.target, point.mean)))
     }
 
     /// Draws the observed target against the predicted mean, with the 95 % intervals of some rows; `None` without points.
     pub fn figure(&self, target: &str) -> Option<Drawing> {
-        let with_interval = |row: &&Compared| row.interval_95.0.is_finite() && row.interval_95.1.is_finite();
-        let intervals: Vec<&Compared> = self.finite().filter(with_interval).collect();
+        let intervals: Vec<&Compared> = self.finite().filter(|row| is_finite(&row.interval_95)).collect();
         let stride = intervals.len().div_ceil(MOST_INTERVALS).max(1);
-        let intervals: Vec<&Compared> = intervals.into_iter().step_by(stride).collect();
         let dots = || self.finite().flat_map(|point| [point.target, point.mean]);
         let of_dots = range(dots())?;
         let far = FARTHEST * (of_dots.end - of_dots.start);
         let near = |end: f64| end.clamp(of_dots.start - far, of_dots.end + far);
-        let ends = intervals.iter().flat_map(|point| [near(point.interval_95.0), near(point.interval_95.1)]);
-        let heights = range(dots().chain(ends))?;
+        let ends_of = |point: &Compared| [point.interval_95.0, point.interval_95.1].map(near);
+        let intervals = || intervals.iter().step_by(stride);
+        let heights = range(dots().chain(intervals().flat_map(|point| ends_of(point))))?;
         let means = not_narrow(range(self.finite().map(|point| point.mean))?, &of_dots);
         let diagonal = (means.start.max(heights.start), means.end.min(heights.end));
-        Some(draw(SIZE, |area| {
-            let names = (format!("predicted mean of {target}"), format!("observed {target}"));
-            let chart = Chart::new(area, Axis::linear(&names.0, means), Axis::linear(&names.1, heights));
-            for point in intervals {
-                let ends = [point.interval_95.0, point.interval_95.1].map(|end| (point.mean, near(end)));
-                chart.line(ends, BLUE.faint(0.3), THIN);
+        let names = (format!("predicted mean of {target}"), format!("observed {target}"));
+        Some(plot(Axis::linear(&names.0, means), Axis::linear(&names.1, heights), &[], |chart| {
+            for point in intervals() {
+                chart.line(ends_of(point).map(|end| (point.mean, end)), BLUE.faint(0.3), THIN);
             }
             chart.line([(diagonal.0, diagonal.0), (diagonal.1, diagonal.1)], GREY, THICK);
             self.finite().for_each(|point| chart.disc((point.mean, point.target), DOT, BLUE.faint(0.7)));
@@ -95,10 +85,8 @@ impl Observed {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (x, y) = (range(points.iter().map(|p| p.0))?, range(points.iter().map(|p| p.1))?);
         let x = not_narrow(x, &y);
-        Some(draw(SIZE, |area| {
-            let name = format!("predicted mean of {target}");
-            let ends = (x.start, x.end);
-            let chart = Chart::new(area, Axis::linear(&name, x), Axis::linear("observed − predicted", y));
+        let (ends, name) = ((x.start, x.end), format!("predicted mean of {target}"));
+        Some(plot(Axis::linear(&name, x), Axis::linear("observed − predicted", y), &[], |chart| {
             points.iter().for_each(|&point| chart.disc(point, DOT, BLUE.faint(0.5)));
             chart.line([(ends.0, 0.0), (ends.1, 0.0)], GREY, THICK);
             if points.len() < GROUPS * FEWEST {
@@ -110,14 +98,11 @@ impl Observed {
                     place.push(*x);
                     left.push(*y);
                 });
-                let (Some(x), Some(middle), Some(variance)) = (place.mean(), left.mean(), left.variance())
-                else {
-                    continue;
-                };
-                let half = 1.96 * (variance / (group.len() as f64 - 1.0).max(1.0)).sqrt();
-                let at = |y: f64| chart.place((x, y));
-                whisker(&area, at(middle - half), at(middle + half), ORANGE);
-                area.polygon(marker(at(middle), 0), ORANGE);
+                if let (Some(x), Some(y), Some(variance)) = (place.mean(), left.mean(), left.variance()) {
+                    let half = 1.96 * (variance / (group.len() as f64 - 1.0).max(1.0)).sqrt();
+                    chart.whisker(x, (y - half, y + half), ORANGE);
+                    chart.marker((x, y), 0, ORANGE);
+                }
             }
         }))
     }

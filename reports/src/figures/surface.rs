@@ -3,9 +3,10 @@
 
 use super::chart::Point;
 use super::{
-    Area, Axis, COLOURS, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MARKERS, MOST_POINTS, SIZE, Sample,
-    THIN, cross, draw, fitted, legend, legend_height, marker,
+    Area, Axis, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MOST_POINTS, SIZE, Sample, THIN, colour,
+    cross, draw, ends, fitted, legend, legend_height, marker,
 };
+use std::ops::Range;
 
 /// The maximum number of cells along either axis; more would only enlarge the file.
 const MOST_CELLS: usize = 60;
@@ -39,46 +40,30 @@ pub(crate) struct Plane {
     pub inducing: Vec<(f64, f64)>,
 }
 
-/// A number over a rectangle of two inputs, with data points.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Surface {
-    /// The rectangle.
-    pub plane: Plane,
-    /// The name of the number.
-    pub name: String,
-    /// The number at the centre of each cell, row after row from the lowest vertical input. A cell without a number stays white.
-    pub values: Vec<f64>,
-    /// The numbers of the lowest and the highest colour. Numbers beyond them have the same two colours.
-    pub range: (f64, f64),
-    /// True if a line shows the middle of the range.
-    pub contour: bool,
-}
-
-/// Draws a map from blue for the lowest number over white to orange for the highest, with its scale, the contour if requested, and points
-/// with a marker for each class.
+/// Draws a number over a rectangle as a map from blue for the lowest number over white to orange for the highest, with its scale, and
+/// points with a marker for each class. `values` are the numbers at the centre of each cell, row after row from the lowest vertical input;
+/// a cell without a number stays white. Colours go from the smallest to the largest number or, with a line at its middle, over `range`.
 ///
 /// At most 60 × 60 cells and 2000 points are drawn, taken evenly from those given. `None` without cells, if their number does not match
 /// the resolution, or if a range is empty.
-pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
-    let (low, high) = surface.range;
-    let share = |value: f64| ((value - low) / (high - low)).clamp(0.0, 1.0);
+pub(crate) fn surface(
+    plane: &Plane,
+    name: &str,
+    values: &[f64],
+    range: Option<(f64, f64)>,
+) -> Option<Drawing> {
+    let found = || ends(values.iter().copied().filter(|value| value.is_finite()));
+    let (low, high) = range.unwrap_or_else(found);
     if !(high - low).is_finite() || high <= low {
         return None;
     }
-    let cells = Cells::of(&surface.plane, surface.values.len(), &|cell| share(surface.values[cell]))?;
-    let names = surface.plane.names();
-    Some(draw_map(&names, |area| {
-        let (upper, lower) = area.split_below(SIZE.1);
-        let (map, beside) = upper.split_beside(SIZE.0 - SCALE);
-        let chart = surface.plane.chart(map);
-        cells.draw(&chart, &|value| colour(*value));
-        if surface.contour {
-            cells.contour().into_iter().for_each(|ends| chart.line(ends, INK, THIN));
-        }
-        surface.plane.draw_points(&area, &chart);
-        scale(&beside, surface);
-        legend(&lower, &names);
-    }))
+    let cell = |cell: usize| {
+        let share = ((values[cell] - low) / (high - low)).clamp(0.0, 1.0);
+        (share, shade(share))
+    };
+    let cells = Cells::of(plane, values.len(), &cell)?;
+    let contour = if range.is_some() { cells.contour() } else { Vec::new() };
+    Some(draw_map(plane, &cells, contour, Some((name, low..high))))
 }
 
 /// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
@@ -86,51 +71,59 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
 /// `cells` are the most probable class and its probability at the centre of each cell, row after row from the lowest. Cells and
 /// points have the limits of [`surface`], which also explains `None`.
 pub(crate) fn regions(plane: &Plane, cells: &[(usize, f64)]) -> Option<Drawing> {
-    let classes = plane.classes.len().max(1);
+    let classes = plane.classes.len().max(1) as f64;
     let paint = |cell: usize| {
         let (class, probability) = cells[cell];
         // The colour is white if the class is no more probable than the others.
-        let strength =
-            ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
+        let strength = ((probability * classes - 1.0) / (classes - 1.0).max(1.0)).clamp(0.0, 1.0);
         let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
-        mixed(COLOURS[class % COLOURS.len()], 0.1 + 0.5 * strength)
+        (f64::NAN, mixed(colour(class), 0.1 + 0.5 * strength))
     };
-    let cells = Cells::of(plane, cells.len(), &paint)?;
-    let names = plane.names();
-    Some(draw_map(&names, |area| {
-        let (upper, lower) = area.split_below(SIZE.1);
-        let chart = plane.chart(upper);
-        cells.draw(&chart, &|colour| *colour);
-        plane.draw_points(&area, &chart);
-        legend(&lower, &names);
-    }))
+    Some(draw_map(plane, &Cells::of(plane, cells.len(), &paint)?, Vec::new(), None))
 }
 
-/// Draws a map of pale colours with space for a legend.
-fn draw_map(names: &[(&str, Sample)], paint: impl FnOnce(Area<'_>)) -> Drawing {
-    let mut drawing = draw((SIZE.0, SIZE.1 + legend_height(names)), paint);
+/// Draws a map of pale colours with a contour, points and a legend, and the scale of its colours if it has one.
+fn draw_map(
+    plane: &Plane,
+    cells: &Cells,
+    contour: Vec<[Point; 2]>,
+    scale: Option<(&str, Range<f64>)>,
+) -> Drawing {
+    let names = plane.names();
+    let mut drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let (map, beside) = upper.split_beside(SIZE.0 - scale.as_ref().map_or(0, |_| SCALE));
+        let x = Axis::linear(&plane.axes.0, plane.x.0..plane.x.1);
+        let chart = Chart::new(map, x, Axis::linear(&plane.axes.1, plane.y.0..plane.y.1));
+        cells.draw(&chart);
+        contour.into_iter().for_each(|ends| chart.line(ends, INK, THIN));
+        plane.draw_points(&chart);
+        if let Some((name, range)) = scale {
+            draw_scale(&beside, name, range);
+        }
+        legend(&lower, &names);
+    });
     drawing.map = true;
     drawing
 }
 
 /// Draws the colour scale, with the numbers at both ends and in the middle.
-fn scale(area: &Area<'_>, surface: &Surface) {
+fn draw_scale(area: &Area<'_>, name: &str, range: Range<f64>) {
     let Area { left, top, .. } = *area;
-    let (low, high) = surface.range;
+    let (low, width) = (range.start, range.end - range.start);
     let (from, to) = (SIZE.1 as i32 - 98, 56);
     let steps = STEPS as i32;
     for step in 0..steps {
         let level = |step: i32| top + from - (from - to) * step / steps;
         let corners = [(left, level(step)), (left + 30, level(step + 1))];
-        area.rectangle(corners, colour((f64::from(step) + 0.5) / STEPS));
+        area.rectangle(corners, shade((f64::from(step) + 0.5) / STEPS));
     }
     area.outline([(left, top + to), (left + 30, top + from)], GREY);
-    let axis = Axis::linear("", low..high);
-    for (tick, label) in axis.labelled_ticks() {
-        let place = top + from - (f64::from(from - to) * (tick - low) / (high - low)).round() as i32;
+    for (tick, label) in Axis::linear("", range).labelled_ticks() {
+        let place = top + from - (f64::from(from - to) * (tick - low) / width).round() as i32;
         area.text(&label, (left + 38, place), Lettering::START);
     }
-    let name = fitted(&surface.name, SCALE + 60);
+    let name = fitted(name, SCALE + 60);
     area.text(&name, (left + SCALE as i32 - 16, top + 24), Lettering::END);
 }
 
@@ -144,49 +137,38 @@ impl Plane {
         [at(self.x, cell % columns, columns), at(self.y, cell / columns, rows)]
     }
 
-    fn chart<'a>(&self, area: Area<'a>) -> Chart<'a> {
-        let (x, y) = (self.x.0..self.x.1, self.y.0..self.y.1);
-        Chart::new(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y))
-    }
-
     /// The legend.
     fn names(&self) -> Vec<(&str, Sample)> {
-        let mut names: Vec<(&str, Sample)> = self
-            .classes
-            .iter()
-            .enumerate()
-            .map(|(class, name)| (name.as_str(), Sample::Marker(dark(class), class % MARKERS.len())))
-            .collect();
-        if !self.inducing.is_empty() {
-            names.push(("inducing inputs", Sample::Cross));
-        }
-        names
+        let classes = self.classes.iter().enumerate();
+        let classes = classes.map(|(class, name)| (name.as_str(), Sample::Marker(dark(class), class)));
+        let inducing = (!self.inducing.is_empty()).then_some(("inducing inputs", Sample::Cross));
+        classes.chain(inducing).collect()
     }
 
     /// Draws points and inducing inputs, up to a maximum of each.
-    fn draw_points(&self, area: &Area<'_>, chart: &Chart<'_>) {
+    fn draw_points(&self, chart: &Chart<'_>) {
         let inside =
             |x: f64, y: f64| (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y);
         let points: Vec<_> = self.points.iter().filter(|point| inside(point.0, point.1)).collect();
         for &&(x, y, class) in points.iter().step_by(points.len().div_ceil(MOST_POINTS).max(1)) {
             let at = chart.place((x, y));
             if self.classes.is_empty() {
-                area.disc(at, DOT - 1, INK.faint(0.6));
+                chart.whole.disc(at, DOT - 1, INK.faint(0.6));
             } else {
                 let small = marker((0, 0), class).map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3));
-                area.polygon(small, dark(class).faint(0.8));
+                chart.whole.polygon(small, dark(class).faint(0.8));
             }
         }
         let stride = self.inducing.len().div_ceil(MOST_POINTS).max(1);
         for &(x, y) in self.inducing.iter().filter(|at| inside(at.0, at.1)).step_by(stride) {
-            cross(area, chart.place((x, y)));
+            cross(&chart.whole, chart.place((x, y)));
         }
     }
 }
 
 /// Returns the darker shade for points of a class on its region.
 fn dark(class: usize) -> Ink {
-    COLOURS[class % COLOURS.len()].map(|part| (f64::from(part) * 0.6).round() as u8)
+    colour(class).map(|part| (f64::from(part) * 0.6).round() as u8)
 }
 
 /// Mixes a colour with white.
@@ -195,18 +177,19 @@ fn mixed(colour: Ink, strength: f64) -> Ink {
 }
 
 /// The cells to draw.
-struct Cells<T> {
+struct Cells {
     columns: usize,
     rows: usize,
-    values: Vec<T>,
+    /// The share of each cell, whose contour may be drawn, and its colour.
+    values: Vec<(f64, Ink)>,
     low: (f64, f64),
     /// The size of a cell.
     size: (f64, f64),
 }
 
-impl<T: PartialEq> Cells<T> {
-    /// Samples `count` cells; `value` returns the value of a cell.
-    fn of(plane: &Plane, count: usize, value: &dyn Fn(usize) -> T) -> Option<Cells<T>> {
+impl Cells {
+    /// Samples `count` cells; `value` returns the share and the colour of a cell.
+    fn of(plane: &Plane, count: usize, value: &dyn Fn(usize) -> (f64, Ink)) -> Option<Cells> {
         let (all_columns, all_rows) = plane.resolution;
         if count == 0 || all_columns.checked_mul(all_rows) != Some(count) {
             return None;
@@ -234,44 +217,36 @@ impl<T: PartialEq> Cells<T> {
     }
 
     /// Draws the cells row by row, with one rectangle for neighbouring cells of one colour.
-    fn draw(&self, chart: &Chart<'_>, colour: &dyn Fn(&T) -> Ink) {
+    fn draw(&self, chart: &Chart<'_>) {
         for (row, values) in self.values.chunks(self.columns).enumerate() {
-            let colours: Vec<Ink> = values.iter().map(colour).collect();
             let mut start = 0;
-            for run in colours.chunk_by(|left, right| left == right) {
+            for run in values.chunk_by(|left, right| left.1 == right.1) {
                 let end = start + run.len();
                 // Each rectangle extends below the next one, which is drawn later, so that no seams appear if a
                 // viewer scales the figure.
                 let right = (end as f64 + 0.5).min(self.columns as f64);
                 let top = (row as f64 + 1.5).min(self.rows as f64);
-                chart.rectangle([self.place(start as f64, row as f64), self.place(right, top)], run[0]);
+                chart.rectangle([self.place(start as f64, row as f64), self.place(right, top)], run[0].1);
                 start = end;
             }
         }
     }
-}
 
-impl Cells<f64> {
     /// Returns the lines at which the share is one half, in pieces (marching squares on the centres of the cells).
     fn contour(&self) -> Vec<[Point; 2]> {
-        let mut pieces = Vec::new();
-        for row in 1..self.rows {
-            for column in 1..self.columns {
-                self.square(column - 1, row - 1, &mut pieces);
-            }
-        }
-        pieces
+        let lower_left = (1..self.rows).flat_map(|row| (1..self.columns).map(move |column| (column, row)));
+        lower_left.flat_map(|(column, row)| self.square(column - 1, row - 1)).collect()
     }
 
-    /// Adds the pieces between the centres of four cells; `column` and `row` are the lower left cell.
-    fn square(&self, column: usize, row: usize, pieces: &mut Vec<[Point; 2]>) {
+    /// Returns the pieces between the centres of four cells; `column` and `row` are the lower left cell.
+    fn square(&self, column: usize, row: usize) -> Vec<[Point; 2]> {
         // Around the square from the lower left: an edge lies between each corner and the next.
         let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(right, up)| {
             let (column, row) = (column + right, row + up);
-            (column as f64 + 0.5, row as f64 + 0.5, self.values[row * self.columns + column] - 0.5)
+            (column as f64 + 0.5, row as f64 + 0.5, self.values[row * self.columns + column].0 - 0.5)
         });
         if corners.iter().any(|corner| corner.2.is_nan()) {
-            return;
+            return Vec::new();
         }
         let crossing = |edge: usize| {
             let (from, to) = (corners[edge], corners[(edge + 1) % 4]);
@@ -281,22 +256,22 @@ impl Cells<f64> {
         };
         let crossings: Vec<Point> = (0..4).filter_map(crossing).collect();
         match crossings[..] {
-            [a, b] => pieces.push([a, b]),
+            [a, b] => vec![[a, b]],
             // A saddle: the lower left corner is joined to the opposite corner if the middle is on their side
             // of the contour.
             [bottom, right, top, left] => {
                 let middle: f64 = corners.iter().map(|corner| corner.2).sum();
                 let joined = (middle >= 0.0) == (corners[0].2 >= 0.0);
                 let ends = if joined { [right, left] } else { [left, right] };
-                pieces.extend([[bottom, ends[0]], [top, ends[1]]]);
+                vec![[bottom, ends[0]], [top, ends[1]]]
             }
-            _ => {}
+            _ => Vec::new(),
         }
     }
 }
 
 /// Returns the colour of a share of the way from the lowest to the highest number; white for NaN.
-fn colour(share: f64) -> Ink {
+fn shade(share: f64) -> Ink {
     if share.is_nan() {
         return Ink::new(255, 255, 255);
     }
@@ -308,31 +283,20 @@ fn colour(share: f64) -> Ink {
 mod tests {
     use super::*;
 
-    fn cells(surface: &Surface) -> Cells<f64> {
-        Cells::of(&surface.plane, surface.values.len(), &|cell| surface.values[cell]).expect("cells")
-    }
-
-    /// A map of a function of both inputs on [0, 1]².
-    fn of(columns: usize, rows: usize, probability: impl Fn(f64, f64) -> f64) -> Surface {
-        let plane = Plane {
-            axes: ("first".into(), "second".into()),
-            x: (0.0, 1.0),
-            y: (0.0, 1.0),
-            resolution: (columns, rows),
-            points: vec![(0.2, 0.3, 1), (0.8, 0.1, 0), (0.5, 0.5, 0), (2.0, 0.5, 1)],
-            classes: vec!["benign".into(), "malignant".into()],
-            inducing: vec![(0.4, 0.4), (3.0, 0.0)],
+    /// Returns the contour of a function of both inputs on [0, 1]².
+    fn contour(resolution: (usize, usize), share: impl Fn(f64, f64) -> f64) -> Vec<[Point; 2]> {
+        let plane = Plane { x: (0.0, 1.0), y: (0.0, 1.0), resolution, ..Plane::default() };
+        let value = |cell: usize| {
+            let [x, y] = plane.centre(cell);
+            (share(x, y), INK)
         };
-        let value = |[x, y]: [f64; 2]| probability(x, y);
-        let values = (0..columns * rows).map(|cell| value(plane.centre(cell))).collect();
-        Surface { plane, name: "probability".into(), values, range: (0.0, 1.0), contour: true }
+        Cells::of(&plane, resolution.0 * resolution.1, &value).expect("cells").contour()
     }
 
     #[test]
     fn the_contour_is_where_the_probability_is_one_half() {
         let radius = |x: f64, y: f64| (x - 0.5).hypot(y - 0.5);
-        let map = of(50, 50, |x, y| (0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0));
-        let pieces = cells(&map).contour();
+        let pieces = contour((50, 50), |x, y| (0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0));
         assert!(pieces.len() > 50);
         for (x, y) in pieces.iter().flatten() {
             assert!((radius(*x, *y) - 0.3).abs() < 1e-3, "({x}, {y})");
@@ -346,15 +310,9 @@ mod tests {
 
     #[test]
     fn a_saddle_has_two_pieces_that_part_the_lesser_diagonal() {
-        let plane = Plane { x: (0.0, 2.0), y: (0.0, 2.0), resolution: (2, 2), ..Plane::default() };
-        let saddle = |corner: f64| Surface {
-            plane: plane.clone(),
-            values: vec![corner, 0.25, 0.25, corner],
-            ..Surface::default()
-        };
         // Both pieces cut off the corners on the lower right and the upper left, or the other two.
         for (corner, joined) in [(0.9, true), (0.6, false)] {
-            let pieces = cells(&saddle(corner)).contour();
+            let pieces = contour((2, 2), |x, y| if (x < 0.5) == (y < 0.5) { corner } else { 0.25 });
             assert_eq!(pieces.len(), 2);
             for [a, b] in pieces {
                 let falls = (b.0 - a.0) * (b.1 - a.1) < 0.0;

@@ -1,9 +1,9 @@
 //! The section of a report about calibration of probabilities and intervals.
 
-use super::{figures, percent};
+use super::percent;
 use crate::evaluation::Evaluation;
 use crate::figures::{calibration, coverage, reliability, roc};
-use crate::html::{Block, Figure};
+use crate::html::{Block, Figure, figures};
 use crate::words::number;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
@@ -20,9 +20,10 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
         [_, positive] => (format!("'{positive}'"), format!("The share of '{positive}' among test rows")),
         _ => (String::new(), "The share of test rows in which the most probable class is right".to_owned()),
     };
-    let discrete = model.task() != Task::Regression;
+    let (report, rows, discrete) = (&test.report, test.rows, model.task() != Task::Regression);
+    let curve = test.metrics.roc().and_then(|points| roc(&points));
     let points = test.metrics.reliability().unwrap_or_default();
-    let error = test.report.ece.map_or(String::new(), |error| {
+    let error = report.ece.map_or(String::new(), |error| {
         format!(" The calibration error, the mean distance from the line, is {}.", number(error))
     });
     let reliable = format!(
@@ -30,7 +31,7 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
         Points above the grey line show that probabilities are too low, points below it that they are too \
         high.{error}"
     );
-    let found = test.report.auc.map_or(String::new(), |auc| format!(" The area below is {}.", number(auc)));
+    let found = report.auc.map_or(String::new(), |auc| format!(" The area below is {}.", number(auc)));
     let characteristic = format!(
         "The share of {of} that is found, plotted against the share of false alarms, as the threshold of the \
         probability decreases. The grey line is guessing.{found}"
@@ -39,22 +40,12 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
         Figure::of(
             "pit",
             "Probability integral transforms",
-            &transforms(&test.report, test.rows),
-            calibration(&test.report, test.rows),
+            &transforms(report, rows),
+            calibration(report, rows),
         ),
-        Figure::of(
-            "coverage",
-            "Coverage",
-            &covered(&test.report, (test.rows, discrete)),
-            coverage(&test.report, test.rows),
-        ),
+        Figure::of("coverage", "Coverage", &covered(report, rows, discrete), coverage(report, rows)),
         Figure::of("reliability", "Reliability of probabilities", &reliable, reliability(&points)),
-        Figure::of(
-            "roc",
-            "Receiver operating characteristic",
-            &characteristic,
-            test.metrics.roc().and_then(|points| roc(&points)),
-        ),
+        Figure::of("roc", "Receiver operating characteristic", &characteristic, curve),
     ])
 }
 
@@ -85,7 +76,7 @@ fn transforms(report: &Report, rows: u64) -> String {
 
 /// Returns the caption of coverage against level for these rows, whose targets may be discrete, with a
 /// verdict.
-fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
+fn covered(report: &Report, rows: u64, discrete: bool) -> String {
     let Some(share) = report.coverage.as_ref().and_then(|coverage| coverage.central_95) else {
         return String::new();
     };

@@ -1,9 +1,8 @@
 //! Figures of partial dependence: a curve over numbers, or an interval for each category and level.
 
 use super::explained::{Explained, MOST_CURVES};
-use super::figures;
-use crate::figures::{Band, Drawing, Interval, IntervalSeries, bands, ends, grouped, intervals};
-use crate::html::{Block, Figure};
+use crate::figures::{Band, Drawing, Interval, Series, ends, grouped, intervals};
+use crate::html::{Block, Figure, figures};
 use sparsegp_tables::explain::{Curve, Dependence, InputKind, Scale, Setting};
 use sparsegp_tables::schema::natural_order;
 
@@ -92,11 +91,8 @@ impl Explained<'_> {
         match curves {
             [only] => intervals(&self.axis(only.scale), &intervals_of(only), false),
             several => {
-                let series = |curve: &Curve| IntervalSeries {
-                    name: self.class(curve.scale),
-                    intervals: intervals_of(curve),
-                };
-                grouped("probability", &several.iter().map(series).collect::<Vec<_>>())
+                let series = several.iter().map(|curve| (self.class(curve.scale), intervals_of(curve)));
+                grouped("probability", &series.collect::<Vec<_>>())
             }
         }
     }
@@ -117,23 +113,19 @@ impl Explained<'_> {
 
     fn curves_figure(&self, dependence: &Dependence, curves: &[Curve]) -> Option<Drawing> {
         let single = curves.len() == 1;
-        let band = |curve: &Curve| Band {
-            name: if single { String::new() } else { self.class(curve.scale) },
-            points: dependence
-                .settings
-                .iter()
-                .zip(&curve.points)
-                .map(|(setting, point)| (setting.value, point.0, point.1, point.2))
-                .collect(),
+        let band = |curve: &Curve| {
+            let points = dependence.settings.iter().zip(&curve.points);
+            let points = points.map(|(setting, point)| (setting.value, point.0, point.1, point.2)).collect();
+            Band { name: if single { String::new() } else { self.class(curve.scale) }, points }
         };
         let rows = self.data.rows();
         let input = self.columns[dependence.column].inputs.start;
         // Evenly from all rows, since files are often in the order of a column.
         let every = rows.len().div_ceil(MOST_MARKS).max(1);
-        let data: Vec<f64> = (0..rows.len()).step_by(every).map(|row| rows.x[(row, input)]).collect();
+        let rows = (0..rows.len()).step_by(every).map(|row| rows.x[(row, input)]).collect();
         let up = if single { self.axis(curves.first()?.scale) } else { "probability".to_owned() };
-        let curves: Vec<Band> = curves.iter().map(band).collect();
-        bands((&self.across(dependence.column), &up), &curves, &data)
+        let (axes, bands) = ((self.across(dependence.column), up), curves.iter().map(band).collect());
+        Series { axes, bands, rows, ..Series::default() }.figure()
     }
 }
 

@@ -1,18 +1,18 @@
 //! What predictions depend on, as figures, pages and tables: relevance of columns, partial
 //! dependence, contributions.
 
-use super::{figures, reproduce, values};
+use super::reproduce;
 use crate::evaluation::KeptRows;
 use crate::figures::{Drawing, Interval, intervals};
-use crate::html::{Block, Figure, Page, PagePart, Section};
-use crate::words::number;
+use crate::html::{Block, Figure, Page, PagePart, Section, figures};
+use crate::words::{cut, number};
 use faer::Mat;
 use sparsegp::error::Result;
 use sparsegp::functions::normal::HALF_95;
 use sparsegp_tables::explain::{
     Contributions, Dependence, Explainer, Increase, InputColumn, InputKind, Part, Relevance, Scale, Settings,
 };
-use sparsegp_tables::schema::Feature;
+use sparsegp_tables::schema::{Feature, Schema, after};
 use sparsegp_tables::tables::{csv_text, safe_cell, spelled};
 use sparsegp_tables::tabular::TableModel;
 
@@ -22,6 +22,9 @@ pub(super) const FEW: usize = 4;
 
 /// The maximum number of classes whose curves share a figure.
 pub(super) const MOST_CURVES: usize = 6;
+
+/// The maximum number of letters of a column name and its value beside a bar.
+const MOST_LETTERS: usize = 26;
 
 /// A row that is explained: its number in the data, its inputs in original units and its exposure.
 pub struct ExplainedRow {
@@ -50,8 +53,8 @@ struct ExplainedParts {
     /// Its number, counted from 1.
     row: u64,
     about: Contributions,
-    /// The value of every column, in words.
-    values: Vec<String>,
+    /// The parts, the largest contribution first, with the value of their column in words, which is empty for several columns together.
+    parts: Vec<(Part, String)>,
 }
 
 impl<'a> Explained<'a> {
@@ -88,10 +91,14 @@ impl<'a> Explained<'a> {
             true => Vec::new(),
             false => explainer.contributions(x.transpose(), &exposure, background, settings),
         };
-        let with_values = |(row, about): (&ExplainedRow, Contributions)| ExplainedParts {
-            row: row.number,
-            about,
-            values: values::of_row(model.schema(), &columns, &row.inputs),
+        let with_values = |(row, about): (&ExplainedRow, Contributions)| {
+            let value = |part: &Part| match part.columns[..] {
+                [column] => value_of(model.schema(), &columns, column, &row.inputs),
+                _ => String::new(),
+            };
+            let mut parts: Vec<_> = about.parts.iter().map(|part| (part.clone(), value(part))).collect();
+            parts.sort_by(|a, b| b.0.value.abs().total_cmp(&a.0.value.abs()));
+            ExplainedParts { row: row.number, about, parts }
         };
         let contributions = rows.iter().zip(parts).map(with_values).collect();
         Explained { model, columns, data, judges, relevance, dependence, contributions }
@@ -103,14 +110,10 @@ impl<'a> Explained<'a> {
         let header = ["target", "column", "sensitivity", "increase", "standard_error", "rows"];
         let row = |relevance: &Relevance| {
             let by = relevance.permutation;
-            vec![
-                self.target(),
-                self.columns[relevance.column].name.clone(),
-                relevance.sensitivity.map_or(String::new(), digits),
-                by.map_or(String::new(), |by| digits(by.mean)),
-                by.map_or(String::new(), |by| digits(by.error)),
-                by.map_or(String::new(), |by| by.rows.to_string()),
-            ]
+            let by = by.map(|by| [digits(by.mean), digits(by.error), by.rows.to_string()]);
+            let name = self.columns[relevance.column].name.clone();
+            let sensitivity = relevance.sensitivity.map_or(String::new(), digits);
+            [self.target(), name, sensitivity].into_iter().chain(by.unwrap_or_default()).collect()
         };
         table(&header, self.relevance.iter().map(row))
     }
@@ -130,27 +133,19 @@ impl<'a> Explained<'a> {
 
     /// Returns a line for each explained row: its number, its prediction, the mean over the background, and the largest contributions.
     pub fn contribution_lines(&self, most: usize) -> Vec<Vec<String>> {
-        let line = |ExplainedParts { row, about, values }: &ExplainedParts| {
-            let parts = largest_first(about);
-            let rest: f64 = parts.iter().skip(most).map(|part| part.value).sum();
-            let mut words: Vec<String> =
-                parts.iter().take(most).map(|part| self.part_words(part, values)).collect();
+        let words = |(part, value): &(Part, String)| {
+            let equals = if value.is_empty() { String::new() } else { format!(" = {value}") };
+            format!("{}{equals}: {}", part.name, signed(part.value))
+        };
+        let line = |ExplainedParts { row, about, parts }: &ExplainedParts| {
+            let rest: f64 = parts.iter().skip(most).map(|(part, _)| part.value).sum();
+            let mut words: Vec<String> = parts.iter().take(most).map(words).collect();
             words.extend((parts.len() > most).then(|| format!("all others: {}", signed(rest))));
-            let what = self.of_what(about.scale);
+            let (what, words) = (self.of_what(about.scale), words.join(", "));
             let (prediction, base) = (number(about.prediction), number(about.base));
-            vec![
-                format!("row {row}"),
-                format!("{what} {prediction}, on average {base}: {}", words.join(", ")),
-            ]
+            vec![format!("row {row}"), format!("{what} {prediction}, on average {base}: {words}")]
         };
         self.contributions.iter().map(line).collect()
-    }
-
-    /// Returns a part of a prediction, with the value of its column and its contribution.
-    fn part_words(&self, part: &Part, values: &[String]) -> String {
-        let value = self.value_of(part, values);
-        let equals = if value.is_empty() { String::new() } else { format!(" = {value}") };
-        format!("{}{equals}: {}", part.name, signed(part.value))
     }
 
     /// Returns the name of the loss that judges permutations.
@@ -167,14 +162,9 @@ impl<'a> Explained<'a> {
             curves.flat_map(move |curve| {
                 dependence.settings.iter().zip(&curve.points).map(move |(setting, point)| {
                     let value = setting.category.clone().unwrap_or_else(|| digits(setting.value));
-                    let mut row = vec![
-                        self.target(),
-                        self.columns[dependence.column].name.clone(),
-                        self.of_what(curve.scale),
-                        value,
-                    ];
-                    row.extend([point.0, point.1, point.2].map(digits));
-                    row
+                    let name = self.columns[dependence.column].name.clone();
+                    let first = [self.target(), name, self.of_what(curve.scale), value];
+                    first.into_iter().chain([point.0, point.1, point.2].map(digits)).collect()
                 })
             })
         });
@@ -253,9 +243,7 @@ impl<'a> Explained<'a> {
     pub(super) fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
         match self.model.schema().features().get(column) {
-            Some(Feature::Date { origin, .. }) => {
-                format!("{name} (years since {})", spelled(*origin))
-            }
+            Some(Feature::Date { origin, .. }) => format!("{name} (years since {})", spelled(*origin)),
             _ => name.clone(),
         }
     }
@@ -276,23 +264,17 @@ impl<'a> Explained<'a> {
             let reach = "The prior standard deviation of the change of f if only this column changes by one \
             standard deviation. It is large if the lengthscale is short. It shows what the model can use, \
             not how much the column helps.";
-            return figures([Figure::of(
-                "sensitivity",
-                "Relevance by lengthscale",
-                reach,
-                self.by_sensitivity(),
-            )]);
+            let drawing = self.by_sensitivity();
+            return figures([Figure::of("sensitivity", "Relevance by lengthscale", reach, drawing)]);
         }
         let loss = self.loss();
         let half = |by: Increase| HALF_95 * by.error;
         // A column that is constant in the rows has an increase of exactly 0, and so no rank.
         let varying = judged.iter().filter(|(_, by)| by.mean != 0.0 || by.error != 0.0);
-        let bars = varying.take(TEN).map(|&(relevance, by)| Interval {
-            name: self.columns[relevance.column].name.clone(),
-            middle: by.mean,
-            ends: (by.mean - half(by), by.mean + half(by)),
-        });
-        let bars: Vec<Interval> = bars.collect();
+        let bar = |&(relevance, by): &(&Relevance, Increase)| {
+            Interval::around(self.columns[relevance.column].name.clone(), by.mean, half(by))
+        };
+        let bars: Vec<Interval> = varying.take(TEN).map(bar).collect();
         let others = match self.columns.len() - judged.len() {
             0 => String::new(),
             others => format!(
@@ -316,19 +298,14 @@ impl<'a> Explained<'a> {
     }
 
     fn by_sensitivity(&self) -> Option<Drawing> {
-        let mut known: Vec<(usize, f64)> = self
-            .relevance
-            .iter()
-            .filter_map(|relevance| Some((relevance.column, relevance.sensitivity?)))
-            .filter(|(_, sensitivity)| *sensitivity > 0.0)
-            .collect();
-        known.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let bars = known.iter().take(TEN).map(|&(column, value)| Interval {
-            name: self.columns[column].name.clone(),
-            middle: value,
-            ends: (value, value),
+        let known = self.relevance.iter().filter_map(|relevance| {
+            let value = relevance.sensitivity.filter(|sensitivity| *sensitivity > 0.0)?;
+            Some(Interval::around(self.columns[relevance.column].name.clone(), value, 0.0))
         });
-        intervals("change of f (on the scale the model sees)", &bars.collect::<Vec<_>>(), true)
+        let mut bars: Vec<Interval> = known.collect();
+        bars.sort_by(|a, b| b.middle.total_cmp(&a.middle));
+        bars.truncate(TEN);
+        intervals("change of f (on the scale the model sees)", &bars, true)
     }
 
     /// The blocks about single rows.
@@ -336,19 +313,13 @@ impl<'a> Explained<'a> {
         figures(self.contributions.iter().map(|explained| self.contribution_figure(explained)))
     }
 
-    fn contribution_figure(&self, ExplainedParts { row, about, values }: &ExplainedParts) -> Option<Figure> {
-        let parts = largest_first(about);
-        let interval = |part: &&Part| {
-            let half = HALF_95 * part.error.unwrap_or(0.0);
-            let ends = (part.value - half, part.value + half);
-            Interval {
-                name: values::beside(&part.name, &self.value_of(part, values)),
-                middle: part.value,
-                ends,
-            }
+    fn contribution_figure(&self, ExplainedParts { row, about, parts }: &ExplainedParts) -> Option<Figure> {
+        let interval = |(part, value): &(Part, String)| {
+            let name = beside(&part.name, value);
+            Interval::around(name, part.value, HALF_95 * part.error.unwrap_or(0.0))
         };
         let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
-        let others = parts.iter().skip(TEN).map(|part| part.value).sum::<f64>();
+        let others = parts.iter().skip(TEN).map(|(part, _)| part.value).sum::<f64>();
         let rest = match parts.len() > TEN {
             true => format!(" All other columns together add {}.", number(others)),
             false => String::new(),
@@ -368,27 +339,17 @@ impl<'a> Explained<'a> {
         Figure::of(&format!("row-{row}"), &format!("Row {row}"), &caption, drawing)
     }
 
-    /// Returns the values of the columns of a part, in words; empty for several columns together.
-    fn value_of(&self, part: &Part, values: &[String]) -> String {
-        match part.columns.as_slice() {
-            [column] => values[*column].clone(),
-            _ => String::new(),
-        }
-    }
-
     /// The part of a page about this model.
     fn part(&self) -> PagePart {
-        let titled = |title: &str, blocks| Section { title: title.to_owned(), blocks };
-        let target = self.target();
-        let rows = self.data.rows().len();
+        let (target, rows) = (self.target(), self.data.rows().len());
         PagePart {
             title: target.clone(),
             lead: format!("What the predictions of '{target}' depend on, by {rows} rows of the data."),
             cards: Vec::new(),
             sections: vec![
-                titled("Relevance of columns", self.relevance_blocks()),
-                titled("Partial dependence", self.dependence_blocks()),
-                titled("Single rows", self.contribution_blocks()),
+                Section::new("Relevance of columns", self.relevance_blocks()),
+                Section::new("Partial dependence", self.dependence_blocks()),
+                Section::new("Single rows", self.contribution_blocks()),
             ],
         }
     }
@@ -409,14 +370,7 @@ pub(super) fn blocks(
 /// Creates the page that explains some models; `again` is the command that reproduces it.
 pub fn explained_page(title: &str, explained: &[Explained<'_>], again: &str) -> Page {
     let parts = explained.iter().map(Explained::part).collect();
-    Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
-}
-
-/// Returns the parts of a prediction, the largest contribution first.
-fn largest_first(about: &Contributions) -> Vec<&Part> {
-    let mut parts: Vec<&Part> = about.parts.iter().collect();
-    parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
-    parts
+    Page { title: title.to_owned(), parts, end: reproduce(again) }
 }
 
 /// Formats a number with all its digits; NaN is empty.
@@ -431,4 +385,35 @@ fn signed(value: f64) -> String {
 
 fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     std::iter::once(header.iter().map(|&name| name.to_owned()).collect()).chain(rows).collect()
+}
+
+/// Returns the value of a column in a row of these inputs, in original units; empty for a place, whose inputs are coordinates on a sphere.
+fn value_of(schema: &Schema, columns: &[InputColumn], place: usize, inputs: &[f64]) -> String {
+    let column = &columns[place];
+    let own = &inputs[column.inputs.clone()];
+    let Some(&first) = own.first() else { return String::new() };
+    match &column.kind {
+        InputKind::Number if own.get(1) == Some(&1.0) => "(missing)".to_owned(),
+        InputKind::Number => match schema.ordered_levels(&column.name) {
+            Some(levels) if first.fract() == 0.0 => levels.get(first as usize).cloned().unwrap_or_default(),
+            _ => number(first),
+        },
+        InputKind::Codes { .. } | InputKind::Categories { .. } => {
+            column.category(own).unwrap_or("(new)").to_owned()
+        }
+        InputKind::Date => match schema.features().get(place) {
+            Some(Feature::Date { origin, .. }) => spelled(after(*origin, first)),
+            _ => number(first),
+        },
+        InputKind::Place => String::new(),
+    }
+}
+
+/// Returns `name = value`, shortened to fit beside a bar.
+fn beside(name: &str, value: &str) -> String {
+    if value.is_empty() {
+        return name.to_owned();
+    }
+    let value = cut(value, MOST_LETTERS / 2);
+    format!("{} = {value}", cut(name, MOST_LETTERS - 3 - value.chars().count()))
 }

@@ -1,15 +1,15 @@
 //! Figures of the function itself: over one or two inputs with data and inducing inputs, and
 //! varying noise.
 
+use super::FitReport;
 use super::explained::MOST_CURVES;
 use super::maps::of_places;
-use super::{FitReport, figures};
-use crate::figures::{Band, Drawing, Plane, Series, Surface, bands, ends, regions, surface};
-use crate::html::{Block, Figure};
+use crate::evaluation::KeptRows;
+use crate::figures::{Band, Drawing, Plane, Series, ends, regions, surface};
+use crate::html::{Block, Figure, figures};
 use faer::Mat;
 use rayon::prelude::*;
-use sparsegp::latent::InducingPrior;
-use sparsegp::latent::Layer;
+use sparsegp::latent::{InducingPrior, Layer};
 use sparsegp::likelihood::{TargetKind, Task};
 use sparsegp::model::Predictions;
 use sparsegp_tables::explain::{InputColumn, InputKind, Rows};
@@ -29,20 +29,17 @@ pub(super) const SPREAD: &str = "The standard deviation of the prediction. It is
 /// The number of bins of rows, ordered by prediction, in the figure of the noise.
 const BINS: usize = 20;
 
-/// The blocks of the section.
 pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let mut all: Vec<Option<Figure>> = report.figures.iter().cloned().map(Some).collect();
-    let Some(kept) = report.kept() else { return figures(all) };
-    let rows = kept.rows();
-    if rows.is_empty() {
+    let Some(rows) = report.kept().map(KeptRows::rows).filter(|rows| !rows.is_empty()) else {
         return figures(all);
-    }
+    };
     let (model, mut columns) = (report.model, report.model.schema().input_columns());
     columns.truncate(model.schema().features().len());
     let numbers = columns.iter().all(|column| column.kind == InputKind::Number && column.inputs.len() == 1);
     if all.is_empty() && numbers {
         match columns.as_slice() {
-            [only] => all.extend(of_one(model, only, rows)),
+            [only] => all.push(of_one(model, only, rows)),
             [across, up] => all.extend(of_two(model, [across, up], rows)),
             _ => {}
         }
@@ -56,13 +53,10 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
 
 /// Returns the inducing inputs of all layers in original units, `M × D`.
 fn inducing(model: &TableModel) -> Mat<f64> {
-    let layers = model.latent().layers.iter().filter_map(Layer::inducing);
-    let all: Vec<&InducingPrior> = layers.collect();
-    let count: usize = all.iter().map(|layer| layer.z().nrows()).sum();
-    let mut z = Mat::zeros(count, model.inputs());
+    let all = || model.latent().layers.iter().filter_map(Layer::inducing).map(InducingPrior::z);
+    let mut z = Mat::zeros(all().map(|own| own.nrows()).sum(), model.inputs());
     let mut row = 0;
-    for layer in all {
-        let own = layer.z();
+    for own in all() {
         z.as_mut().submatrix_mut(row, 0, own.nrows(), own.ncols()).copy_from(own);
         row += own.nrows();
     }
@@ -87,12 +81,8 @@ pub(super) fn at_new_levels(model: &TableModel, points: Mat<f64>) -> Mat<f64> {
 
 /// Returns a sentence about the levels of groupings in figures of the function; empty without groups.
 pub(super) fn about_levels(model: &TableModel) -> &'static str {
-    match model.schema().groups().is_empty() {
-        true => "",
-        false => {
-            " The predictions are for new levels of all groupings, so the standard deviation includes that of the groups."
-        }
-    }
+    const GROUPS: &str = " The predictions are for new levels of all groupings, so the standard deviation includes that of the groups.";
+    if model.schema().groups().is_empty() { "" } else { GROUPS }
 }
 
 /// Returns the range of an input over rows, with a margin on both sides.
@@ -108,52 +98,56 @@ fn along(rows: Rows<'_>) -> Mat<f64> {
     Mat::from_fn(1, PLACES, |_, k| low + (high - low) * k as f64 / (PLACES - 1) as f64)
 }
 
-fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Option<Figure>> {
+fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Option<Figure> {
     let x = at_new_levels(model, along(rows));
-    let place = |k: usize| x[(0, k)];
     let predictions = model.predict_rows(x.transpose(), Vec::new());
-    let (target, levels) = (model.schema().target_name(), model.schema().encoding().levels());
-    let inputs = inducing(model).col_iter().next().map_or(Vec::new(), |z| z.iter().copied().collect());
+    let inputs = || rows.x.col(0).iter().copied();
     if model.task() == Task::Classification {
         let all: Vec<Vec<f64>> =
             (0..PLACES).into_par_iter().map(|row| predictions.probabilities(row)).collect();
-        let first = usize::from(levels.len() == 2);
+        let levels = model.schema().encoding().levels();
         let band = |class: usize| Band {
             name: levels[class].clone(),
-            points: (0..PLACES).map(|k| (place(k), all[k][class], f64::NAN, f64::NAN)).collect(),
+            points: (0..PLACES).map(|k| (x[(0, k)], all[k][class], f64::NAN, f64::NAN)).collect(),
         };
         let share = |class: usize| all.iter().map(|row| row[class]).sum::<f64>();
-        let mut shown: Vec<usize> = (first..levels.len()).collect();
-        let of = match shown.len() {
-            few if few <= MOST_CURVES => "every class".to_owned(),
-            many => format!("the {MOST_CURVES} most probable of {many} classes"),
-        };
+        let mut shown: Vec<usize> = (usize::from(levels.len() == 2)..levels.len()).collect();
+        let mut of = "every class".to_owned();
         if shown.len() > MOST_CURVES {
+            of = format!("the {MOST_CURVES} most probable of {} classes", shown.len());
             shown.sort_by(|&a, &b| share(b).total_cmp(&share(a)));
             shown.truncate(MOST_CURVES);
         }
-        let curves: Vec<Band> = shown.into_iter().map(band).collect();
-        let data: Vec<f64> = rows.x.col(0).iter().copied().collect();
         let caption = format!(
             "The probability of {of} at every value of the input; grey marks at the lower edge are rows."
         );
-        let drawing = bands((&column.name, "probability"), &curves, &data);
-        return vec![Figure::of("function", "Probabilities", &caption, drawing)];
+        let series = Series {
+            axes: (column.name.clone(), "probability".to_owned()),
+            bands: shown.into_iter().map(band).collect(),
+            rows: inputs().collect(),
+            ..Series::default()
+        };
+        return Figure::of("function", "Probabilities", &caption, series.figure());
     }
     let at = |k: usize| {
         let mean = predictions.row(k).mean;
-        (place(k), mean, predictions.quantile(k, 0.025), predictions.quantile(k, 0.975))
+        (x[(0, k)], mean, predictions.quantile(k, 0.025), predictions.quantile(k, 0.975))
     };
-    let forecast: Vec<_> = (0..PLACES).into_par_iter().map(at).collect();
-    let observed = rows.x.col(0).iter().copied().zip(rows.targets.iter().copied()).collect();
-    let axes = (column.name.clone(), target.to_owned());
+    let points = (0..PLACES).into_par_iter().map(at).collect();
+    let z = inducing(model);
+    let series = Series {
+        axes: (column.name.clone(), model.schema().target_name().to_owned()),
+        bands: vec![Band { name: String::new(), points }],
+        observed: inputs().zip(rows.targets.iter().copied()).collect(),
+        inducing: (0..z.nrows()).map(|row| z[(row, 0)]).collect(),
+        ..Series::default()
+    };
     let caption = format!(
         "The predictive mean with the central 95 % interval of the target, rows as dots, and inducing inputs as orange marks at the lower \
          edge. About nineteen of twenty dots should lie in the band, which widens where there are no data.{}",
         about_levels(model)
     );
-    let drawing = Series { axes, observed, forecast, inducing: inputs }.figure();
-    vec![Figure::of("function", "The function", &caption, drawing)]
+    Figure::of("function", "The function", &caption, series.figure())
 }
 
 fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec<Option<Figure>> {
@@ -181,7 +175,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
                 {marks} Pale colours far from all rows are expected.",
                 levels.last().map_or("", String::as_str)
             );
-            vec![Figure::of("function", "Decision regions", &caption, probability(plane, &predictions))]
+            vec![Figure::of("function", "Decision regions", &caption, probability(&plane, &predictions))]
         }
         TargetKind::Class | TargetKind::Ordinal => {
             let best = |row: usize| {
@@ -196,7 +190,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
         }
         _ => {
             let target = model.schema().target_name();
-            let [mean, sd] = mean_and_sd(plane, target, &predictions);
+            let [mean, sd] = mean_and_sd(&plane, target, &predictions);
             let about =
                 format!("The predictive mean of {target} over both inputs. {marks}{}", about_levels(model));
             vec![
@@ -208,28 +202,25 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
 }
 
 /// Draws the predictive mean and its standard deviation.
-pub(super) fn mean_and_sd(plane: Plane, target: &str, predictions: &Predictions<'_>) -> [Option<Drawing>; 2] {
-    let mean = map(plane.clone(), target, predictions, &|row| predictions.row(row).mean, None);
-    [mean, map(plane, "sd", predictions, &|row| predictions.row(row).variance.sqrt(), None)]
+pub(super) fn mean_and_sd(
+    plane: &Plane,
+    target: &str,
+    predictions: &Predictions<'_>,
+) -> [Option<Drawing>; 2] {
+    let (means, variances) = moments(predictions);
+    let sds: Vec<f64> = variances.into_iter().map(f64::sqrt).collect();
+    [surface(plane, target, &means, None), surface(plane, "sd", &sds, None)]
 }
 
 /// Draws the probability of the second of two classes.
-pub(super) fn probability(plane: Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
-    map(plane, "probability", predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)))
+pub(super) fn probability(plane: &Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
+    surface(plane, "probability", &moments(predictions).0, Some((0.0, 1.0)))
 }
 
-/// Draws a number over both inputs, from its smallest to its largest value or in a given range.
-fn map(
-    plane: Plane,
-    name: &str,
-    predictions: &Predictions<'_>,
-    value: &(dyn Fn(usize) -> f64 + Sync),
-    range: Option<(f64, f64)>,
-) -> Option<Drawing> {
-    let values: Vec<f64> = (0..predictions.rows()).into_par_iter().map(value).collect();
-    let found = ends(values.iter().copied().filter(|value| value.is_finite()));
-    let contour = range.is_some();
-    surface(&Surface { plane, name: name.to_owned(), range: range.unwrap_or(found), values, contour })
+/// Returns the means and the variances of all rows.
+fn moments(predictions: &Predictions<'_>) -> (Vec<f64>, Vec<f64>) {
+    let moments = |row: usize| predictions.row(row);
+    (0..predictions.rows()).into_par_iter().map(moments).map(|row| (row.mean, row.variance)).unzip()
 }
 
 /// Draws the standard deviation of varying noise: along a single input, otherwise by the prediction.
@@ -237,33 +228,35 @@ fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
     let predictions = model.predict_rows(rows.x, rows.exposure.to_vec());
     let which = predictions.detail_names().iter().position(|name| *name == NOISE_SD)?;
     let sd = |predictions: &Predictions<'_>, row: usize| predictions.details(row)[which];
-    if model.inputs() == 1 {
+    let (across, points, caption) = if model.inputs() == 1 {
         let x = along(rows);
         let predictions = model.predict_rows(x.transpose(), Vec::new());
         let point = |row: usize| (x[(0, row)], sd(&predictions, row), f64::NAN, f64::NAN);
-        let points = (0..PLACES).into_par_iter().map(point).collect();
-        let name = model.schema().input_names().swap_remove(0);
-        let caption = "The standard deviation of the noise, which varies under this likelihood, at every \
-        value of the input. A flat curve means that constant noise would suffice.";
-        let curve = [Band { name: String::new(), points }];
-        return Figure::of("noise", "Noise", caption, bands((&name, NOISE), &curve, &[]));
-    }
-    let at = |row: usize| (predictions.row(row).mean, sd(&predictions, row));
-    let mut points: Vec<(f64, f64)> = (0..rows.len()).into_par_iter().map(at).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let of_bin = |bin: &[(f64, f64)]| {
-        let mut sds: Vec<f64> = bin.iter().map(|point| point.1).collect();
-        sds.sort_by(f64::total_cmp);
-        let quantile = |p: f64| sds[(p * (sds.len() - 1) as f64).round() as usize];
-        (bin[bin.len() / 2].0, quantile(0.5), quantile(0.1), quantile(0.9))
+        (
+            model.schema().input_names().swap_remove(0),
+            (0..PLACES).into_par_iter().map(point).collect(),
+            "The standard deviation of the noise, which varies under this likelihood, at every value of the \
+            input. A flat curve means that constant noise would suffice.",
+        )
+    } else {
+        let at = |row: usize| (predictions.row(row).mean, sd(&predictions, row));
+        let mut points: Vec<(f64, f64)> = (0..rows.len()).into_par_iter().map(at).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let of_bin = |bin: &[(f64, f64)]| {
+            let mut sds: Vec<f64> = bin.iter().map(|point| point.1).collect();
+            sds.sort_by(f64::total_cmp);
+            let quantile = |p: f64| sds[(p * (sds.len() - 1) as f64).round() as usize];
+            (bin[bin.len() / 2].0, quantile(0.5), quantile(0.1), quantile(0.9))
+        };
+        (
+            format!("predicted mean of {}", model.schema().target_name()),
+            points.chunks(points.len().div_ceil(BINS)).map(of_bin).collect(),
+            "The standard deviation of the noise, which varies under this likelihood: medians over \
+            twentieths of the rows, and bands of the middle 80 %. A flat curve means that constant noise \
+            would suffice.",
+        )
     };
-    let band = Band {
-        name: String::new(),
-        points: points.chunks(points.len().div_ceil(BINS)).map(of_bin).collect(),
-    };
-    let across = format!("predicted mean of {}", model.schema().target_name());
-    let caption = "The standard deviation of the noise, which varies under this likelihood: medians over \
-    twentieths of the rows, and bands of the middle 80 %. A flat curve means that constant noise would \
-    suffice.";
-    Figure::of("noise", "Noise", caption, bands((&across, NOISE), &[band], &[]))
+    let bands = vec![Band { name: String::new(), points }];
+    let series = Series { axes: (across, NOISE.to_owned()), bands, ..Series::default() };
+    Figure::of("noise", "Noise", caption, series.figure())
 }

@@ -1,9 +1,8 @@
 //! The section of a report about grouped effects: variance components with intervals, and the
 //! estimates of levels in order.
 
-use super::figures;
 use crate::figures::{Interval, intervals};
-use crate::html::{Block, Figure, TableBlock};
+use crate::html::{Block, Figure, TableBlock, figures};
 use crate::words::{correlations, count, interval_words, number, with_interval};
 use sparsegp::effects::EffectTerm;
 use sparsegp::functions::normal::HALF_95;
@@ -28,7 +27,6 @@ pub(super) fn blocks(model: &TableModel) -> Vec<Block> {
     blocks
 }
 
-/// Returns the explanation of the table.
 fn about(model: &TableModel) -> &'static str {
     if model.intraclass_correlations().is_empty() {
         "Standard deviations (sd) show how much levels differ, on the scale of the link. If an interval begins at 0, the levels may not differ at all."
@@ -39,7 +37,6 @@ fn about(model: &TableModel) -> &'static str {
     }
 }
 
-/// Returns the table of the variance components.
 fn components(model: &TableModel) -> TableBlock {
     let shares = model.intraclass_correlations();
     let correlated = model.latent().effects.terms().iter().any(|term| term.correlated && term.width() > 1);
@@ -72,7 +69,7 @@ fn components(model: &TableModel) -> TableBlock {
         row[4] = interval_words(model.residual_interval());
         rows.push(row);
     }
-    TableBlock { caption: "How much levels differ".to_owned(), rows }
+    TableBlock::new("How much levels differ", rows)
 }
 
 /// Draws the estimates of one effect of all levels in order, or of the lowest and the highest levels if there are many.
@@ -86,14 +83,10 @@ fn levels(model: &TableModel, term: &EffectTerm, effect: &str, all: &[NamedEffec
         own.drain(half..known - half);
         told = format!("{MOST_LEVELS} of {} levels: the {half} lowest and the {half} highest", count(known));
     }
-    let shown: Vec<Interval> = own
-        .into_iter()
-        .rev()
-        .map(|level| {
-            let (middle, width) = (level.value.estimate, HALF_95 * level.value.sd);
-            Interval { name: level.level.clone(), middle, ends: (middle - width, middle + width) }
-        })
-        .collect();
+    let interval = |level: &NamedEffect| {
+        Interval::around(level.level.clone(), level.value.estimate, HALF_95 * level.value.sd)
+    };
+    let shown: Vec<Interval> = own.into_iter().rev().map(interval).collect();
     let target = model.schema().target_name();
     let (title, axis) = match effect {
         "intercept" => (format!("Levels of {}", term.name), format!("effect on {target}")),

@@ -53,9 +53,9 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
     let title = format!("Map of {target}");
     if kind == TargetKind::Binary {
         let caption = format!("The probability over the places. Markers are rows.{others}");
-        return vec![Figure::of("map", &title, &caption, probability(plane, &predictions))];
+        return vec![Figure::of("map", &title, &caption, probability(&plane, &predictions))];
     }
-    let [mean, sd] = mean_and_sd(plane, target, &predictions);
+    let [mean, sd] = mean_and_sd(&plane, target, &predictions);
     let about = format!("The predictive mean over the places. Markers are rows.{others}");
     vec![
         Figure::of("map", &title, &about, mean),

@@ -8,15 +8,15 @@ mod function;
 mod groups;
 mod maps;
 mod training;
-mod values;
 
 pub use explained::{Explained, ExplainedRow, explained_page};
 
 use super::evaluation::{Evaluation, KeptRows};
 use super::figures::Interval;
-use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
+use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock, figures};
 use super::next::Suggestion;
 use super::words::{self, number};
+use sparsegp::data::Affine;
 use sparsegp::error::Say;
 use sparsegp::likelihood::Task;
 use sparsegp::model::{Coefficient, Severity};
@@ -59,7 +59,7 @@ pub struct FitReport<'a> {
 /// Creates the page of some fits; `again` is the command, or the call, that reproduces it.
 pub fn fit_page(title: &str, fits: &[FitReport<'_>], again: &str) -> Page {
     let parts = fits.iter().map(FitReport::part).collect();
-    Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
+    Page { title: title.to_owned(), parts, end: reproduce(again) }
 }
 
 /// Returns the section on how to reproduce the page, with the time when it was made.
@@ -69,7 +69,7 @@ pub fn reproduce(again: &str) -> Section {
     let made = format!("Made by sparsegp {version} on {} (UTC).", spelled(since));
     let command = (!again.is_empty()).then(|| Block::Code(again.to_owned()));
     let blocks = command.into_iter().chain([Block::Text(made)]).collect();
-    Section { title: "How to reproduce this page".to_owned(), blocks }
+    Section::new("How to reproduce this page", blocks)
 }
 
 impl FitReport<'_> {
@@ -92,10 +92,7 @@ impl FitReport<'_> {
             title: self.title.to_owned(),
             lead: self.lead(),
             cards: self.cards(),
-            sections: sections
-                .into_iter()
-                .map(|(title, blocks)| Section { title: title.to_owned(), blocks })
-                .collect(),
+            sections: sections.into_iter().map(|(title, blocks)| Section::new(title, blocks)).collect(),
         }
     }
 
@@ -176,11 +173,11 @@ impl FitReport<'_> {
             row
         };
         let rows = beside.into_iter().enumerate().map(with_meaning).collect();
-        let mut blocks = vec![Block::Explained(TableBlock { caption: "Figures".to_owned(), rows })];
+        let mut blocks = vec![Block::Explained(TableBlock::new("Figures", rows))];
         let confusion = words::confusion_table(&test.report, self.model.schema().encoding().levels());
         if !confusion.is_empty() {
-            let caption = "Confusion matrix of the test rows (rows: true, columns: predicted)".to_owned();
-            blocks.push(Block::Table(TableBlock { caption, rows: confusion }));
+            let caption = "Confusion matrix of the test rows (rows: true, columns: predicted)";
+            blocks.push(Block::Table(TableBlock::new(caption, confusion)));
         }
         blocks
     }
@@ -262,43 +259,33 @@ impl FitReport<'_> {
         let inputs = &self.model.scaling().inputs;
         let inputs = &inputs[..inputs.len() - self.model.latent().effects.columns()];
         // The intercept, if there is one, comes first; it is not an effect of a column.
-        let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
-        effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
-            effect.mean *= input.scale;
-            effect.lower = effect.lower.map(|end| end * input.scale);
-            effect.upper = effect.upper.map(|end| end * input.scale);
-        });
-        effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+        let effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
+        let interval = |(effect, input): (Coefficient, &Affine)| {
+            let ends = (effect.lower? * input.scale, effect.upper? * input.scale);
+            Some(Interval { name: effect.name, middle: effect.mean * input.scale, ends })
+        };
+        let mut effects = effects.into_iter().zip(inputs).map(interval).collect::<Option<Vec<_>>>()?;
+        effects.sort_by(|a, b| b.middle.abs().total_cmp(&a.middle.abs()));
         effects.truncate(MOST_EFFECTS);
-        let interval =
-            |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
-        let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
-        super::intervals("effect of one standard deviation", &intervals?, false)
+        super::intervals("effect of one standard deviation", &effects, false)
     }
 
     /// Returns all other facts, in a block that is closed at first.
     fn details(&self) -> Vec<Block> {
         let closed = |title: String, rows: Vec<Vec<String>>| {
-            Block::Details(title, vec![Block::Table(TableBlock { caption: String::new(), rows })])
+            Block::Details(title, vec![Block::Table(TableBlock::new("", rows))])
         };
-        let mut overview = words::overview(self.model, self.say);
-        overview.insert(0, vec!["quantity".to_owned(), "value".to_owned()]);
-        let mut rows = vec![vec!["name".to_owned(), "value".to_owned()]];
-        rows.extend(
-            words::parameters::all(self.model).iter().map(|row| vec![row[0].clone(), row[1..].join(", ")]),
-        );
-        let parameters = format!("All {} hyper-parameters (on the scale the model sees)", rows.len() - 1);
-        let mut blocks = vec![closed("How it was fitted".to_owned(), overview), closed(parameters, rows)];
+        let mut overview = vec![words::row("quantity", "value")];
+        overview.extend(words::overview(self.model, self.say));
+        let mut rows = vec![words::row("name", "value")];
+        let parameters = words::parameters::all(self.model);
+        rows.extend(parameters.iter().map(|row| words::row(&row[0], row[1..].join(", "))));
+        let title = format!("All {} hyper-parameters (on the scale the model sees)", parameters.len());
+        let mut blocks = vec![closed("How it was fitted".to_owned(), overview), closed(title, rows)];
         let coefficients = words::coefficient_table(self.model, MOST_COEFFICIENTS);
         blocks.extend(coefficients.map(|(rows, caption)| closed(sentence(&caption), rows)));
         blocks
     }
-}
-
-/// Returns a block of the figures that exist, if any.
-fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
-    let figures: Vec<Figure> = all.into_iter().flatten().collect();
-    if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] }
 }
 
 /// Returns the text with a capital letter at its beginning.
@@ -307,7 +294,6 @@ fn sentence(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Formats a share in percent.
 fn percent(share: f64) -> String {
     format!("{} %", number((1000.0 * share).round() / 10.0))
 }

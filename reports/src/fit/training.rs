@@ -1,13 +1,12 @@
 //! The section of a report about training: the trace against time, the choice of β and of inducing
 //! inputs.
 
-use super::{FitReport, figures};
+use super::FitReport;
 use crate::figures::{Curves, Drawing, curves, trace};
-use crate::html::{Block, Figure};
+use crate::html::{Block, Figure, figures};
 use crate::words::{self, number, search_figure};
 use sparsegp::model::BetaCurve;
 
-/// The blocks of the section.
 pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let model = report.model;
     let summary = model.summary();
@@ -16,12 +15,9 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
         "The objective, {}, against time; smaller is better. Training ended: {stopped}. If the curve still falls at its end, try more epochs.",
         words::objective(model)
     );
-    let validation = Figure::of(
-        "validation",
-        "Validation NLL",
-        "The NLL of the validation rows against time; if it rises while the objective falls, the model overfits.",
-        validation(report),
-    );
+    let validation = summary.trace.iter().filter_map(|record| Some((record.seconds, record.validation_nll?)));
+    let validation = curves(&Curves::line(("seconds of training", "validation NLL"), validation));
+    let overfits = "The NLL of the validation rows against time; if it rises while the objective falls, the model overfits.";
     let beta = model.beta_curve();
     let chosen = beta.map_or(String::new(), |curve| {
         format!(
@@ -30,24 +26,14 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
             number(curve.chosen)
         )
     });
+    let bounds = "Bounds on the log evidence for each number of inducing inputs, per row on the scale the model \
+        sees. Where the bounds meet, more inducing inputs do not help.";
     figures([
         Figure::of("trace", "Trace", &about, trace(&summary.trace)),
-        validation,
+        Figure::of("validation", "Validation NLL", overfits, validation),
         Figure::of("beta", "Score against β", &chosen, beta.and_then(beta_curve)),
-        Figure::of(
-            "inducing",
-            "Inducing inputs",
-            "Bounds on the log evidence for each number of inducing inputs, per row on the scale the model \
-            sees. Where the bounds meet, more inducing inputs do not help.",
-            search_figure(model),
-        ),
+        Figure::of("inducing", "Inducing inputs", bounds, search_figure(model)),
     ])
-}
-
-fn validation(report: &FitReport<'_>) -> Option<Drawing> {
-    let trace = report.model.summary().trace.iter();
-    let points = trace.filter_map(|record| Some((record.seconds, record.validation_nll?)));
-    curves(&Curves::line(("seconds of training", "validation NLL"), points))
 }
 
 /// Draws the validation score against β.

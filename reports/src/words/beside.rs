@@ -15,10 +15,9 @@ const MOST_CLASSES: usize = 4;
 /// Returns the names of the main scores of a task, most important first.
 pub(crate) fn telling(task: Task) -> &'static [&'static str] {
     match task {
-        Task::Regression => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"],
+        // Deviances of counts under different dispersions cannot be compared.
+        Task::Regression | Task::Count => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"],
         Task::Classification => &["NLL", "error rate", "AUC", "calibration error", "Brier score"],
-        // Deviances under different dispersions cannot be compared.
-        Task::Count => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"],
         Task::Ordinal => &["NLL", "error rate", "CRPS", "95 % coverage"],
     }
 }
@@ -46,19 +45,16 @@ fn stands_alone(test: &Evaluation) -> bool {
 /// Returns a table with a header and a row each for test rows, training rows and baselines, with the scores of `names` that the test rows
 /// have.
 fn across(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
-    let mut header = vec![String::new()];
-    header.extend(names.iter().map(|name| (*name).to_owned()));
-    header.push("rows".to_owned());
-    let row = |(name, rows, report): (&str, u64, &Report)| {
-        let cell = |wanted: &&str| report_value(report, wanted).map_or("-".to_owned(), number);
-        let mut cells = vec![name.to_owned()];
-        cells.extend(names.iter().map(cell));
-        cells.push(count(rows as usize));
-        cells
+    let line = |first: &str, cell: &dyn Fn(&str) -> String, last: String| -> Vec<String> {
+        let cells = names.iter().map(|name| cell(name));
+        std::iter::once(first.to_owned()).chain(cells).chain([last]).collect()
     };
-    let mut table = vec![header];
-    table.extend(sources(test).into_iter().map(row));
-    table
+    let row = |(name, rows, report): (&str, u64, &Report)| {
+        let cell = |wanted: &str| report_value(report, wanted).map_or("-".to_owned(), number);
+        line(name, &cell, count(rows as usize))
+    };
+    let header = line("", &str::to_owned, "rows".to_owned());
+    std::iter::once(header).chain(sources(test).into_iter().map(row)).collect()
 }
 
 /// Returns a table of the main scores of the test rows, and the names and values of all other scores.

@@ -1,17 +1,15 @@
 //! Grouped effects in words: standard deviations, correlations and intraclass correlations with
 //! intervals.
 
-use super::{count, number};
-use sparsegp::effects::{Ends, VarianceComponent};
+use super::{count, number, row};
+use sparsegp::effects::{EffectTerm, Ends, VarianceComponent};
 use sparsegp::options::{ModelKind, ObjectiveKind};
 use sparsegp_tables::tabular::TableModel;
 
 /// Formats a number with its 95 % interval, if the interval is known.
 pub(crate) fn with_interval(value: f64, interval: Option<Ends>) -> String {
-    match interval {
-        Some([lower, upper]) => format!("{} (95 % {} to {})", number(value), number(lower), number(upper)),
-        None => number(value),
-    }
+    let words = interval.map(|ends| format!(" (95 % {})", interval_words(Some(ends))));
+    number(value) + &words.unwrap_or_default()
 }
 
 /// Formats an interval, or a dash if it is unknown.
@@ -28,19 +26,20 @@ pub(crate) fn correlations(component: &VarianceComponent) -> Vec<String> {
 /// Returns the groupings of a model, the noise and the log likelihood, as rows of a name and words; empty for models without groups.
 pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
     let terms = model.latent().effects.terms();
+    if terms.is_empty() {
+        return Vec::new();
+    }
     let (components, shares) = (model.variance_components(), model.intraclass_correlations());
-    let row = |name: &str, words: String| vec![name.to_owned(), words];
-    let mut rows = Vec::new();
-    for term in terms {
+    let of_term = |term: &EffectTerm| {
         let mut words = format!("{}, {} levels", term.name, count(term.levels));
         let own = components.iter().filter(|component| component.group == term.name);
         for (index, component) in own.enumerate() {
-            let effect = if component.effect == "intercept" {
-                String::new()
+            if component.effect == "intercept" {
+                words.push_str("; sd ");
             } else {
-                format!(" of slope {}", component.effect)
-            };
-            words.push_str(&format!("; sd{effect} {}", with_interval(component.sd, component.interval)));
+                words.push_str(&format!("; sd of slope {} ", component.effect));
+            }
+            words.push_str(&with_interval(component.sd, component.interval));
             if !component.correlations.is_empty() && index > 0 {
                 words.push_str(&format!("; correlation {}", correlations(component).join(", ")));
             }
@@ -48,23 +47,21 @@ pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
         if let Some(own) = shares.iter().find(|own| own.group == term.name) {
             words.push_str(&format!("; intraclass correlation {}", with_interval(own.share, own.interval)));
         }
-        rows.push(row("group", words));
-    }
-    if !terms.is_empty() {
-        let noise = model.residual_deviation();
-        let noise = noise.map(|sd| format!("sd {}", with_interval(sd, model.residual_interval())));
-        rows.extend(noise.map(|words| row("noise", words)));
-        let exact = model.latent().noise_variance().is_some();
-        let (name, exact) = match (model.model_kind(), model.options().objective) {
-            (ModelKind::Glm, _) if model.options().reml => ("restricted log likelihood", exact),
-            (ModelKind::Glm, _) => ("log likelihood", exact),
-            (ModelKind::Gp, ObjectiveKind::Fitc) => ("log evidence", exact),
-            (ModelKind::Gp, _) if model.neighbours().is_some() => ("log evidence", exact),
-            (ModelKind::Gp, _) => ("log evidence", false),
-        };
-        let bound = if exact { "" } else { "at least " };
-        let value = model.grouped_log_likelihood();
-        rows.extend(value.map(|value| row(name, format!("{bound}{}", number(value)))));
-    }
+        row("group", words)
+    };
+    let mut rows: Vec<Vec<String>> = terms.iter().map(of_term).collect();
+    let noise = model.residual_deviation();
+    rows.extend(noise.map(|sd| row("noise", format!("sd {}", with_interval(sd, model.residual_interval())))));
+    let is_gp = model.model_kind() == ModelKind::Gp;
+    let name = match (is_gp, model.options().reml) {
+        (true, _) => "log evidence",
+        (false, true) => "restricted log likelihood",
+        (false, false) => "log likelihood",
+    };
+    let closed = !is_gp || model.options().objective == ObjectiveKind::Fitc || model.neighbours().is_some();
+    let exact = closed && model.latent().noise_variance().is_some();
+    let bound = if exact { "" } else { "at least " };
+    let value = model.grouped_log_likelihood();
+    rows.extend(value.map(|value| row(name, format!("{bound}{}", number(value)))));
     rows
 }

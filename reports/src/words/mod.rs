@@ -24,6 +24,19 @@ pub use sparsegp_tables::readable::{count, duration, few, number};
 
 use sparsegp::metrics::Report;
 
+/// Returns a row of a name and words.
+pub fn row(name: &str, words: impl Into<String>) -> Vec<String> {
+    vec![name.to_owned(), words.into()]
+}
+
+/// Cuts a text to at most `most` characters, the last of which is then `…`.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
 /// Formats rows of cells as text with aligned columns.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! A model and its history as rows of a name and words.
 
-use super::{count, duration, group_rows, number, search_rows};
+use super::{count, duration, group_rows, number, row, search_rows};
 use sparsegp::collapsed::WeightPrior;
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
@@ -12,9 +12,7 @@ use sparsegp_tables::tabular::TableModel;
 /// Describes a model and its history. `say` returns the spelling of options.
 pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     let (options, summary) = (model.options(), model.summary());
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
     let target = model.schema().target_name();
-    let affine = model.scaling().target;
     let mut rows = vec![
         row("task", format!("{} of '{target}'", model.task())),
         row("written by", format!("sparsegp {}", model.program())),
@@ -24,11 +22,10 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows.extend(latent_rows(model));
     rows.extend(place_rows(model));
     rows.extend(group_rows(model));
-    rows.extend([
-        row("likelihood", model.latent().likelihood.name().to_owned()),
-        row("objective", objective(model)),
-    ]);
+    rows.push(row("likelihood", model.latent().likelihood.name()));
+    rows.push(row("objective", objective(model)));
     // Classes and counts have no scaling.
+    let affine = model.scaling().target;
     if affine != Affine::IDENTITY {
         let scaled = format!("({target} − {}) / {}", number(affine.shift), number(affine.scale));
         rows.push(row("target scaling", scaled));
@@ -41,8 +38,8 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows.extend(evidence(model).map(|text| row("log evidence", text)));
     rows.extend(search_rows(model, say));
     rows.extend(summary.updates.iter().map(|update| {
-        let forgot =
-            if update.forget > 0.0 { format!(", {} forgotten", update.forget) } else { String::new() };
+        let forgot = Some(update.forget).filter(|share| *share > 0.0);
+        let forgot = forgot.map_or(String::new(), |share| format!(", {share} forgotten"));
         row("updated with", format!("{} rows{forgot}", update.rows))
     }));
     rows
@@ -77,7 +74,6 @@ pub fn objective(model: &TableModel) -> String {
 /// Describes the latent function.
 fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let options = model.options();
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
     let layer = model.latent().layer();
     match layer.inducing() {
         Some(layer) => {
@@ -90,7 +86,7 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
         }
         None => layer.linear().map_or(Vec::new(), |layer| {
             vec![
-                row("model", "linear (glm)".to_owned()),
+                row("model", "linear (glm)"),
                 row("coefficients", coefficient_count(layer)),
                 row("prior", prior(options, layer)),
             ]
@@ -110,7 +106,7 @@ pub fn place_rows(model: &TableModel) -> Vec<Vec<String>> {
     if !lengthscales.is_empty() {
         words.push_str(&format!(": {noun} {} {}", lengthscales.join(", "), places.surface.unit()));
     }
-    vec![vec!["places".to_owned(), words]]
+    vec![row("places", words)]
 }
 
 /// Describes the training rows that a model with neighbours stores.

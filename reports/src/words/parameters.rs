@@ -23,35 +23,20 @@ pub fn all(model: &TableModel) -> Vec<Vec<String>> {
 
 /// Like [`all`], with long lists shortened.
 pub fn shortened(model: &TableModel, where_all: &str) -> Vec<Vec<String>> {
-    with_notes(model, shorten(&model.hyperparameters(), Lists::default(), where_all))
+    with_notes(model, shorten(&model.hyperparameters(), MOST_SHOWN, MOST_SHOWN, where_all))
 }
 
 /// Returns names and values with long lists shortened, to at most `lines` rows if possible.
 pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<String>> {
     let values = model.hyperparameters();
-    let whole = shorten(&values, Lists::default(), where_all);
+    let whole = shorten(&values, MOST_SHOWN, MOST_SHOWN, where_all);
     if whole.len() <= lines {
         return of_columns(model, whole);
     }
-    let bare = shorten(&values, Lists { longest: 1, most: 0 }, where_all);
+    let bare = shorten(&values, 1, 0, where_all);
     let lists = bare.iter().filter(|row| row.len() > 2).count();
     let most = (lines.saturating_sub(bare.len()) / lists.max(1)).clamp(LEAST_SHOWN, MOST_SHOWN);
-    of_columns(model, shorten(&values, Lists { longest: most, most }, where_all))
-}
-
-/// The rule that shortens lists.
-#[derive(Clone, Copy)]
-struct Lists {
-    /// The maximum length of a list that is shown completely.
-    longest: usize,
-    /// The number of values that are shown of a longer list.
-    most: usize,
-}
-
-impl Default for Lists {
-    fn default() -> Self {
-        Lists { longest: MOST_SHOWN, most: MOST_SHOWN }
-    }
+    of_columns(model, shorten(&values, most, most, where_all))
 }
 
 /// Adds the names of columns to lists with one value per column, and to lengths of a place, with lengths in units of their columns.
@@ -117,28 +102,19 @@ fn list(name: &str) -> Option<&str> {
     stem(name).map(|stem| stem.rsplit_once('.').map_or(stem, |(_, last)| last))
 }
 
-/// Returns the relevance of a value in a list. Inputs are standardised, so the function varies most along inputs with short lengthscales,
-/// or with large variances of their weights; other lists keep their order.
-fn relevance(list: &str, value: f64) -> f64 {
+/// Returns the relevance of the values in a list, and the words about its hidden values. Inputs are standardised, so the function varies
+/// most along inputs with short lengthscales, or with large variances of their weights; other lists keep their order.
+fn relevance(list: &str) -> (fn(f64) -> f64, &'static str) {
     match list {
-        "lengthscales" => 1.0 / value,
-        "variance" | "weight_variances" => value,
-        _ => 0.0,
+        "lengthscales" => (|value| 1.0 / value, "longer"),
+        "variance" | "weight_variances" => (|value| value, "smaller"),
+        _ => (|_| 0.0, "later"),
     }
 }
 
-/// Returns the words about the hidden values of a list.
-fn others(list: &str) -> &'static str {
-    match list {
-        "lengthscales" => "longer",
-        "variance" | "weight_variances" => "smaller",
-        _ => "later",
-    }
-}
-
-/// Returns rows of values in order, with the values of a list together at its first one, most relevant first. A long list is cut to its
-/// most relevant values, and a row of three cells describes the rest; its last cell is `where_all`.
-fn shorten(values: &[Named], lists: Lists, where_all: &str) -> Vec<Vec<String>> {
+/// Returns rows of values in order, with the values of a list together at its first one, most relevant first. A list of more than
+/// `longest` values is cut to its `most` most relevant values, and a row of three cells describes the rest; its last cell is `where_all`.
+fn shorten(values: &[Named], longest: usize, most: usize, where_all: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for value in values {
@@ -151,13 +127,14 @@ fn shorten(values: &[Named], lists: Lists, where_all: &str) -> Vec<Vec<String>> 
         }
         seen.push(name);
         let mut alike: Vec<&Named> = values.iter().filter(|other| list(&other.0) == Some(name)).collect();
+        let (relevance, others) = relevance(name);
         // The sort is stable: equal values keep their order.
-        alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
-        let shown = if alike.len() <= lists.longest { alike.len() } else { lists.most };
+        alike.sort_by(|a, b| relevance(b.1).total_cmp(&relevance(a.1)));
+        let shown = if alike.len() <= longest { alike.len() } else { most };
         rows.extend(alike.iter().take(shown).map(|value| row(value)));
         let left = alike.len() - shown;
         if left > 0 {
-            rows.push(vec![format!("… {left} more {name}"), others(name).to_owned(), where_all.to_owned()]);
+            rows.push(vec![format!("… {left} more {name}"), others.to_owned(), where_all.to_owned()]);
         }
     }
     rows
@@ -176,29 +153,16 @@ mod tests {
         }
         values.extend((0..3).map(|i| (format!("likelihood.gaps.{i}"), i as f64)));
         values.push(("mean.constant".to_owned(), -1.0));
-        let rows = shorten(&values, Lists::default(), "all of them there");
+        let rows = shorten(&values, MOST_SHOWN, MOST_SHOWN, "all of them there");
         let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
-        assert_eq!(
-            names[..4],
-            [
-                "kernel.variance",
-                "kernel.a.lengthscales.8",
-                "kernel.b.lengthscales.8",
-                "kernel.a.lengthscales.7"
-            ]
-        );
-        assert_eq!(
-            names[11..],
-            [
-                "… 8 more lengthscales",
-                "likelihood.gaps.0",
-                "likelihood.gaps.1",
-                "likelihood.gaps.2",
-                "mean.constant"
-            ]
-        );
+        let first =
+            "kernel.variance, kernel.a.lengthscales.8, kernel.b.lengthscales.8, kernel.a.lengthscales.7";
+        assert_eq!(names[..4].join(", "), first);
+        let last =
+            "… 8 more lengthscales, likelihood.gaps.0, likelihood.gaps.1, likelihood.gaps.2, mean.constant";
+        assert_eq!(names[11..].join(", "), last);
         assert_eq!(rows[11][1..], ["longer", "all of them there"]);
         let short = &values[..10];
-        assert_eq!(shorten(short, Lists::default(), "").len(), 10, "nine are no long list");
+        assert_eq!(shorten(short, MOST_SHOWN, MOST_SHOWN, "").len(), 10, "nine are no long list");
     }
 }

@@ -1,10 +1,9 @@
 //! The search for the start of a fit: rows of a summary and a figure.
 
-use super::{duration, number};
+use super::{duration, few, number, row};
 use crate::{CurveSeries, Curves, Drawing, curves};
 use sparsegp::error::Say;
 use sparsegp::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
-use sparsegp_tables::readable::few;
 use sparsegp_tables::tabular::TableModel;
 
 /// The maximum number of named alternatives to the chosen value, best first.
@@ -15,7 +14,6 @@ const MOST_SCORES: usize = 8;
 
 /// Describes the search for the start of a model. `say` returns the spelling of options.
 pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
     let search = model.search();
     let mut rows = Vec::new();
     if let Some(curve) = &search.inducing {
@@ -41,22 +39,25 @@ fn found(curve: &InducingCurve) -> String {
     format!("{first} (tried {})", sizes.join(", "))
 }
 
+/// Returns a score, or a word for a fit that failed.
+fn score(value: Option<f64>) -> String {
+    value.map_or("failed".to_owned(), number)
+}
+
 /// Describes the choice for every part, with its loss and the alternatives.
 fn chosen(choices: &Choices) -> String {
-    let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), number);
+    let scored = |tried: &Tried| format!("{} {}", tried.value, score(tried.loss));
     let objection =
         |tried: &Tried| tried.objection.as_ref().map_or(String::new(), |text| format!(" [{text}]"));
     let part = |choice: &Choice| {
         if let [only] = &choice.tried[..] {
             return format!("{} {} (not compared)", choice.part, only.value);
         }
-        let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
-        let mut others = others;
+        let (taken, mut others): (Vec<_>, Vec<_>) = choice.tried.iter().partition(|tried| tried.chosen);
         others.sort_by(|a, b| a.loss.unwrap_or(f64::INFINITY).total_cmp(&b.loss.unwrap_or(f64::INFINITY)));
-        let named = others.iter().map(|tried| format!("{} {}{}", tried.value, loss(tried), objection(tried)));
-        let others = few(named, MOST_OTHERS);
-        let taken = taken.first().map_or(String::new(), |tried| format!("{} {}", tried.value, loss(tried)));
-        format!("{} {taken} ({others})", choice.part)
+        let named = others.iter().map(|&tried| scored(tried) + &objection(tried));
+        let taken = taken.first().map_or(String::new(), |&tried| scored(tried));
+        format!("{} {taken} ({})", choice.part, few(named, MOST_OTHERS))
     };
     let parts: Vec<String> = choices.parts.iter().map(part).collect();
     let (rows, held, time) = (choices.training_rows, choices.held_out_rows, duration(choices.seconds));
@@ -70,11 +71,8 @@ fn chosen(choices: &Choices) -> String {
 fn options(choices: &Choices, say: &Say<'_>) -> String {
     let chosen = |choice: &Choice| {
         let taken = choice.tried.iter().find(|tried| tried.chosen)?;
-        let word = if taken.value.contains(['(', ' ', '*']) {
-            format!("'{}'", taken.value)
-        } else {
-            taken.value.clone()
-        };
+        let quote = if taken.value.contains(['(', ' ', '*']) { "'" } else { "" };
+        let word = format!("{quote}{}{quote}", taken.value);
         Some(say(&choice.part.to_string().replace('-', "_"), Some(&word)))
     };
     let options: Vec<String> = choices.parts.iter().filter_map(chosen).collect();
@@ -84,8 +82,7 @@ fn options(choices: &Choices, say: &Say<'_>) -> String {
 /// Describes the chosen start, and the alternatives.
 fn start(restarts: &[Restart]) -> Option<String> {
     let chosen = restarts.iter().find(|restart| restart.chosen)?;
-    let score = |restart: &Restart| restart.scores.first().copied().flatten();
-    let first = |restart: &Restart| score(restart).map_or("failed".to_owned(), number);
+    let first = |restart: &Restart| score(restart.scores.first().copied().flatten());
     let mut scores: Vec<String> = restarts.iter().take(MOST_SCORES).map(first).collect();
     let count = restarts.len();
     scores.extend((count > MOST_SCORES).then(|| "…".to_owned()));

@@ -4,9 +4,8 @@
 use super::fit::FitRequest;
 use super::held_out::{Shares, split_table};
 use super::model::TableModel;
-use super::rows::{TableRows, target_of};
-use crate::schema::{Schema, TargetEncoding};
-use crate::tables::Table;
+use super::rows::TableRows;
+use crate::schema::TargetEncoding;
 use rand::seq::SliceRandom;
 use sparsegp::data::{Affine, Purpose, Scaling, generator};
 use sparsegp::error::Result;
@@ -253,16 +252,6 @@ impl Constant {
     /// Compares it with targets in original units and their exposures, which are empty if all are 1.
     pub fn compare(&self, targets: &[f64], exposure: &[f64]) -> Vec<Compared> {
         self.model.predict(targets.len(), exposure.to_owned()).compare(targets)
-    }
-
-    /// Compares it with the targets of a table, whose columns are those of the schema.
-    ///
-    /// # Errors
-    ///
-    /// If a target or an exposure is absent, missing, or not one that the model can have.
-    pub fn compare_table(&self, schema: &Schema, table: &Table) -> Result<Vec<Compared>> {
-        let exposure = schema.exposure(table)?.unwrap_or_default();
-        Ok(self.compare(&target_of(schema, table)?, &exposure))
     }
 }
 

@@ -11,7 +11,6 @@ use sparsegp::error::{Error, Result};
 use sparsegp::files::AtomicFile;
 use sparsegp::hyper::Session;
 use sparsegp::likelihood::Task;
-use sparsegp::metrics::Compared;
 use sparsegp::model::{
     Coefficient, Hyperparameter, Model, Predictions, Warning, damaged_model, read_model_file,
 };
@@ -146,21 +145,17 @@ impl TableModel {
         self.model.predict_rows(part.inputs(), part.exposure.clone())
     }
 
-    /// Predicts a table and compares each row with its target.
+    /// Reads the rows of a table with their targets, to compare them with predictions.
     ///
     /// # Errors
     ///
     /// As for [`TableModel::predict`], and if a target is absent, missing, infinite or text.
-    pub fn compare(
-        &self,
-        table: &Table,
-        unseen: UnseenLevels,
-        visit: &mut dyn FnMut(&Compared),
-    ) -> Result<()> {
+    pub fn rows(&self, table: &Table, unseen: UnseenLevels) -> Result<TableRows> {
         let targets = target_of(&self.schema, table)?;
-        let predictions = self.predict(table, unseen)?;
-        predictions.compare(&targets).iter().for_each(visit);
-        Ok(())
+        let exposure = self.schema.exposure(table)?.unwrap_or_default();
+        let columns = self.schema.design(table, unseen)?.transpose().to_owned();
+        let rows = (0..table.rows()).collect();
+        Ok(TableRows { rows, columns, targets, exposure, weights: Vec::new() })
     }
 
     /// Returns the model updated with the rows of a table that have a target; see [`update`]. Categories that did not occur in training
@@ -168,7 +163,7 @@ impl TableModel {
     ///
     /// # Errors
     ///
-    /// As for [`TableModel::compare`] and [`update`], and if no row has a target.
+    /// As for [`TableModel::rows`] and [`update`], and if no row has a target.
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableModel> {
         let labelled = table.with_values(self.schema.target_name());
         if labelled.rows() == 0 {
