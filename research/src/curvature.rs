@@ -5,12 +5,12 @@
 //! triangular or symmetric, with the Euclidean and Frobenius norms. If β is not 1, pass P/β for P.
 
 use super::{
-    columns_of, extreme_eigenvalues, prior_precision, require_non_negative, require_positive,
+    cholesky, columns_of, extreme_eigenvalues, prior_precision, require_non_negative, require_positive,
     require_symmetric,
 };
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
-use sparsegp::linalg::{Factorizer, Operand, Part, product, reflect_lower};
+use sparsegp::linalg::{Operand, Part, product, reflect_lower};
 use sparsegp::variational::Schedule;
 use sparsegp::{Error, Result};
 
@@ -88,10 +88,7 @@ impl Curvature {
     pub fn whitened(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, least: f64, most: f64) -> Result<Self> {
         let d = x.ncols();
         require_symmetric("the prior covariance", prior_cov, d)?;
-        let mut factor = prior_cov.to_owned();
-        Factorizer::new(d).cholesky(factor.as_mut()).map_err(|e| {
-            Error::usage(format!("the prior covariance is not positive definite (pivot {})", e.pivot))
-        })?;
+        let (factor, _) = cholesky("the prior covariance", prior_cov.to_owned())?;
         let mut inputs = Mat::zeros(x.nrows(), d);
         let lower = Operand::lower(factor.as_ref());
         product(inputs.as_mut(), Part::All, Accum::Replace, Operand::full(x), lower, 1.0);
@@ -260,7 +257,6 @@ impl DistanceBound {
 fn precision_with(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, weight: f64) -> Result<Mat<f64>> {
     let columns = columns_of(x)?;
     let x = columns.as_ref();
-    require_symmetric("the prior covariance", prior_cov, x.nrows())?;
     let mut hessian = prior_precision(prior_cov, x.nrows())?;
     let right = Operand::full(x.transpose());
     product(hessian.as_mut(), Part::Lower, Accum::Add, Operand::full(x), right, weight);

@@ -163,7 +163,6 @@ fn judge_case(paper: &mut Paper, kind: TargetKind, fits: &Fits) {
         "no difference",
         format!("gaps: {}", fits.gaps()),
         Compared::near(fits.gap("bmc:100"), 0.0, NO_GAP),
-        "",
     );
     let [one, ten, ups_one, ups_ten] = ["bmc:1", "bmc:10", "ups:1", "ups:10"].map(|method| fits.gap(method));
     if kind == TargetKind::Count {
@@ -171,10 +170,11 @@ fn judge_case(paper: &mut Paper, kind: TargetKind, fits: &Fits) {
         let cause = if is_noise { NOISE } else { OBJECTIVE };
         let claim = format!("{label}: uPS and bMC with 10 samples end alike (Fig. 14)");
         let compared = Compared::near(ups_ten, ten, NO_GAP);
-        paper.judge(&claim, "no significant difference", "gaps".into(), compared, cause);
+        paper.judge(&claim, "no significant difference", "gaps", compared).because(cause);
         let claim = format!("{label}: even one sample of bMC yields good results (Fig. 14)");
         let compared = Compared::at_most(one, 0.0, NO_GAP);
-        return paper.judge(&claim, "good results", "gap of bmc:1".into(), compared, cause);
+        paper.judge(&claim, "good results", "gap of bmc:1", compared).because(cause);
+        return;
     }
     let rows = [
         (
@@ -197,7 +197,7 @@ fn judge_case(paper: &mut Paper, kind: TargetKind, fits: &Fits) {
         ),
     ];
     for (claim, says, compared, cause) in rows {
-        paper.judge(&format!("{label}: {claim}"), says, "gaps".into(), compared, cause);
+        paper.judge(&format!("{label}: {claim}"), says, "gaps", compared).because(cause);
     }
 }
 
@@ -216,14 +216,12 @@ fn judge_regression(paper: &mut Paper, known: &[&(Case, Fits)]) {
         "almost no difference",
         format!("gaps: {}; the largest of bmc:100", gaps.join(" · ")),
         Compared::at_most(most(&|fits| fits.gap("bmc:100").abs()), 0.0, NO_GAP),
-        "",
     );
     paper.judge(
         "regression: one sample of bMC is the worst (Fig. 16)",
         "on all sets",
-        "the largest NLL of bmc:10 above bmc:1".into(),
+        "the largest NLL of bmc:10 above bmc:1",
         Compared::at_most(most(&|fits| fits.gap("bmc:10") - fits.gap("bmc:1")), 0.0, 0.0),
-        "",
     );
 }
 
@@ -246,6 +244,5 @@ fn judge_times(paper: &mut Paper, known: &[&(Case, Fits)]) {
             text.join(" · ")
         ),
         Compared::at_least(least, 1.0, 0.0),
-        "",
     );
 }

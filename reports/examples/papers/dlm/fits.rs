@@ -20,7 +20,15 @@ pub const LOG: [Contender; 4] =
     [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
 
 /// The further objectives of regression.
-pub const REGRESSION: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
+const REGRESSION: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
+
+impl Set {
+    /// Returns the objectives that the set compares.
+    pub fn objectives(&self) -> Vec<Contender> {
+        let further = if self.is_regression() { &REGRESSION[..] } else { &[] };
+        LOG.iter().chain(further).copied().collect()
+    }
+}
 
 /// Returns n, n/2, n/4, … down to the first value of at most 0.01.
 pub fn betas(n: usize) -> Vec<f64> {
@@ -78,9 +86,8 @@ impl<'a> Fits<'a> {
 
     /// Fits all objectives with all values of β.
     pub fn all(&mut self) -> Result<Vec<Row>> {
-        let further = if self.set.is_regression() { &REGRESSION[..] } else { &[] };
         let mut found = Vec::new();
-        for &objective in LOG.iter().chain(further) {
+        for objective in self.set.objectives() {
             let betas = match objective {
                 Contender::Elbo | Contender::Fitc => vec![1.0],
                 _ => betas(self.rows.train.y.len()),

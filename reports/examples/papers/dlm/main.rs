@@ -77,11 +77,8 @@ fn quick(paper: &mut Paper, raw: &Path) -> sparsegp::Result<Vec<Row>> {
                 == (set.name, row.n, row.repeat, &row.method, beta)
         };
         let before = known.iter().find(same).map_or(f64::NAN, |known| known.nll);
-        paper.expect(
-            &format!("{}, {objective}: test NLL less that of the raw results", set.name),
-            row.nll - before,
-            -0.01..=0.01,
-        );
+        let what = format!("{}, {objective}: test NLL less that of the raw results", set.name);
+        paper.expect(&what, row.nll - before, -0.01..=0.01);
     }
     let mut rows = estimators::fit(paper, estimators::CASES[0], 0)?;
     for case in rules::CASES {

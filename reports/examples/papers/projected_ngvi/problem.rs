@@ -65,14 +65,15 @@ impl Schedules {
 
     /// Creates records of `(samples or rows used, KL)` at some iterations.
     fn records(self, noise: f64, at: &[usize], seen: impl IntoIterator<Item = [f64; 2]>) -> Result<Means> {
-        let mut records = Vec::new();
-        for (&t, [used, kl]) in at.iter().zip(seen) {
-            records.push(Record { t: t as f64, used, kl, bound: f64::NAN });
-        }
-        let bound = ProjectedBound::new(1.0, noise, records[0].kl)?;
-        let bounds = at.iter().map(|&t| self.bound_at(&bound, t));
-        records.iter_mut().zip(bounds).for_each(|(record, bound)| record.bound = bound);
-        Ok(Means(records))
+        let seen: Vec<[f64; 2]> = seen.into_iter().collect();
+        let bound = ProjectedBound::new(1.0, noise, seen[0][1])?;
+        let record = |(&t, [used, kl]): (&usize, [f64; 2])| Record {
+            t: t as f64,
+            used,
+            kl,
+            bound: self.bound_at(&bound, t),
+        };
+        Ok(Means(at.iter().zip(seen).map(record).collect()))
     }
 }
 
@@ -129,6 +130,7 @@ pub fn start(seed: u64, d: usize, prior: f64, (variance, family): (f64, Family))
 }
 
 /// A normal target of given precisions along orthogonal directions, with Bonnet–Price gradients.
+#[derive(Clone)]
 pub struct Target {
     pub precisions: Vec<f64>,
     /// E (m_0 − m*)² along each direction.
@@ -138,27 +140,30 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the exact E KL(q* ‖ q_t) from S_0 = `start` · I. The precision has no noise, and the error δ of the
-    /// mean follows `S₊⁻¹δ₊ = (1 − η) S⁻¹δ − ηP S^½ε̄`, where ε̄ is the mean of N samples.
-    pub fn expected(&self, schedules: Schedules, start: f64, at: &[usize]) -> Result<Means> {
-        let mut states: Vec<(f64, f64)> = self.errors.iter().map(|error| (start, *error)).collect();
-        let (mut seen, mut used, mut t) = (Vec::new(), 0.0, 0);
-        for &last in at {
-            for now in t..last {
-                let (step, samples) = (schedules.step.at(now), schedules.size.at(now, usize::MAX) as f64);
-                for ((s, error), p) in states.iter_mut().zip(&self.precisions) {
-                    let next = 1.0 / ((1.0 - step) / *s + step * p);
-                    let moved = ((1.0 - step) / *s).powi(2) * *error + step * step * p * p * *s / samples;
-                    (*s, *error) = (next, next * next * moved);
+    /// Returns the exact E KL(q* ‖ q_t) of every schedule from S_0 = `start` · I. The precision has no noise, and the
+    /// error δ of the mean follows `S₊⁻¹δ₊ = (1 − η) S⁻¹δ − ηP S^½ε̄`, where ε̄ is the mean of N samples.
+    pub fn expected(&self, schedules: &[Schedules], start: f64, at: &[usize]) -> Result<Vec<Means>> {
+        let one = |schedules: &Schedules| {
+            let mut states: Vec<(f64, f64)> = self.errors.iter().map(|error| (start, *error)).collect();
+            let (mut used, mut t) = (0.0, 0);
+            let seen = at.iter().map(|&last| {
+                for now in t..last {
+                    let (step, samples) = (schedules.step.at(now), schedules.size.at(now, usize::MAX) as f64);
+                    for ((s, error), p) in states.iter_mut().zip(&self.precisions) {
+                        let next = 1.0 / ((1.0 - step) / *s + step * p);
+                        let moved = ((1.0 - step) / *s).powi(2) * *error + step * step * p * p * *s / samples;
+                        (*s, *error) = (next, next * next * moved);
+                    }
+                    used += samples;
                 }
-                used += samples;
-            }
-            t = last;
-            let terms = states.iter().zip(&self.precisions);
-            let twice = terms.map(|((s, error), p)| (1.0 / p + error) / s - 1.0 + (s * p).ln());
-            seen.push([used, 0.5 * twice.sum::<f64>()]);
-        }
-        schedules.records(self.noise, at, seen)
+                t = last;
+                let terms = states.iter().zip(&self.precisions);
+                let twice = terms.map(|((s, error), p)| (1.0 / p + error) / s - 1.0 + (s * p).ln());
+                [used, 0.5 * twice.sum::<f64>()]
+            });
+            schedules.records(self.noise, at, seen)
+        };
+        schedules.iter().map(one).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp::{Error, Result};
-use sparsegp_research::{Curvature, NoiseConstants, StepGuarantee, Theorem, with_proven_steps};
+use sparsegp_research::{Curvature, NoiseConstants, Theorem, with_proven_steps};
 
 /// The prior is N(0, I), the noise of the linear model has variance 1.
 pub struct Problem {
@@ -50,8 +50,8 @@ impl Problem {
         Normal::standard(Family::Full, self.data.x.nrows())
     }
 
-    /// Takes steps with a proof from q = prior; returns q and the guarantee.
-    pub fn proven(&self, method: &Method, steps: usize) -> Result<(Normal, StepGuarantee)> {
+    /// Takes steps with a proof from q = prior; returns q and the bound on its squared distance from the optimum.
+    pub fn proven(&self, method: &Method, steps: usize) -> Result<(Normal, f64)> {
         let objective = Objective { loss: Loss::ExpectedLog(method.estimator), ..Objective::elbo(1.0) };
         let svgp = VariationalModel::new(self.model()?, self.prior(), objective, self.data.y.len());
         let options = InferenceOptions::full_batch(method.update, Schedule::Constant(1.0));
@@ -59,7 +59,7 @@ impl Problem {
         let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), theorem)?;
         let mut inference = self.data.infer(self.model()?, method.estimator, options);
         (0..steps).for_each(|_| _ = inference.step());
-        Ok((inference.q().clone(), proven.after(steps)))
+        Ok((inference.q().clone(), proven.bound.at(steps)))
     }
 
     /// Finds the mode by Newton's method on the negative log joint.
