@@ -95,33 +95,22 @@ impl Curvature {
         Curvature::generalized(inputs.as_ref(), Mat::<f64>::identity(d, d).as_ref(), least, most)
     }
 
-    /// Returns `a = 2(d + 3) 𝓜²` for d weights: the reparameterised gradient g of the expected
-    /// negative log joint from one sample has `E‖g‖² ≤ a ‖θ − θ*‖² + b`, where b is
-    /// [`Curvature::noise_floor_energy`].
-    pub fn noise_constant_energy(&self, d: usize) -> f64 {
-        2.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
-    }
-
-    /// Returns `a = 4(d + 3) 𝓜²`: the same constant with the entropy's gradient `−β C⁻¹` added, if
-    /// all eigenvalues of C are at least [`Curvature::eigenvalue_floor`]; b is
-    /// [`Curvature::noise_floor_energy_entropy`].
-    pub fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
-        4.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
-    }
-
-    /// Returns `b = 2(d + 3) 𝓜² ‖θ* − θ̄‖²` with `θ̄ = (mode of the joint, 0)`, given the squared
-    /// distance of θ* from θ̄.
+    /// Returns `a = 2(d + 3) 𝓜²` and `b = a ‖θ* − θ̄‖²` for the reparameterised gradient of the expected negative log joint of d weights
+    /// from one sample, with `θ̄ = (mode of the joint, 0)`, given the squared distance of θ* from θ̄.
     ///
     /// With `w = m + C u` the gradient is `(r, r uᵀ)`, `‖r‖ ≤ 𝓜 ‖w − mode‖`, so
     /// `E‖g‖² ≤ 𝓜² E[(1 + ‖u‖²) ‖w − mode‖²] = 𝓜² ((d + 1) ‖m − mode‖² + (d + 3) ‖C‖²) ≤ (d + 3) 𝓜² ‖θ − θ̄‖²`.
-    pub fn noise_floor_energy(&self, d: usize, squared_distance: f64) -> f64 {
-        self.noise_constant_energy(d) * squared_distance
+    pub fn noise_of_energy(&self, d: usize, squared_distance: f64) -> NoiseConstants {
+        let constant = 2.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness;
+        NoiseConstants { constant, floor: constant * squared_distance }
     }
 
-    /// Returns `b = 4(d + 3) 𝓜² ‖θ* − θ̄‖² + 2 β d 𝓜`: like [`Curvature::noise_floor_energy`], with
-    /// the entropy's gradient.
-    pub fn noise_floor_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> f64 {
-        self.noise_constant_energy_entropy(d) * squared_distance + 2.0 * beta * d as f64 * self.smoothness
+    /// Returns `a = 4(d + 3) 𝓜²` and `b = a ‖θ* − θ̄‖² + 2 β d 𝓜`: the constants with the entropy's gradient `−β C⁻¹` added, if all
+    /// eigenvalues of C are at least [`Curvature::eigenvalue_floor`].
+    pub fn noise_of_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> NoiseConstants {
+        let constant = 4.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness;
+        let floor = constant * squared_distance + 2.0 * beta * d as f64 * self.smoothness;
+        NoiseConstants { constant, floor }
     }
 
     /// Returns `√(β/𝓜)`: no eigenvalue of the optimal C is below it, so projected gradients may

@@ -119,8 +119,8 @@ impl Sums {
 pub struct Proven {
     /// The curvature of the energy.
     pub curvature: Curvature,
-    /// The noise constant a of the gradient.
-    pub noise: f64,
+    /// The noise of the gradient.
+    pub noise: NoiseConstants,
     /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)`, known before training.
     pub bound: DistanceBound,
 }
@@ -131,24 +131,16 @@ impl Proven {
         let convexity = curvature.strong_convexity;
         // ‖θ* − θ̄‖².
         let spread = beta * d as f64 / convexity;
-        let (noise, floor, at_optimum) = match theorem {
-            Theorem::Proximal => (
-                curvature.noise_constant_energy(d),
-                curvature.noise_floor_energy(d, spread),
-                Some(curvature.smoothness.powi(2) * spread),
-            ),
-            Theorem::Projected => (
-                curvature.noise_constant_energy_entropy(d),
-                curvature.noise_floor_energy_entropy(d, spread, beta),
-                None,
-            ),
+        let (noise, at_optimum) = match theorem {
+            Theorem::Proximal => {
+                (curvature.noise_of_energy(d, spread), Some(curvature.smoothness.powi(2) * spread))
+            }
+            Theorem::Projected => (curvature.noise_of_energy_entropy(d, spread, beta), None),
         };
         // The distance from (m_0, C_0) to θ* is at most the way through θ̄, with ‖C_0‖² = tr S_0.
         let norm = |x: &[f64]| linalg::dot(x, x).sqrt();
         let mode = norm(start.mean()) + norm(&sums.gradient) / convexity;
         let initial = (mode.hypot(start.trace().sqrt()) + spread.sqrt()).powi(2);
-        let bound =
-            curvature.distance_bound(initial, NoiseConstants { constant: noise, floor }, at_optimum)?;
-        Ok(Proven { curvature, noise, bound })
+        Ok(Proven { curvature, noise, bound: curvature.distance_bound(initial, noise, at_optimum)? })
     }
 }

@@ -38,76 +38,50 @@ pub struct PaperArgs {
 /// The arguments of programs whose runs have a length and are repeated.
 #[derive(clap::Parser)]
 #[command(about = "The figures and claims of a paper")]
-struct RunArgs {
+pub struct RunArgs {
     #[command(flatten)]
-    paper: PaperArgs,
+    pub paper: PaperArgs,
     /// Number of steps of the longest runs, for programs with one such number.
     #[arg(long)]
-    steps: Option<usize>,
+    pub steps: Option<usize>,
     /// Number of runs of each method, for programs that repeat runs.
     #[arg(long)]
-    runs: Option<u64>,
+    pub runs: Option<u64>,
 }
 
-/// The relation that a claim states between two numbers.
-#[derive(Clone, Copy, PartialEq)]
-enum Relation {
-    /// Ours is at most theirs, plus the margin.
-    AtMost,
-    /// Ours is at least theirs, less the margin.
-    AtLeast,
-    /// Ours is as theirs, within the margin.
-    Near,
-}
-
-/// Two numbers and a margin, which decide whether a claim holds.
+/// Two numbers and a margin, which decide whether a claim holds; never for a number that is not finite.
 #[derive(Clone, Copy)]
 pub struct Compared {
     ours: f64,
-    relation: Relation,
     theirs: f64,
     margin: f64,
+    holds: bool,
+    /// The relation of the numbers, if the claim holds and if not, and the sign of the margin.
+    signs: [&'static str; 3],
 }
 
 impl Compared {
     /// Claims that `ours` is at most `theirs` + `margin`.
     pub fn at_most(ours: f64, theirs: f64, margin: f64) -> Compared {
-        Compared { ours, relation: Relation::AtMost, theirs, margin }
+        Compared { ours, theirs, margin, holds: ours <= theirs + margin, signs: ["≤", ">", "+"] }
     }
 
     /// Claims that `ours` is at least `theirs` − `margin`.
     pub fn at_least(ours: f64, theirs: f64, margin: f64) -> Compared {
-        Compared { ours, relation: Relation::AtLeast, theirs, margin }
+        Compared { ours, theirs, margin, holds: ours >= theirs - margin, signs: ["≥", "<", "−"] }
     }
 
     /// Claims that `ours` and `theirs` differ by at most `margin`.
     pub fn near(ours: f64, theirs: f64, margin: f64) -> Compared {
-        Compared { ours, relation: Relation::Near, theirs, margin }
-    }
-
-    /// Returns true if the claim holds; never for a number that is not finite.
-    fn holds(&self) -> bool {
-        let Compared { ours, relation, theirs, margin } = *self;
-        match relation {
-            Relation::AtMost => ours <= theirs + margin,
-            Relation::AtLeast => ours >= theirs - margin,
-            Relation::Near => (ours - theirs).abs() <= margin,
-        }
+        Compared { ours, theirs, margin, holds: (ours - theirs).abs() <= margin, signs: ["=", "≠", "±"] }
     }
 }
 
 impl Display for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [ours, theirs, margin] = [self.ours, self.theirs, self.margin].map(short);
-        let (sign, room) = match (self.relation, self.holds()) {
-            (Relation::AtMost, true) => ("≤", "+"),
-            (Relation::AtMost, false) => (">", "+"),
-            (Relation::AtLeast, true) => ("≥", "−"),
-            (Relation::AtLeast, false) => ("<", "−"),
-            (Relation::Near, true) => ("=", "±"),
-            (Relation::Near, false) => ("≠", "±"),
-        };
-        write!(f, "{ours} {sign} {theirs}")?;
+        let [holding, failing, room] = self.signs;
+        write!(f, "{ours} {} {theirs}", if self.holds { holding } else { failing })?;
         if self.margin == 0.0 { Ok(()) } else { write!(f, " {room} {margin}") }
     }
 }
@@ -168,7 +142,6 @@ impl Judged<'_> {
 /// The scales of the axes of a figure.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Axes {
-    Linear,
     /// The horizontal axis is logarithmic.
     LogX,
     /// Both axes are logarithmic.
@@ -178,15 +151,11 @@ pub enum Axes {
 /// A run of the program of one paper.
 pub struct Paper {
     name: &'static str,
-    /// The folder of the data sets.
-    data: Option<PathBuf>,
+    args: RunArgs,
     /// The folder of the results.
     pub out: PathBuf,
     /// True for small problems that need no data.
     pub quick: bool,
-    steps: Option<usize>,
-    runs: Option<u64>,
-    book: Option<PathBuf>,
     /// The beginnings of the names of the figures in the book.
     book_figures: &'static [&'static str],
     settings: Vec<String>,
@@ -196,31 +165,19 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// Begins a run with the arguments of the program, which may set the steps and the repeats of runs.
-    pub fn of_arguments(name: &'static str, book_figures: &'static [&'static str]) -> Result<Paper> {
-        let RunArgs { paper, steps, runs } = clap::Parser::parse();
-        Ok(Paper { steps, runs, ..Paper::new(name, book_figures, paper)? })
-    }
-
     /// Begins a run. `book_figures` are the beginnings of the names of the figures that the book shows.
-    pub fn new(name: &'static str, book_figures: &'static [&'static str], args: PaperArgs) -> Result<Paper> {
-        let out = args.out.unwrap_or_else(|| Path::new("target/experiments").join(name));
+    pub fn new(
+        name: &'static str,
+        book_figures: &'static [&'static str],
+        mut args: RunArgs,
+    ) -> Result<Paper> {
+        let out = args.paper.out.take().unwrap_or_else(|| Path::new("target/experiments").join(name));
         std::fs::create_dir_all(&out)
             .map_err(|error| Error::data(format!("{}: cannot be created: {error}", out.display())))?;
-        Ok(Paper {
-            name,
-            data: args.data.or_else(|| std::env::var_os("SPARSEGP_DATA").map(PathBuf::from)),
-            out,
-            quick: args.quick,
-            steps: None,
-            runs: None,
-            book: args.book,
-            book_figures,
-            settings: Vec::new(),
-            claims: Vec::new(),
-            failures: Vec::new(),
-            clock: Instant::now(),
-        })
+        args.paper.data = args.paper.data.or_else(|| std::env::var_os("SPARSEGP_DATA").map(PathBuf::from));
+        let quick = args.paper.quick;
+        let (settings, claims, failures) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Paper { name, args, out, quick, book_figures, settings, claims, failures, clock: Instant::now() })
     }
 
     /// Returns the setting of the paper, or in a quick run the setting `quick`.
@@ -230,24 +187,23 @@ impl Paper {
 
     /// Returns the number of steps that an argument sets, or that of the paper or of quick runs.
     pub fn steps(&self, paper: usize, quick: usize) -> usize {
-        self.steps.unwrap_or(self.setting(paper, quick))
+        self.args.steps.unwrap_or(self.setting(paper, quick))
     }
 
     /// Returns the number of runs that an argument sets, or that of the paper or of quick runs.
     pub fn runs(&self, paper: u64, quick: u64) -> u64 {
-        self.runs.unwrap_or(self.setting(paper, quick))
+        self.args.runs.unwrap_or(self.setting(paper, quick))
     }
 
     /// Reads the data set `NAME.csv.gz`. If it is absent, prints a line to stderr and returns `None`.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         let file = format!("{name}.csv.gz");
-        let Some(path) = self.data.as_ref().map(|folder| folder.join(&file)).filter(|path| path.is_file())
-        else {
-            let folder = self.data.as_deref().unwrap_or(Path::new("SPARSEGP_DATA, which is not set"));
+        let folder = self.args.paper.data.as_deref().unwrap_or(Path::new("SPARSEGP_DATA, which is not set"));
+        if !folder.join(&file).is_file() {
             eprintln!("skipped: {file} is not in {}", folder.display());
             return Ok(None);
-        };
-        read_table(&path).map(Some)
+        }
+        read_table(&folder.join(file)).map(Some)
     }
 
     /// Like [`Paper::table`], with all columns except the target as inputs. A quick run uses an embedded data
@@ -279,7 +235,7 @@ impl Paper {
 
     /// Adds a row whose verdict compares two numbers.
     pub fn judge(&mut self, claim: &str, paper: &str, ours: impl Display, compared: Compared) -> Judged<'_> {
-        let (verdict, why) = if compared.holds() { (AGREES, "") } else { (DIFFERS, "cause not known") };
+        let (verdict, why) = if compared.holds { (AGREES, "") } else { (DIFFERS, "cause not known") };
         self.claim(claim, paper, format!("{ours} ({compared})"), verdict, why);
         Judged { paper: self, ours: compared.ours }
     }
@@ -317,9 +273,8 @@ impl Paper {
         axes: Axes,
         series: Vec<CurveSeries>,
     ) -> Result<()> {
-        let (log_x, log_y) = (axes != Axes::Linear, axes == Axes::LogLog);
-        let axes = (names.0.to_owned(), names.1.to_owned());
-        let Some(drawing) = curves(&Curves { axes, log_x, log_y, series, ..Curves::default() }) else {
+        let (log_y, axes) = (axes == Axes::LogLog, (names.0.to_owned(), names.1.to_owned()));
+        let Some(drawing) = curves(&Curves { axes, log_x: true, log_y, series, ..Curves::default() }) else {
             return Ok(());
         };
         if self.book_figures.iter().any(|start| file.starts_with(start)) {
@@ -331,7 +286,7 @@ impl Paper {
     /// Writes a text or a figure, with `--book` also to a folder of the book.
     pub fn write(&self, folder: &str, file: &str, text: &str) -> Result<()> {
         AtomicFile::write_all_to(&self.out.join(file), text.as_bytes())?;
-        let Some(book) = &self.book else { return Ok(()) };
+        let Some(book) = &self.args.paper.book else { return Ok(()) };
         AtomicFile::write_all_to(&book.join(folder).join(format!("{}_{file}", self.name)), text.as_bytes())
     }
 
@@ -343,7 +298,9 @@ impl Paper {
     pub fn finish(self) -> Result<()> {
         let text = self.claims_table();
         let of_book = |book: &PathBuf| book.join("papers").join(format!("{}.md", self.name));
-        for file in [Some(self.out.join("claims.md")), self.book.as_ref().map(of_book)].iter().flatten() {
+        for file in
+            [Some(self.out.join("claims.md")), self.args.paper.book.as_ref().map(of_book)].iter().flatten()
+        {
             AtomicFile::write_all_to(file, text.as_bytes())?;
         }
         print!("{text}");

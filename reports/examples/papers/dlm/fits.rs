@@ -5,13 +5,14 @@ use crate::paper::Paper;
 use crate::raw::{Row, Unit};
 use crate::results::SIZES;
 use crate::sets::{Rows, SETS, Set};
+use crate::{at_prior, untrained};
 use sparsegp::error::ErrorKind;
 use sparsegp::hyper::{StopRange, StopReason};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentPrior, Posterior, Score};
 use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, StepOptions};
-use sparsegp::training::{Fitted, Start};
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
+use sparsegp::training::Fitted;
+use sparsegp::variational::{QUpdate, Schedule};
 use sparsegp::{Error, Result};
 use sparsegp_tables::compare::Contender;
 
@@ -79,8 +80,7 @@ impl<'a> Fits<'a> {
     /// Prepares the fits of a repeat; `None` without data.
     pub fn new(paper: &Paper, set: &'a Set, n: usize, repeat: u64) -> Result<Option<Fits<'a>>> {
         let Some(rows) = set.rows(paper, n, repeat)? else { return Ok(None) };
-        let untrained = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(1), ..options(set, n, repeat) };
-        let initial = rows.train.fit(&untrained, None)?.model;
+        let initial = untrained(&rows.train, &options(set, n, repeat))?;
         Ok(Some(Fits { set, rows, repeat, initial, elbo: None }))
     }
 
@@ -108,11 +108,11 @@ impl<'a> Fits<'a> {
             Err(_) => return Ok(row),
             Ok(fitted) => fitted,
         };
-        let score = if is_square(objective) { Score::SquaredError } else { Score::LogLoss };
         let (nll, error) = scores(&fitted.posterior, self.set.kind, &self.rows.test);
+        let (score, nll) =
+            if is_square(objective) { (Score::SquaredError, f64::NAN) } else { (Score::LogLoss, nll) };
         let validation = fitted.posterior.score(self.rows.validation.set(), score);
-        let row = Row { validation, nll, error, ..row };
-        let row = Row { nll: if is_square(objective) { f64::NAN } else { nll }, ..row.of_fit(&fitted) };
+        let row = Row { validation, nll, error, ..row }.of_fit(&fitted);
         if objective == Contender::Elbo {
             self.elbo = Some(fitted.model);
         }
@@ -137,8 +137,7 @@ impl<'a> Fits<'a> {
             _ if self.set.is_regression() => falling(by_adam(options, n, is_fixed)),
             _ => by_adam(options, n, is_fixed),
         };
-        let prior = Normal::standard(Family::Full, model.layer().dim());
-        self.rows.train.fit(&options, Some(&Start { model, q: Some(vec![prior]) }))
+        self.rows.train.fit(&options, Some(&at_prior(model)))
     }
 }
 

@@ -14,7 +14,8 @@ mod student;
 use paper::{Paper, data};
 
 fn main() -> sparsegp::Result<()> {
-    let mut paper = Paper::of_arguments("projected_ngvi", &["gaussian_iterations.", "student."])?;
+    let mut paper =
+        Paper::new("projected_ngvi", &["gaussian_iterations.", "student."], clap::Parser::parse())?;
     let runs = paper.runs(100, 10);
     schedules::gaussian(&mut paper, runs)?;
     schedules::regression(&mut paper, runs)?;

@@ -129,6 +129,18 @@ pub fn start(seed: u64, d: usize, prior: f64, (variance, family): (f64, Family))
     }
 }
 
+/// Returns the mean and the covariance of a normal distribution, given its precision and the product of precision and mean.
+pub fn moments(mut precision: Mat<f64>, linear: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
+    let d = linear.len();
+    let (mut inverse, mut mean) = (Mat::zeros(d, d), vec![0.0; d]);
+    Factorizer::new(d)
+        .cholesky_with_inverse(precision.as_mut(), inverse.as_mut())
+        .map_err(|_| Error::fit("a precision is not positive definite"))?;
+    let cov = inverse.transpose() * &inverse;
+    matvec(cov.as_ref(), linear, &mut mean);
+    Ok((mean, cov))
+}
+
 /// A normal target of given precisions along orthogonal directions, with Bonnet–Price gradients.
 #[derive(Clone)]
 pub struct Target {
@@ -257,11 +269,7 @@ impl Batches {
         let d = self.units.len();
         let (squares, linear) = natural.split_at(d * (d + 1) / 2);
         let at = |i: usize, j: usize| squares[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
-        let (mut factor, mut inverse) = (Mat::from_fn(d, d, at), Mat::zeros(d, d));
-        let factored = Factorizer::new(d).cholesky_with_inverse(factor.as_mut(), inverse.as_mut());
-        factored.map_err(|_| Error::fit("a precision is not positive definite"))?;
-        let (cov, mut mean) = (inverse.transpose() * &inverse, vec![0.0; d]);
-        matvec(cov.as_ref(), linear, &mut mean);
+        let (mean, cov) = moments(Mat::from_fn(d, d, at), linear)?;
         Normal::new(mean, cov)
     }
 

@@ -1,17 +1,20 @@
 //! Student-t regression, whose precision may become indefinite, with and without the projection of S: figures
 //! 5 and 6.
 
+use super::problem::moments;
 use crate::data::{Data, quantile, record_at, runs, series, trace};
 use crate::paper::common::normals;
 use crate::paper::{Axes, Compared, Paper, short};
 use faer::{Mat, Scale};
-use sparsegp::likelihood::{StudentT, TargetKind};
-use sparsegp::linalg::{Factorizer, matvec};
+use sparsegp::Result;
+use sparsegp::likelihood::{
+    Expectation, LatentMarginal, Observation, OneFunction, Row, StudentT, TargetKind,
+};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::Estimator;
+use sparsegp::quadrature::Integrator;
 use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp::{Error, Result};
 
 const PRIOR: f64 = 5.0;
 const SAMPLES: usize = 250;
@@ -67,6 +70,7 @@ fn as_published(regression: &Regression) -> Result<f64> {
     let (x, y) = (&regression.data.x, &regression.data.y);
     let d = x.nrows();
     let (mut mean, mut cov) = (vec![0.0; d], Mat::<f64>::identity(d, d) * Scale(PRIOR));
+    let (likelihood, mut integrator) = (StudentT::new(1.0, 3.0), Integrator::default());
     let (mut natural, mut precision) = (vec![0.0; d], Mat::<f64>::identity(d, d) * Scale(1.0 / PRIOR));
     for t in 0..200 {
         let step = 2.0 / (f64::from(t) + 2.0);
@@ -74,25 +78,14 @@ fn as_published(regression: &Regression) -> Result<f64> {
         precision *= Scale(1.0 - step);
         precision += Mat::<f64>::identity(d, d) * Scale(step / PRIOR);
         for (z, y) in x.col_iter().zip(y) {
-            let f: f64 = z.iter().zip(&mean).map(|(z, m)| z * m).sum();
-            let sd = (z.transpose() * &cov * z).sqrt();
-            let (mut slope, mut curvature, mut total) = (0.0, 0.0, 0.0);
-            for node in -40..=40 {
-                let e = 0.125 * f64::from(node);
-                let (weight, r) = ((-0.5 * e * e).exp(), y - f - sd * e);
-                slope += weight * 4.0 * r / (3.0 + r * r);
-                curvature += weight * 4.0 * (3.0 - r * r) / (3.0 + r * r).powi(2);
-                total += weight;
-            }
-            natural.iter_mut().zip(z.iter()).for_each(|(eta, z)| *eta += step * slope / total * z);
-            precision += Scale(step * curvature / total) * z * z.transpose();
+            let f = z.iter().zip(&mean).map(|(z, m)| z * m).sum();
+            let row = Row::new(Observation::of(*y), LatentMarginal::new(f, z.transpose() * &cov * z));
+            let of = Expectation::ExpectedLog;
+            let local = likelihood.expectation(of, row, &mut [], &mut integrator);
+            natural.iter_mut().zip(z.iter()).for_each(|(eta, z)| *eta += step * local.mean * z);
+            precision -= Scale(2.0 * step * local.variance) * z * z.transpose();
         }
-        let (mut factor, mut inverse) = (precision.clone(), Mat::zeros(d, d));
-        let mut factorizer = Factorizer::new(d);
-        let factored = factorizer.cholesky_with_inverse(factor.as_mut(), inverse.as_mut());
-        factored.map_err(|_| Error::fit("the precision is indefinite"))?;
-        cov = inverse.transpose() * &inverse;
-        matvec(cov.as_ref(), &natural, &mut mean);
+        (mean, cov) = moments(precision.clone(), &natural)?;
     }
     mean.iter_mut().for_each(|m| *m /= PRIOR.sqrt());
     let q = Normal::new(mean, cov * Scale(1.0 / PRIOR))?;

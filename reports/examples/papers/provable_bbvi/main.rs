@@ -20,7 +20,7 @@ use sparsegp::likelihood::LikelihoodKind;
 const SMOOTHNESS: f64 = 5.0;
 
 fn main() -> sparsegp::Result<()> {
-    let mut paper = Paper::of_arguments("provable_bbvi", &["logistic."])?;
+    let mut paper = Paper::new("provable_bbvi", &["logistic."], clap::Parser::parse())?;
     let (runs, steps) = (paper.runs(10, 4), paper.steps(50_000, 4000));
     for (name, model, kind) in [
         ("concrete", "linear", LikelihoodKind::Gaussian),

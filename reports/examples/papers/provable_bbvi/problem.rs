@@ -106,14 +106,13 @@ impl Problem {
         let best = method.parameters(&self.optimum)?;
         let from_mode = squared(&best, &(self.mode.clone(), Mat::zeros(d, d)));
         let start = squared(&method.parameters(&self.prior())?, &best);
-        let (constant, floor, gradient) = if method.lower() {
+        let (noise, gradient) = if method.lower() {
             let entropy = (0..d).map(|i| best.1[(i, i)].powi(-2)).sum();
-            (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), Some(entropy))
+            (curvature.noise_of_energy(d, from_mode), Some(entropy))
         } else {
-            let floor = curvature.noise_floor_energy_entropy(d, from_mode, 1.0);
-            (curvature.noise_constant_energy_entropy(d), floor, None)
+            (curvature.noise_of_energy_entropy(d, from_mode, 1.0), None)
         };
-        Ok(Constants { best, start, noise: NoiseConstants { constant, floor }, gradient })
+        Ok(Constants { best, start, noise, gradient })
     }
 }
 

@@ -129,10 +129,9 @@ pub fn run(paper: &mut Paper, steps: usize) -> Result<()> {
     let mut races = Vec::new();
     for case in cases {
         let Some(data) = paper.read(case.name, "y", TargetKind::Binary)? else { continue };
-        let (train, test) = split(&data, case.name, paper.quick, 0)?;
-        let (mut scaled, mut scaled_test) = (train.clone(), test.clone());
-        scaled_test.scale(&scaled.standardise(false));
-        let problem = Problem::new((&scaled, &scaled_test), case.setting)?;
+        let (mut train, mut test) = split(&data, case.name, paper.quick, 0)?;
+        test.scale(&train.standardise(false));
+        let problem = Problem::new((&train, &test), case.setting)?;
         let race = Race::new(label(case, paper.quick), &problem, steps / case.share);
         compare(paper, &race)?;
         races.push(race);

@@ -16,7 +16,7 @@ mod toy;
 use paper::{Paper, data};
 
 fn main() -> sparsegp::Result<()> {
-    let mut paper = Paper::of_arguments("square_root", &["toy.", "mushroom_gap."])?;
+    let mut paper = Paper::new("square_root", &["toy.", "mushroom_gap."], clap::Parser::parse())?;
     let steps = paper.steps(200, 60);
     toy::run(&mut paper)?;
     rate::run(&mut paper)?;

@@ -13,7 +13,7 @@ mod logistic;
 use paper::{Paper, data};
 
 fn main() -> sparsegp::Result<()> {
-    let mut paper = Paper::of_arguments("stochastic_ngvi", &["kl.", "nlpd.", "logistic."])?;
+    let mut paper = Paper::new("stochastic_ngvi", &["kl.", "nlpd.", "logistic."], clap::Parser::parse())?;
     let (steps, runs) = (paper.steps(1_000_000, 3000), paper.runs(2, 4));
     conjugate::constant(&mut paper);
     landscape::run(&mut paper)?;
