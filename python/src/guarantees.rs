@@ -210,12 +210,12 @@ impl ConvexBound {
 
     /// Return the bound for proximal gradients.
     fn proximal(&self, step: f64, steps: usize) -> f64 {
-        self.0.proximal(step, steps)
+        self.0.at(engine::Theorem::Proximal, step, steps)
     }
 
     /// Return the bound for projected gradients.
     fn projected(&self, step: f64, steps: usize) -> f64 {
-        self.0.projected(step, steps)
+        self.0.at(engine::Theorem::Projected, step, steps)
     }
 }
 

@@ -24,12 +24,12 @@ use sparsegp::variational::Normal;
 use sparsegp::{Error, Result};
 use sparsegp_kernels::Scratch;
 
-/// A convergence theorem for stochastic gradients of a strongly convex objective (Domke, Garrigos & Gower 2023).
+/// The kind of stochastic gradients that a convergence theorem is about (Domke, Garrigos & Gower 2023).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theorem {
-    /// Theorem 6, for proximal gradients: the gradient is that of the energy.
+    /// Theorems 6 and 7, for proximal gradients: the gradient is that of the energy.
     Proximal,
-    /// Theorem 9, for projected gradients: the gradient is that of energy and entropy.
+    /// Theorems 9 and 10, for projected gradients: the gradient is that of energy and entropy.
     Projected,
 }
 

@@ -4,7 +4,7 @@ use crate::data::Data;
 use crate::fits::{by_adam, scores};
 use crate::paper::Paper;
 use crate::raw::{Row, Unit};
-use crate::sets::{Counts, Rows, Says, Set};
+use crate::sets::{Counts, Rows, Says, Set, set};
 use crate::{at_prior, untrained};
 use sparsegp::Result;
 use sparsegp::likelihood::TargetKind;
@@ -12,13 +12,7 @@ use sparsegp::options::FitOptions;
 use sparsegp_tables::compare::Contender;
 use sparsegp_tables::tables::Table;
 
-pub const FLIGHTS: Set = Set {
-    name: "flights",
-    kind: TargetKind::Binary,
-    inducing: 200,
-    says: Says::Either,
-    stands_for: Some("airline"),
-};
+pub const FLIGHTS: Set = set("flights", TargetKind::Binary, 200, Says::Either, Some("airline"));
 
 /// The number of training rows.
 pub const ROWS: usize = 200_000;

@@ -179,30 +179,24 @@ impl Target {
     }
 }
 
-/// The library's natural gradients, by Bonnet–Price samples, on a linear model with σ² = 1 and prior N(0, p I).
-pub struct Problem {
-    pub data: Data,
-    /// The prior variance p.
-    pub prior: f64,
-}
-
-impl Problem {
-    /// Returns the mean divergences of some runs at the given iterations, which begin with 0.
-    pub fn means(&self, schedules: Schedules, count: u64, at: &[usize]) -> Result<Means> {
-        let model = || self.data.model(Gaussian::new(1.0), self.prior);
-        let posterior = self.data.posterior(model()?)?;
-        let means = means(count, |seed| {
-            let options = InferenceOptions {
-                seed,
-                samples: Some(schedules.size),
-                ..InferenceOptions::full_batch(QUpdate::Ngd, schedules.step)
-            };
-            let q = start(seed, self.data.x.nrows(), self.prior, (START, Family::Full))?;
-            let mut run = self.data.infer_from(q, model()?, Estimator::Price { samples: 100 }, options);
-            Ok(trace(&mut run, at, |run| [run.samples_used() as f64, posterior.kl_to(run.q())]))
-        })?;
-        schedules.records(0.0, at, means)
-    }
+/// Returns the mean divergences of some runs of the library's natural gradients, by Bonnet–Price samples, on a linear model
+/// with σ² = 1 and prior N(0, p I), at the given iterations, which begin with 0.
+pub fn of_library(
+    (data, prior): (&Data, f64),
+    schedules: Schedules,
+    count: u64,
+    at: &[usize],
+) -> Result<Means> {
+    let model = || data.model(Gaussian::new(1.0), prior);
+    let posterior = data.posterior(model()?)?;
+    let means = means(count, |seed| {
+        let all = InferenceOptions::full_batch(QUpdate::Ngd, schedules.step);
+        let options = InferenceOptions { seed, samples: Some(schedules.size), ..all };
+        let q = start(seed, data.x.nrows(), prior, (START, Family::Full))?;
+        let mut run = data.infer_from(q, model()?, Estimator::Price { samples: 100 }, options);
+        Ok(trace(&mut run, at, |run| [run.samples_used() as f64, posterior.kl_to(run.q())]))
+    })?;
+    schedules.records(0.0, at, means)
 }
 
 /// The batch size from which a sum over a batch is drawn as a normal vector.

@@ -1,6 +1,6 @@
 //! Schedules of steps and of samples or rows on conjugate models: figures 1, 3 and 4 with the bounds of Propositions 4 and 5.
 
-use super::problem::{Batches, Means, NORMAL, Problem, START, Schedules, Target};
+use super::problem::{Batches, Means, NORMAL, START, Schedules, Target, of_library};
 use crate::data::{Data, listed, record_at, rotation, series};
 use crate::paper::{Axes, Compared, Paper, short};
 use faer::{Mat, Scale};
@@ -64,11 +64,10 @@ pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     let (four, at) = (Schedules::four(0.01, 100), record_at(10_000, 20));
     let means = target.expected(&four, START, &at)?;
     // The library's own runs, which the expectations stand for.
-    let problem = Problem { data, prior: WIDE };
     let short_at = record_at(paper.setting(1000, 100), 10);
     let mut ratios = Vec::new();
     for (schedules, theory) in four.into_iter().zip(target.expected(&four, START, &short_at)?) {
-        let ours = problem.means(schedules, runs, &short_at)?;
+        let ours = of_library((&data, WIDE), schedules, runs, &short_at)?;
         ratios.extend(ours.0.iter().zip(&theory.0).skip(1).map(|(ours, theory)| ours.kl / theory.kl));
     }
     let ratio = ratios.iter().sum::<f64>() / ratios.len() as f64;

@@ -42,11 +42,7 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
         let (mut text, mut largest) = (Vec::new(), 0.0f64);
         for horizon in [steps / 100, steps / 10, steps] {
             let step = 1.0 / (unit * (horizon as f64).sqrt());
-            let (most, decay) = if method.lower() {
-                (bound.proximal(step, horizon), bound.proximal_decay(step))
-            } else {
-                (bound.projected(step, horizon), bound.projected_decay(step))
-            };
+            let (most, decay) = (bound.at(method.theorem, step, horizon), bound.decay(method.theorem, step));
             let gaps = means(count, |seed| {
                 let run = problem.start(method, Schedule::Constant(step), seed)?;
                 Ok(vec![[problem.objective(&averaged(run, method, (decay, horizon)))? - best]])

@@ -55,8 +55,7 @@ impl Problem {
         let objective = Objective { loss: Loss::ExpectedLog(method.estimator), ..Objective::elbo(1.0) };
         let svgp = VariationalModel::new(self.model()?, self.prior(), objective, self.data.y.len());
         let options = InferenceOptions::full_batch(method.update, Schedule::Constant(1.0));
-        let theorem = if method.lower() { Theorem::Proximal } else { Theorem::Projected };
-        let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), theorem)?;
+        let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), method.theorem)?;
         let mut inference = self.data.infer(self.model()?, method.estimator, options);
         (0..steps).for_each(|_| _ = inference.step());
         Ok((inference.q().clone(), proven.bound.at(steps)))
@@ -121,6 +120,7 @@ pub struct Method {
     pub name: &'static str,
     /// The decreasing steps of its theorem.
     pub steps: &'static str,
+    pub theorem: Theorem,
     pub update: QUpdate,
     pub estimator: Estimator,
 }
@@ -130,12 +130,14 @@ pub const METHODS: [Method; 2] = [
     Method {
         name: "prox",
         steps: "Theorem 6 with min{ϖ/(2a), (2t + 1)/(ϖ(t + 1)²)}",
+        theorem: Theorem::Proximal,
         update: QUpdate::ProxSgd,
         estimator: Estimator::Energy { samples: 1 },
     },
     Method {
         name: "proj",
         steps: "Theorem 9 with min{ϖ/(2a), 2(2t + 1)/(ϖ(t + 1)²)}",
+        theorem: Theorem::Projected,
         update: QUpdate::ProjSgd,
         estimator: Estimator::EnergyEntropy { samples: 1 },
     },
@@ -144,7 +146,7 @@ pub const METHODS: [Method; 2] = [
 impl Method {
     /// Returns true if C is lower triangular, and false if it is symmetric.
     pub fn lower(&self) -> bool {
-        self.update == QUpdate::ProxSgd
+        self.theorem == Theorem::Proximal
     }
 
     /// Returns m and the factor C of S, lower triangular or symmetric.

@@ -8,11 +8,13 @@ use sparsegp::Result;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::{QUpdate, Schedule};
 use sparsegp_reports::CurveSeries;
+use sparsegp_research::Theorem;
 
 /// The third method, sticking the landing, has no theorem.
 const LANDING: Method = Method {
     name: "proj, sticking the landing",
     steps: "",
+    theorem: Theorem::Projected,
     update: QUpdate::ProjSgd,
     estimator: Estimator::StickingTheLanding { samples: 1 },
 };
