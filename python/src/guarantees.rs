@@ -97,23 +97,23 @@ impl Curvature {
 
     /// Return a of E‖g‖² ≤ a‖θ − θ*‖² + b for reparameterised gradients of the energy, d weights, one sample.
     fn noise_constant_energy(&self, d: usize) -> f64 {
-        self.0.noise_constant_energy(d)
+        self.0.noise_of_energy(d, 0.0).constant
     }
 
     /// Return a for gradients of energy and entropy.
     fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
-        self.0.noise_constant_energy_entropy(d)
+        self.0.noise_of_energy_entropy(d, 0.0, 1.0).constant
     }
 
     /// Return b for gradients of the energy, given the squared distance of the optimum from (mode, 0).
     fn noise_floor_energy(&self, d: usize, squared_distance: f64) -> f64 {
-        self.0.noise_floor_energy(d, squared_distance)
+        self.0.noise_of_energy(d, squared_distance).floor
     }
 
     /// Return b for gradients of energy and entropy.
     #[pyo3(signature = (d, squared_distance, beta=1.0))]
     fn noise_floor_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> f64 {
-        self.0.noise_floor_energy_entropy(d, squared_distance, beta)
+        self.0.noise_of_energy_entropy(d, squared_distance, beta).floor
     }
 
     /// Return a lower bound on the eigenvalues of the optimal symmetric factor of S.
@@ -210,12 +210,12 @@ impl ConvexBound {
 
     /// Return the bound for proximal gradients.
     fn proximal(&self, step: f64, steps: usize) -> f64 {
-        self.0.proximal(step, steps)
+        self.0.at(engine::Theorem::Proximal, step, steps)
     }
 
     /// Return the bound for projected gradients.
     fn projected(&self, step: f64, steps: usize) -> f64 {
-        self.0.projected(step, steps)
+        self.0.at(engine::Theorem::Projected, step, steps)
     }
 }
 

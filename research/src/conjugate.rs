@@ -3,9 +3,7 @@
 //! Data `y_i = x_iᵀ w + ε_i`, ε of variance σ², prior `w ~ N(m0, P)`, posterior `N(m, S)`. A step with mixing weight
 //! `2/(t + 2)` moves the natural parameters `(S⁻¹m, S⁻¹)` towards their estimate from a batch of b data, scaled by n/b.
 
-use super::{
-    columns_of, inverse_factor, prior_precision, require_positive, require_symmetric, require_targets,
-};
+use super::{cholesky, columns_of, extreme_eigenvalues, prior_precision, require_positive, require_targets};
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
 use sparsegp::linalg::{Operand, Part, matvec, product};
@@ -84,7 +82,8 @@ impl ConjugateBound {
         require_targets(x, y)?;
         require_positive("the noise variance", noise_variance)?;
         require_positive("the batch size", batch as f64)?;
-        let prior_norm = largest_eigenvalue(prior_cov, x.nrows())?;
+        prior_precision(prior_cov, x.nrows())?;
+        let (_, prior_norm) = extreme_eigenvalues(prior_cov)?;
         let nu = prior_norm.max(1.0);
         let norms = x.col_iter().zip(y).map(|(x, y)| y.abs() * x.norm_l2() / noise_variance);
         let kappa = norms.fold(0.0, f64::max);
@@ -102,13 +101,6 @@ impl ConjugateBound {
     pub fn at(&self, steps: usize) -> f64 {
         if steps == 0 { f64::INFINITY } else { 4.0 * self.v2 / (steps as f64 + 1.0) }
     }
-}
-
-/// Checks a prior covariance P, and returns `‖P‖₂`.
-fn largest_eigenvalue(prior_cov: MatRef<'_, f64>, d: usize) -> Result<f64> {
-    require_symmetric("the prior covariance", prior_cov, d)?;
-    inverse_factor("the prior covariance", prior_cov.to_owned())?;
-    Ok(super::extreme_eigenvalues(prior_cov)?.1)
 }
 
 /// The limit of `T · E[KL(q_T ‖ p(w|y))]` for steps 2/(t + 2).
@@ -218,7 +210,7 @@ fn whiten(
     let mut precision = prior_precision.clone();
     let right = Operand::full(x.transpose());
     product(precision.as_mut(), Part::Lower, Accum::Add, Operand::full(x), right, 1.0 / noise_variance);
-    let inverse = inverse_factor("the precision of the posterior", precision)?;
+    let (_, inverse) = cholesky("the precision of the posterior", precision)?;
     let mut mean = vec![0.0; d];
     let mut natural = vec![0.0; d];
     matvec(prior_precision.as_ref(), prior_mean, &mut natural);

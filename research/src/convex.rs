@@ -1,7 +1,7 @@
 //! Bounds on stochastic gradients of convex, not strongly convex, objectives (Domke, Garrigos &
 //! Gower 2023).
 
-use super::{NoiseConstants, require_non_negative, require_positive};
+use super::{NoiseConstants, Theorem, require_non_negative, require_positive};
 use serde::Serialize;
 use sparsegp::Result;
 
@@ -33,31 +33,20 @@ impl ConvexBound {
         Ok(ConvexBound { noise, floor, initial })
     }
 
-    /// Returns the bound for proximal gradients (Theorem 7): `γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`, θ =
-    /// 1/(1 + 2aγ²), for γ ≤ 1/𝓜.
-    pub fn proximal(&self, step: f64, steps: usize) -> f64 {
-        step * self.inner(self.proximal_decay(step), steps)
+    /// Returns the bound `γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)` for proximal gradients and γ ≤ 1/𝓜 (Theorem 7), or half of it for projected ones
+    /// (Theorem 10), θ being [`ConvexBound::decay`].
+    pub fn at(&self, theorem: Theorem, step: f64, steps: usize) -> f64 {
+        let share = self.noise * self.initial / (1.0 - self.decay(theorem, step).powf(steps as f64));
+        match theorem {
+            Theorem::Proximal => step * (share + self.floor),
+            Theorem::Projected => 0.5 * step * (share + self.floor),
+        }
     }
 
-    /// Returns the bound for projected gradients (Theorem 10): `½ γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`,
-    /// θ = 1/(1 + aγ²).
-    pub fn projected(&self, step: f64, steps: usize) -> f64 {
-        0.5 * step * self.inner(self.projected_decay(step), steps)
-    }
-
-    /// Returns the factor θ by which the weights fall from iterate to iterate in the average for
-    /// proximal gradients: iterate t = 1, …, T has the weight θ^{t+1}.
-    pub fn proximal_decay(&self, step: f64) -> f64 {
-        1.0 / (1.0 + 2.0 * self.noise * step * step)
-    }
-
-    /// Returns the same factor for projected gradients: iterate t = 0, …, T − 1 has the weight
-    /// θ^{t+1}.
-    pub fn projected_decay(&self, step: f64) -> f64 {
-        1.0 / (1.0 + self.noise * step * step)
-    }
-
-    fn inner(&self, decay: f64, steps: usize) -> f64 {
-        self.noise * self.initial / (1.0 - decay.powf(steps as f64)) + self.floor
+    /// Returns the factor θ by which the weights fall from iterate to iterate in the average. For proximal gradients it is 1/(1 + 2aγ²), and
+    /// iterate t = 1, …, T has the weight θ^{t+1}; for projected ones it is 1/(1 + aγ²), and t = 0, …, T − 1.
+    pub fn decay(&self, theorem: Theorem, step: f64) -> f64 {
+        let factor = if theorem == Theorem::Proximal { 2.0 } else { 1.0 };
+        1.0 / (1.0 + factor * self.noise * step * step)
     }
 }

@@ -5,12 +5,12 @@
 //! triangular or symmetric, with the Euclidean and Frobenius norms. If β is not 1, pass P/β for P.
 
 use super::{
-    columns_of, extreme_eigenvalues, prior_precision, require_non_negative, require_positive,
+    cholesky, columns_of, extreme_eigenvalues, prior_precision, require_non_negative, require_positive,
     require_symmetric,
 };
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
-use sparsegp::linalg::{Factorizer, Operand, Part, product, reflect_lower};
+use sparsegp::linalg::{Operand, Part, product, reflect_lower};
 use sparsegp::variational::Schedule;
 use sparsegp::{Error, Result};
 
@@ -88,43 +88,29 @@ impl Curvature {
     pub fn whitened(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, least: f64, most: f64) -> Result<Self> {
         let d = x.ncols();
         require_symmetric("the prior covariance", prior_cov, d)?;
-        let mut factor = prior_cov.to_owned();
-        Factorizer::new(d).cholesky(factor.as_mut()).map_err(|e| {
-            Error::usage(format!("the prior covariance is not positive definite (pivot {})", e.pivot))
-        })?;
+        let (factor, _) = cholesky("the prior covariance", prior_cov.to_owned())?;
         let mut inputs = Mat::zeros(x.nrows(), d);
         let lower = Operand::lower(factor.as_ref());
         product(inputs.as_mut(), Part::All, Accum::Replace, Operand::full(x), lower, 1.0);
         Curvature::generalized(inputs.as_ref(), Mat::<f64>::identity(d, d).as_ref(), least, most)
     }
 
-    /// Returns `a = 2(d + 3) 𝓜²` for d weights: the reparameterised gradient g of the expected
-    /// negative log joint from one sample has `E‖g‖² ≤ a ‖θ − θ*‖² + b`, where b is
-    /// [`Curvature::noise_floor_energy`].
-    pub fn noise_constant_energy(&self, d: usize) -> f64 {
-        2.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
-    }
-
-    /// Returns `a = 4(d + 3) 𝓜²`: the same constant with the entropy's gradient `−β C⁻¹` added, if
-    /// all eigenvalues of C are at least [`Curvature::eigenvalue_floor`]; b is
-    /// [`Curvature::noise_floor_energy_entropy`].
-    pub fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
-        4.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
-    }
-
-    /// Returns `b = 2(d + 3) 𝓜² ‖θ* − θ̄‖²` with `θ̄ = (mode of the joint, 0)`, given the squared
-    /// distance of θ* from θ̄.
+    /// Returns `a = 2(d + 3) 𝓜²` and `b = a ‖θ* − θ̄‖²` for the reparameterised gradient of the expected negative log joint of d weights
+    /// from one sample, with `θ̄ = (mode of the joint, 0)`, given the squared distance of θ* from θ̄.
     ///
     /// With `w = m + C u` the gradient is `(r, r uᵀ)`, `‖r‖ ≤ 𝓜 ‖w − mode‖`, so
     /// `E‖g‖² ≤ 𝓜² E[(1 + ‖u‖²) ‖w − mode‖²] = 𝓜² ((d + 1) ‖m − mode‖² + (d + 3) ‖C‖²) ≤ (d + 3) 𝓜² ‖θ − θ̄‖²`.
-    pub fn noise_floor_energy(&self, d: usize, squared_distance: f64) -> f64 {
-        self.noise_constant_energy(d) * squared_distance
+    pub fn noise_of_energy(&self, d: usize, squared_distance: f64) -> NoiseConstants {
+        let constant = 2.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness;
+        NoiseConstants { constant, floor: constant * squared_distance }
     }
 
-    /// Returns `b = 4(d + 3) 𝓜² ‖θ* − θ̄‖² + 2 β d 𝓜`: like [`Curvature::noise_floor_energy`], with
-    /// the entropy's gradient.
-    pub fn noise_floor_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> f64 {
-        self.noise_constant_energy_entropy(d) * squared_distance + 2.0 * beta * d as f64 * self.smoothness
+    /// Returns `a = 4(d + 3) 𝓜²` and `b = a ‖θ* − θ̄‖² + 2 β d 𝓜`: the constants with the entropy's gradient `−β C⁻¹` added, if all
+    /// eigenvalues of C are at least [`Curvature::eigenvalue_floor`].
+    pub fn noise_of_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> NoiseConstants {
+        let constant = 4.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness;
+        let floor = constant * squared_distance + 2.0 * beta * d as f64 * self.smoothness;
+        NoiseConstants { constant, floor }
     }
 
     /// Returns `√(β/𝓜)`: no eigenvalue of the optimal C is below it, so projected gradients may
@@ -260,7 +246,6 @@ impl DistanceBound {
 fn precision_with(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, weight: f64) -> Result<Mat<f64>> {
     let columns = columns_of(x)?;
     let x = columns.as_ref();
-    require_symmetric("the prior covariance", prior_cov, x.nrows())?;
     let mut hessian = prior_precision(prior_cov, x.nrows())?;
     let right = Operand::full(x.transpose());
     product(hessian.as_mut(), Part::Lower, Accum::Add, Operand::full(x), right, weight);

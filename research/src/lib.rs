@@ -7,15 +7,13 @@ mod curvature;
 mod projected;
 mod proven;
 mod square_root;
-mod square_root_rate;
 
 pub use conjugate::{ConjugateAsymptotic, ConjugateBound, Sampling};
 pub use convex::ConvexBound;
 pub use curvature::{Curvature, DistanceBound, NoiseConstants};
 pub use projected::{ProjectedBound, price_noise};
-pub use proven::{Proven, StepGuarantee, Theorem, with_proven_steps};
-pub use square_root::{square_root_step, square_root_step_bound};
-pub use square_root_rate::SquareRootRate;
+pub use proven::{Proven, Theorem, with_proven_steps};
+pub use square_root::{SquareRootRate, square_root_step, square_root_step_bound};
 
 use faer::{Mat, MatRef};
 use sparsegp::linalg::{Factorizer, gram_of_inverse, symmetric_eigen};
@@ -91,24 +89,23 @@ fn require_symmetric(what: &str, a: MatRef<'_, f64>, d: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the inverse of the lower Cholesky factor of `a`; only the lower triangle of `a` is read. If `a` is not positive definite,
+/// Returns the lower Cholesky factor of `a` and its inverse; only the lower triangle of `a` is read. If `a` is not positive definite,
 /// returns a usage error about `what`.
-fn inverse_factor(what: &str, mut a: Mat<f64>) -> Result<Mat<f64>> {
-    let d = a.nrows();
-    let mut inverse = Mat::zeros(d, d);
-    Factorizer::new(d)
+fn cholesky(what: &str, mut a: Mat<f64>) -> Result<(Mat<f64>, Mat<f64>)> {
+    let mut inverse = Mat::zeros(a.nrows(), a.nrows());
+    Factorizer::new(a.nrows())
         .cholesky_with_inverse(a.as_mut(), inverse.as_mut())
         .map_err(|e| Error::usage(format!("{what} is not positive definite (pivot {})", e.pivot)))?;
-    Ok(inverse)
+    Ok((a, inverse))
 }
 
 /// Checks the prior covariance P (`d × d`) and returns its inverse.
 fn prior_precision(prior_cov: MatRef<'_, f64>, d: usize) -> Result<Mat<f64>> {
     const WHAT: &str = "the prior covariance";
     require_symmetric(WHAT, prior_cov, d)?;
-    let factor = inverse_factor(WHAT, prior_cov.to_owned())?;
+    let (_, inverse) = cholesky(WHAT, prior_cov.to_owned())?;
     let mut precision = Mat::zeros(d, d);
-    gram_of_inverse(factor.as_ref(), precision.as_mut());
+    gram_of_inverse(inverse.as_ref(), precision.as_mut());
     Ok(precision)
 }
 

@@ -4,10 +4,10 @@
 //! All bounds are on `E KL(q* ‖ q_T)` in nats, where q* is the best q of the family within the
 //! constraints. The divergence has this direction, not that of KL(q_T ‖ q*).
 
-use super::{extreme_eigenvalues, inverse_factor, require_non_negative, require_positive, require_symmetric};
+use super::{cholesky, extreme_eigenvalues, require_non_negative, require_positive, require_symmetric};
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
-use sparsegp::linalg::{Factorizer, Operand, Part, product, symmetric_eigen};
+use sparsegp::linalg::{Operand, Part, product, symmetric_eigen};
 use sparsegp::{Error, Result};
 
 /// The constants of the bounds, which hold for steps that the upper limit of eigenvalues never shortens. The covariances below an upper
@@ -94,11 +94,8 @@ pub fn price_noise(
     let d = precision.nrows();
     require_symmetric("the precision of the target", precision, d)?;
     require_symmetric("the covariance of the start", start_cov, d)?;
-    let mut factor = precision.to_owned();
-    Factorizer::new(d).cholesky(factor.as_mut()).map_err(|e| {
-        Error::usage(format!("the precision of the target is not positive definite (pivot {})", e.pivot))
-    })?;
-    inverse_factor("the covariance of the start", start_cov.to_owned())?;
+    let (factor, _) = cholesky("the precision of the target", precision.to_owned())?;
+    cholesky("the covariance of the start", start_cov.to_owned())?;
     // Every S_t⁻¹ is a mixture of S₀⁻¹ and P, so the eigenvalues of S_t are between the extremes of both.
     let (start, target) = (extreme_eigenvalues(start_cov)?, extreme_eigenvalues(precision)?);
     let (least, most) = (start.0.min(1.0 / target.1), start.1.max(1.0 / target.0));

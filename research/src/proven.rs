@@ -24,28 +24,13 @@ use sparsegp::variational::Normal;
 use sparsegp::{Error, Result};
 use sparsegp_kernels::Scratch;
 
-/// A convergence theorem for stochastic gradients of a strongly convex objective (Domke, Garrigos & Gower 2023).
+/// The kind of stochastic gradients that a convergence theorem is about (Domke, Garrigos & Gower 2023).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theorem {
-    /// Theorem 6, for proximal gradients: the gradient is that of the energy.
+    /// Theorems 6 and 7, for proximal gradients: the gradient is that of the energy.
     Proximal,
-    /// Theorem 9, for projected gradients: the gradient is that of energy and entropy.
+    /// Theorems 9 and 10, for projected gradients: the gradient is that of energy and entropy.
     Projected,
-}
-
-/// The guarantee of a convergence theorem for steps on q, in the whitened coordinates (m, C) of w, with S = C Cᵀ and the prior N(0, I).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepGuarantee {
-    /// The smoothness 𝓜 of the energy.
-    pub smoothness: f64,
-    /// The strong convexity ϖ of the energy.
-    pub strong_convexity: f64,
-    /// The noise constant a of the gradient.
-    pub noise: f64,
-    /// The number of steps taken.
-    pub steps: usize,
-    /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)` after these steps, known before training.
-    pub distance: f64,
 }
 
 /// Replaces the schedule and the smoothness in options of steps on all `rows` by those of the theorem for their rule, and returns the
@@ -106,8 +91,7 @@ impl Sums {
             let left = layer.kappa() * a.squared_norm_l2();
             let latent = LatentMarginal::new(offset[i], (base[i] - left).max(0.0));
             let row = Row::new(rows.targets.at(i), latent);
-            let (of, own) = (Expectation::ExpectedLog, &mut own_of(likelihood));
-            let slope = likelihood.expectation(of, row, own, &mut integrator).mean;
+            let slope = likelihood.expectation(Expectation::ExpectedLog, row, &mut [], &mut integrator).mean;
             gradient.iter_mut().zip(a.iter()).for_each(|(sum, a)| *sum -= weight * slope * a);
             scaled.iter_mut().for_each(|a| *a *= weight);
         }
@@ -130,17 +114,15 @@ impl Sums {
     }
 }
 
-/// Returns a buffer for the derivatives in the likelihood's own parameters, which are not used.
-fn own_of(likelihood: &dyn OneFunction) -> Vec<f64> {
-    vec![0.0; likelihood.own_len()]
-}
-
-/// The constants of a theorem and its bound.
+/// The guarantee of a convergence theorem for steps on q, in the whitened coordinates (m, C) of w, with S = C Cᵀ and the prior N(0, I).
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proven {
-    curvature: Curvature,
-    /// a.
-    noise: f64,
-    bound: DistanceBound,
+    /// The curvature of the energy.
+    pub curvature: Curvature,
+    /// The noise of the gradient.
+    pub noise: NoiseConstants,
+    /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)`, known before training.
+    pub bound: DistanceBound,
 }
 
 impl Proven {
@@ -149,36 +131,16 @@ impl Proven {
         let convexity = curvature.strong_convexity;
         // ‖θ* − θ̄‖².
         let spread = beta * d as f64 / convexity;
-        let (noise, floor, at_optimum) = match theorem {
-            Theorem::Proximal => (
-                curvature.noise_constant_energy(d),
-                curvature.noise_floor_energy(d, spread),
-                Some(curvature.smoothness.powi(2) * spread),
-            ),
-            Theorem::Projected => (
-                curvature.noise_constant_energy_entropy(d),
-                curvature.noise_floor_energy_entropy(d, spread, beta),
-                None,
-            ),
+        let (noise, at_optimum) = match theorem {
+            Theorem::Proximal => {
+                (curvature.noise_of_energy(d, spread), Some(curvature.smoothness.powi(2) * spread))
+            }
+            Theorem::Projected => (curvature.noise_of_energy_entropy(d, spread, beta), None),
         };
         // The distance from (m_0, C_0) to θ* is at most the way through θ̄, with ‖C_0‖² = tr S_0.
         let norm = |x: &[f64]| linalg::dot(x, x).sqrt();
         let mode = norm(start.mean()) + norm(&sums.gradient) / convexity;
         let initial = (mode.hypot(start.trace().sqrt()) + spread.sqrt()).powi(2);
-        let bound =
-            curvature.distance_bound(initial, NoiseConstants { constant: noise, floor }, at_optimum)?;
-        Ok(Proven { curvature, noise, bound })
-    }
-
-    /// Returns the guarantee after this number of steps.
-    pub fn after(&self, steps: usize) -> StepGuarantee {
-        let Curvature { smoothness, strong_convexity } = self.curvature;
-        StepGuarantee {
-            smoothness,
-            strong_convexity,
-            noise: self.noise,
-            steps,
-            distance: self.bound.at(steps),
-        }
+        Ok(Proven { curvature, noise, bound: curvature.distance_bound(initial, noise, at_optimum)? })
     }
 }

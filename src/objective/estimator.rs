@@ -103,36 +103,35 @@ const ALL: [&EstimatorFacts; 10] = [
 pub(crate) const MOST_SAMPLES: usize = 10_000;
 
 impl Estimator {
-    /// Returns the number of samples of w per batch, for estimators that draw them.
-    pub(crate) fn weight_samples(self) -> Option<usize> {
-        match self {
-            Estimator::Price { samples }
-            | Estimator::Energy { samples }
-            | Estimator::EnergyEntropy { samples }
-            | Estimator::StickingTheLanding { samples } => Some(samples),
-            _ => None,
-        }
-    }
-
-    /// Returns the number of samples of f per row, for estimators that draw them.
-    pub fn latent_samples(self) -> Option<usize> {
+    /// Returns the number of samples, of w per batch or of f per row; `None` without samples.
+    fn samples(&mut self) -> Option<&mut usize> {
         match self {
             Estimator::Biased { samples }
             | Estimator::BiasedPrice { samples }
             | Estimator::Smoothed { samples, .. }
-            | Estimator::Product { samples } => Some(samples),
-            _ => None,
+            | Estimator::Product { samples }
+            | Estimator::Price { samples }
+            | Estimator::Energy { samples }
+            | Estimator::EnergyEntropy { samples }
+            | Estimator::StickingTheLanding { samples } => Some(samples),
+            Estimator::Exact | Estimator::Piecewise { .. } => None,
         }
+    }
+
+    /// Returns the number of samples of w per batch, for estimators that draw them.
+    pub(crate) fn weight_samples(mut self) -> Option<usize> {
+        if self.is_predictive() { None } else { self.samples().copied() }
+    }
+
+    /// Returns the number of samples of f per row, for estimators that draw them.
+    pub fn latent_samples(mut self) -> Option<usize> {
+        if self.is_predictive() { self.samples().copied() } else { None }
     }
 
     /// Returns the estimator with another number of samples of f per row, if it draws any.
     pub(super) fn with_latent_samples(mut self, count: usize) -> Self {
-        match &mut self {
-            Estimator::Biased { samples }
-            | Estimator::BiasedPrice { samples }
-            | Estimator::Smoothed { samples, .. }
-            | Estimator::Product { samples } => *samples = count,
-            _ => {}
+        if self.is_predictive() {
+            self.samples().into_iter().for_each(|samples| *samples = count);
         }
         self
     }
@@ -182,19 +181,15 @@ impl Estimator {
 
 impl fmt::Display for Estimator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Estimator::Exact => f.write_str("exact"),
-            Estimator::Biased { samples } => write!(f, "bmc:{samples}"),
-            Estimator::BiasedPrice { samples } => write!(f, "bmc-price:{samples}"),
-            Estimator::Smoothed { samples, nu, decays } => {
-                write!(f, "smooth-bmc:{samples}:{nu}{}", if *decays { "/t" } else { "" })
+        let word = self.facts().usage.split(':').next().unwrap_or_default();
+        let mut estimator = *self;
+        match (estimator, estimator.samples()) {
+            (Estimator::Piecewise { pieces }, _) => write!(f, "{word}:{pieces}"),
+            (Estimator::Smoothed { samples, nu, decays }, _) => {
+                write!(f, "{word}:{samples}:{nu}{}", if decays { "/t" } else { "" })
             }
-            Estimator::Product { samples } => write!(f, "ups:{samples}"),
-            Estimator::Price { samples } => write!(f, "price:{samples}"),
-            Estimator::Energy { samples } => write!(f, "reparam:{samples}"),
-            Estimator::EnergyEntropy { samples } => write!(f, "reparam-ent:{samples}"),
-            Estimator::StickingTheLanding { samples } => write!(f, "stl:{samples}"),
-            Estimator::Piecewise { pieces } => write!(f, "piecewise:{pieces}"),
+            (_, Some(samples)) => write!(f, "{word}:{samples}"),
+            (_, None) => f.write_str(word),
         }
     }
 }
@@ -203,38 +198,41 @@ impl FromStr for Estimator {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let expected = || {
+        parsed(text).ok_or_else(|| {
             Error::usage(format!(
                 "estimator '{text}' is not one of {} with L from 1 to {MOST_SAMPLES}, NU positive and R from {} to {}",
                 ALL.map(|facts| facts.usage).join(", "),
                 PiecewiseBound::PIECES.start(),
                 PiecewiseBound::PIECES.end()
             ))
-        };
-        let count =
-            |part: &str| part.parse().ok().filter(|l| (1..=MOST_SAMPLES).contains(l)).ok_or_else(expected);
-        let parts: Vec<&str> = text.split(':').collect();
-        match parts.as_slice() {
-            ["exact"] => Ok(Estimator::Exact),
-            ["bmc", l] => Ok(Estimator::Biased { samples: count(l)? }),
-            ["bmc-price", l] => Ok(Estimator::BiasedPrice { samples: count(l)? }),
-            ["smooth-bmc", l, nu] => {
-                let (number, decays) = nu.strip_suffix("/t").map_or((*nu, false), |number| (number, true));
-                let nu = number.parse().ok().filter(|nu: &f64| *nu > 0.0 && nu.is_finite());
-                Ok(Estimator::Smoothed { samples: count(l)?, nu: nu.ok_or_else(expected)?, decays })
-            }
-            ["ups", l] => Ok(Estimator::Product { samples: count(l)? }),
-            ["price", l] => Ok(Estimator::Price { samples: count(l)? }),
-            ["reparam", l] => Ok(Estimator::Energy { samples: count(l)? }),
-            ["reparam-ent", l] => Ok(Estimator::EnergyEntropy { samples: count(l)? }),
-            ["stl", l] => Ok(Estimator::StickingTheLanding { samples: count(l)? }),
-            ["piecewise", r] => match count(r)? {
-                pieces if PiecewiseBound::PIECES.contains(&pieces) => Ok(Estimator::Piecewise { pieces }),
-                _ => Err(expected()),
-            },
-            _ => Err(expected()),
-        }
+        })
     }
+}
+
+/// Reads the text form of an estimator.
+fn parsed(text: &str) -> Option<Estimator> {
+    let count = |part: &str| part.parse().ok().filter(|samples| (1..=MOST_SAMPLES).contains(samples));
+    let parts: Vec<&str> = text.split(':').collect();
+    Some(match parts.as_slice() {
+        ["exact"] => Estimator::Exact,
+        ["bmc", l] => Estimator::Biased { samples: count(l)? },
+        ["bmc-price", l] => Estimator::BiasedPrice { samples: count(l)? },
+        ["smooth-bmc", l, nu] => {
+            let (number, decays) = nu.strip_suffix("/t").map_or((*nu, false), |number| (number, true));
+            let nu = number.parse().ok().filter(|nu: &f64| *nu > 0.0 && nu.is_finite())?;
+            Estimator::Smoothed { samples: count(l)?, nu, decays }
+        }
+        ["ups", l] => Estimator::Product { samples: count(l)? },
+        ["price", l] => Estimator::Price { samples: count(l)? },
+        ["reparam", l] => Estimator::Energy { samples: count(l)? },
+        ["reparam-ent", l] => Estimator::EnergyEntropy { samples: count(l)? },
+        ["stl", l] => Estimator::StickingTheLanding { samples: count(l)? },
+        ["piecewise", r] => {
+            let pieces = r.parse().ok().filter(|pieces| PiecewiseBound::PIECES.contains(pieces))?;
+            Estimator::Piecewise { pieces }
+        }
+        _ => return None,
+    })
 }
 
 stored_as_text!(Estimator);

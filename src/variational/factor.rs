@@ -39,6 +39,13 @@ pub(super) fn energy_gradient(
     is_sane_matrix(out.as_ref())
 }
 
+/// Writes `C − γ X` to `out`.
+pub(super) fn descend(out: &mut Mat<f64>, c: &Mat<f64>, gamma: f64, x: &Mat<f64>) {
+    for (out, (c, x)) in out.col_iter_mut().zip(c.col_iter().zip(x.col_iter())) {
+        out.iter_mut().zip(c.iter().zip(x.iter())).for_each(|(out, (c, x))| *out = c - gamma * x);
+    }
+}
+
 /// Returns true if `C Cᵀ` of a lower C is finite and, judging by its entries, positive definite in
 /// floating point: the condition of C is at least the ratio of its largest entry to its smallest
 /// diagonal entry.

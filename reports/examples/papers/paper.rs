@@ -14,12 +14,13 @@ use sparsegp::likelihood::TargetKind;
 use sparsegp::{Error, Result};
 use sparsegp_reports::{CurveSeries, Curves, curves};
 use sparsegp_tables::tables::{Table, read_csv, read_table};
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The arguments of the programs of all papers.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct PaperArgs {
     /// Folder of the data sets [default: the environment variable SPARSEGP_DATA].
     pub data: Option<PathBuf>,
@@ -34,82 +35,53 @@ pub struct PaperArgs {
     pub book: Option<PathBuf>,
 }
 
-/// The verdict on a claim: agreement, or a reason for the difference.
-pub enum Verdict {
-    /// Our numbers agree with the claim.
-    Agrees,
-    /// Our numbers differ, for this reason.
-    Differs(String),
-    /// Our numbers cannot be compared with the claim, for this reason.
-    NotComparable(String),
+/// The arguments of programs whose runs have a length and are repeated.
+#[derive(clap::Parser)]
+#[command(about = "The figures and claims of a paper")]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub paper: PaperArgs,
+    /// Number of steps of the longest runs, for programs with one such number.
+    #[arg(long)]
+    pub steps: Option<usize>,
+    /// Number of runs of each method, for programs that repeat runs.
+    #[arg(long)]
+    pub runs: Option<u64>,
 }
 
-impl Verdict {
-    /// Returns agreement if `holds`, otherwise the reason for the difference.
-    pub fn of(holds: bool, otherwise: &str) -> Verdict {
-        if holds { Verdict::Agrees } else { Verdict::Differs(otherwise.to_owned()) }
-    }
-}
-
-/// The relation that a claim states between two numbers.
-#[derive(Clone, Copy, PartialEq)]
-enum Relation {
-    /// Ours is at most theirs, plus the margin.
-    AtMost,
-    /// Ours is at least theirs, less the margin.
-    AtLeast,
-    /// Ours is as theirs, within the margin.
-    Near,
-}
-
-/// Two numbers and a margin, which decide whether a claim holds.
+/// Two numbers and a margin, which decide whether a claim holds; never for a number that is not finite.
 #[derive(Clone, Copy)]
 pub struct Compared {
     ours: f64,
-    relation: Relation,
     theirs: f64,
     margin: f64,
+    holds: bool,
+    /// The relation of the numbers, if the claim holds and if not, and the sign of the margin.
+    signs: [&'static str; 3],
 }
 
 impl Compared {
     /// Claims that `ours` is at most `theirs` + `margin`.
     pub fn at_most(ours: f64, theirs: f64, margin: f64) -> Compared {
-        Compared { ours, relation: Relation::AtMost, theirs, margin }
+        Compared { ours, theirs, margin, holds: ours <= theirs + margin, signs: ["≤", ">", "+"] }
     }
 
     /// Claims that `ours` is at least `theirs` − `margin`.
     pub fn at_least(ours: f64, theirs: f64, margin: f64) -> Compared {
-        Compared { ours, relation: Relation::AtLeast, theirs, margin }
+        Compared { ours, theirs, margin, holds: ours >= theirs - margin, signs: ["≥", "<", "−"] }
     }
 
     /// Claims that `ours` and `theirs` differ by at most `margin`.
     pub fn near(ours: f64, theirs: f64, margin: f64) -> Compared {
-        Compared { ours, relation: Relation::Near, theirs, margin }
-    }
-
-    /// Returns true if the claim holds; never for a number that is not finite.
-    fn holds(&self) -> bool {
-        let Compared { ours, relation, theirs, margin } = *self;
-        match relation {
-            Relation::AtMost => ours <= theirs + margin,
-            Relation::AtLeast => ours >= theirs - margin,
-            Relation::Near => (ours - theirs).abs() <= margin,
-        }
+        Compared { ours, theirs, margin, holds: (ours - theirs).abs() <= margin, signs: ["=", "≠", "±"] }
     }
 }
 
-impl std::fmt::Display for Compared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [ours, theirs, margin] = [self.ours, self.theirs, self.margin].map(short);
-        let (sign, room) = match (self.relation, self.holds()) {
-            (Relation::AtMost, true) => ("≤", "+"),
-            (Relation::AtMost, false) => (">", "+"),
-            (Relation::AtLeast, true) => ("≥", "−"),
-            (Relation::AtLeast, false) => ("<", "−"),
-            (Relation::Near, true) => ("=", "±"),
-            (Relation::Near, false) => ("≠", "±"),
-        };
-        write!(f, "{ours} {sign} {theirs}")?;
+        let [holding, failing, room] = self.signs;
+        write!(f, "{ours} {} {theirs}", if self.holds { holding } else { failing })?;
         if self.margin == 0.0 { Ok(()) } else { write!(f, " {room} {margin}") }
     }
 }
@@ -134,13 +106,42 @@ struct Claim {
     claim: String,
     paper: String,
     ours: String,
-    verdict: Verdict,
+    /// One of [`AGREES`], [`DIFFERS`] and [`NOT_COMPARABLE`].
+    verdict: &'static str,
+    /// The reason for another verdict than agreement.
+    why: String,
+}
+
+const AGREES: &str = "agrees";
+const DIFFERS: &str = "differs";
+const NOT_COMPARABLE: &str = "not comparable";
+
+/// The last row of the table, with our number that it compares.
+pub struct Judged<'a> {
+    paper: &'a mut Paper,
+    ours: f64,
+}
+
+impl Judged<'_> {
+    /// Says why the numbers differ, if they do and a run has shown the cause; an empty cause is not known.
+    pub fn because(self, cause: &str) -> Self {
+        let differs = self.paper.claims.last_mut().filter(|claim| claim.verdict == DIFFERS);
+        if let (Some(claim), false) = (differs, cause.is_empty()) {
+            cause.clone_into(&mut claim.why);
+        }
+        self
+    }
+
+    /// Checks our number in a quick run, where it is the same in every run.
+    pub fn expect(self, range: RangeInclusive<f64>) {
+        let claim = self.paper.claims.last().map(|claim| claim.claim.clone());
+        self.paper.expect(&claim.unwrap_or_default(), self.ours, range);
+    }
 }
 
 /// The scales of the axes of a figure.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Axes {
-    Linear,
     /// The horizontal axis is logarithmic.
     LogX,
     /// Both axes are logarithmic.
@@ -150,13 +151,11 @@ pub enum Axes {
 /// A run of the program of one paper.
 pub struct Paper {
     name: &'static str,
-    /// The folder of the data sets.
-    data: Option<PathBuf>,
+    args: RunArgs,
     /// The folder of the results.
     pub out: PathBuf,
     /// True for small problems that need no data.
     pub quick: bool,
-    book: Option<PathBuf>,
     /// The beginnings of the names of the figures in the book.
     book_figures: &'static [&'static str],
     settings: Vec<String>,
@@ -167,22 +166,18 @@ pub struct Paper {
 
 impl Paper {
     /// Begins a run. `book_figures` are the beginnings of the names of the figures that the book shows.
-    pub fn new(name: &'static str, book_figures: &'static [&'static str], args: PaperArgs) -> Result<Paper> {
-        let out = args.out.unwrap_or_else(|| Path::new("target/experiments").join(name));
+    pub fn new(
+        name: &'static str,
+        book_figures: &'static [&'static str],
+        mut args: RunArgs,
+    ) -> Result<Paper> {
+        let out = args.paper.out.take().unwrap_or_else(|| Path::new("target/experiments").join(name));
         std::fs::create_dir_all(&out)
             .map_err(|error| Error::data(format!("{}: cannot be created: {error}", out.display())))?;
-        Ok(Paper {
-            name,
-            data: args.data.or_else(|| std::env::var_os("SPARSEGP_DATA").map(PathBuf::from)),
-            out,
-            quick: args.quick,
-            book: args.book,
-            book_figures,
-            settings: Vec::new(),
-            claims: Vec::new(),
-            failures: Vec::new(),
-            clock: Instant::now(),
-        })
+        args.paper.data = args.paper.data.or_else(|| std::env::var_os("SPARSEGP_DATA").map(PathBuf::from));
+        let quick = args.paper.quick;
+        let (settings, claims, failures) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Paper { name, args, out, quick, book_figures, settings, claims, failures, clock: Instant::now() })
     }
 
     /// Returns the setting of the paper, or in a quick run the setting `quick`.
@@ -190,16 +185,25 @@ impl Paper {
         if self.quick { quick } else { paper }
     }
 
+    /// Returns the number of steps that an argument sets, or that of the paper or of quick runs.
+    pub fn steps(&self, paper: usize, quick: usize) -> usize {
+        self.args.steps.unwrap_or(self.setting(paper, quick))
+    }
+
+    /// Returns the number of runs that an argument sets, or that of the paper or of quick runs.
+    pub fn runs(&self, paper: u64, quick: u64) -> u64 {
+        self.args.runs.unwrap_or(self.setting(paper, quick))
+    }
+
     /// Reads the data set `NAME.csv.gz`. If it is absent, prints a line to stderr and returns `None`.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         let file = format!("{name}.csv.gz");
-        let Some(path) = self.data.as_ref().map(|folder| folder.join(&file)).filter(|path| path.is_file())
-        else {
-            let folder = self.data.as_deref().unwrap_or(Path::new("SPARSEGP_DATA, which is not set"));
+        let folder = self.args.paper.data.as_deref().unwrap_or(Path::new("SPARSEGP_DATA, which is not set"));
+        if !folder.join(&file).is_file() {
             eprintln!("skipped: {file} is not in {}", folder.display());
             return Ok(None);
-        };
-        read_table(&path).map(Some)
+        }
+        read_table(&folder.join(file)).map(Some)
     }
 
     /// Like [`Paper::table`], with all columns except the target as inputs. A quick run uses an embedded data
@@ -223,22 +227,22 @@ impl Paper {
     }
 
     /// Adds a row to the table.
-    fn claim(&mut self, claim: &str, paper: &str, ours: String, verdict: Verdict) {
+    fn claim(&mut self, claim: &str, paper: &str, ours: String, verdict: &'static str, why: &str) {
         self.say(&format!("{claim}: {ours}"));
-        self.claims.push(Claim { claim: claim.to_owned(), paper: paper.to_owned(), ours, verdict });
+        let [claim, paper, why] = [claim, paper, why].map(str::to_owned);
+        self.claims.push(Claim { claim, paper, ours, verdict, why });
     }
 
-    /// Adds a row whose verdict compares two numbers. `cause` says why they differ, if they do, and is shown by a
-    /// run; without it the table says that the cause is not known.
-    pub fn judge(&mut self, claim: &str, paper: &str, ours: String, compared: Compared, cause: &str) {
-        let cause = if cause.is_empty() { "cause not known" } else { cause };
-        let verdict = Verdict::of(compared.holds(), cause);
-        self.claim(claim, paper, format!("{ours} ({compared})"), verdict);
+    /// Adds a row whose verdict compares two numbers.
+    pub fn judge(&mut self, claim: &str, paper: &str, ours: impl Display, compared: Compared) -> Judged<'_> {
+        let (verdict, why) = if compared.holds { (AGREES, "") } else { (DIFFERS, "cause not known") };
+        self.claim(claim, paper, format!("{ours} ({compared})"), verdict, why);
+        Judged { paper: self, ours: compared.ours }
     }
 
     /// Adds a row whose numbers cannot be compared with the claim.
     pub fn apart(&mut self, claim: &str, paper: &str, ours: String, why: &str) {
-        self.claim(claim, paper, ours, Verdict::NotComparable(why.to_owned()));
+        self.claim(claim, paper, ours, NOT_COMPARABLE, why);
     }
 
     /// Checks a main number of a quick run, which is the same in every run.
@@ -269,22 +273,20 @@ impl Paper {
         axes: Axes,
         series: Vec<CurveSeries>,
     ) -> Result<()> {
-        let (log_x, log_y) = (axes != Axes::Linear, axes == Axes::LogLog);
-        let axes = (names.0.to_owned(), names.1.to_owned());
-        let Some(drawing) = curves(&Curves { axes, log_x, log_y, series, ..Curves::default() }) else {
+        let (log_y, axes) = (axes == Axes::LogLog, (names.0.to_owned(), names.1.to_owned()));
+        let Some(drawing) = curves(&Curves { axes, log_x: true, log_y, series, ..Curves::default() }) else {
             return Ok(());
         };
-        let svg = drawing.svg();
-        AtomicFile::write_all_to(&self.out.join(file), svg.as_bytes())?;
-        let in_book = self.book_figures.iter().any(|start| file.starts_with(start));
-        let Some(book) = self.book.as_ref().filter(|_| in_book) else { return Ok(()) };
-        AtomicFile::write_all_to(&book.join("figures").join(format!("{}_{file}", self.name)), svg.as_bytes())
+        if self.book_figures.iter().any(|start| file.starts_with(start)) {
+            return self.write("figures", file, &drawing.svg());
+        }
+        AtomicFile::write_all_to(&self.out.join(file), drawing.svg().as_bytes())
     }
 
     /// Writes a text or a figure, with `--book` also to a folder of the book.
     pub fn write(&self, folder: &str, file: &str, text: &str) -> Result<()> {
         AtomicFile::write_all_to(&self.out.join(file), text.as_bytes())?;
-        let Some(book) = &self.book else { return Ok(()) };
+        let Some(book) = &self.args.paper.book else { return Ok(()) };
         AtomicFile::write_all_to(&book.join(folder).join(format!("{}_{file}", self.name)), text.as_bytes())
     }
 
@@ -296,7 +298,9 @@ impl Paper {
     pub fn finish(self) -> Result<()> {
         let text = self.claims_table();
         let of_book = |book: &PathBuf| book.join("papers").join(format!("{}.md", self.name));
-        for file in [Some(self.out.join("claims.md")), self.book.as_ref().map(of_book)].iter().flatten() {
+        for file in
+            [Some(self.out.join("claims.md")), self.args.paper.book.as_ref().map(of_book)].iter().flatten()
+        {
             AtomicFile::write_all_to(file, text.as_bytes())?;
         }
         print!("{text}");
@@ -311,23 +315,19 @@ impl Paper {
         for line in &self.settings {
             text += &format!("- {line}\n");
         }
-        let count = |of: fn(&Verdict) -> bool| self.claims.iter().filter(|claim| of(&claim.verdict)).count();
+        let count = |verdict| self.claims.iter().filter(|claim| claim.verdict == verdict).count();
         text += &format!(
             "- The whole program took {:.0} seconds.\n\n{} rows agree, {} differ and {} are not comparable. A verdict compares the two \
              numbers in parentheses, with the margin after the plus or minus sign.\n\n\
              | claim | paper | ours | verdict |\n| --- | --- | --- | --- |\n",
             self.clock.elapsed().as_secs_f64(),
-            count(|verdict| matches!(verdict, Verdict::Agrees)),
-            count(|verdict| matches!(verdict, Verdict::Differs(_))),
-            count(|verdict| matches!(verdict, Verdict::NotComparable(_))),
+            count(AGREES),
+            count(DIFFERS),
+            count(NOT_COMPARABLE),
         );
-        for Claim { claim, paper, ours, verdict } in &self.claims {
-            let verdict = match verdict {
-                Verdict::Agrees => "*agrees*".to_owned(),
-                Verdict::Differs(why) => format!("*differs*: {why}"),
-                Verdict::NotComparable(why) => format!("*not comparable*: {why}"),
-            };
-            text += &format!("| {claim} | {paper} | {ours} | {verdict} |\n");
+        for Claim { claim, paper, ours, verdict, why } in &self.claims {
+            let colon = if why.is_empty() { "" } else { ": " };
+            text += &format!("| {claim} | {paper} | {ours} | *{verdict}*{colon}{why} |\n");
         }
         text
     }

@@ -3,7 +3,7 @@
 use super::common::milliseconds;
 use super::interleaved;
 use super::problem::Problem;
-use faer::{Accum, Mat};
+use faer::{Accum, Mat, MatRef};
 use sparsegp::columns;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
@@ -30,6 +30,11 @@ pub fn report(problem: &Problem, repeats: usize) -> Result<serde_json::Value> {
 
 type Named<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 
+/// Returns a part that is done so many times in a step.
+fn timed<'a>(name: &'static str, times: f64, mut part: impl FnMut() + 'a) -> Named<'a> {
+    (name, Box::new(move || times * milliseconds(&mut part)))
+}
+
 /// Returns the work for every block of columns. The time of one block is multiplied by the number of blocks.
 fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (m, model) = (problem.inducing(), &problem.model);
@@ -49,15 +54,9 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (mut out, mut o, mut p) = (k.clone(), base.clone(), offset.clone());
     let kernel = move || layer.features(x, out.as_mut(), &mut o, &mut p, &mut scratch);
 
-    let (left, right, mut out) = (whitening.clone(), k.clone(), k.clone());
-    let whiten = move || {
-        block_product(out.as_mut(), Accum::Replace, Operand::lower(left.as_ref()), right.as_ref(), 1.0)
-    };
-
-    let (right, mut out) = (a.clone(), k.clone());
-    let quadratic = move || {
-        block_product(out.as_mut(), Accum::Replace, Operand::full(quad.as_ref()), right.as_ref(), 1.0)
-    };
+    let whiten = block_timer(whitening.clone(), |left| Operand::lower(left), k.clone());
+    let quadratic = block_timer(quad, |left| Operand::full(left), a.clone());
+    let adjoint = block_timer(whitening, |left| Operand::upper(left.transpose()), a.clone());
 
     let (left, mut t, mean) = (a.clone(), a.clone(), vec![0.01; m]);
     let (mut mu, mut v, mut c, g) = (offset.clone(), base.clone(), vec![0.0; m], weights.clone());
@@ -86,12 +85,6 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
         objective.losses(&likelihood, 1.0, rows, out, &mut losses, &mut random);
     };
 
-    let (right, mut out) = (a.clone(), k.clone());
-    let adjoint = move || {
-        let left = Operand::upper(whitening.transpose());
-        block_product(out.as_mut(), Accum::Replace, left, right.as_ref(), 1.0);
-    };
-
     let (layer, mut scratch, h) = (model.layer().clone(), Scratch::new(), weights.clone());
     let (mut gradient, bar, left) = (layer.zero_gradient(), a.clone(), k.clone());
     let kernel_adjoint = move || {
@@ -107,19 +100,22 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let mut out = spread(columns, m);
     let scaled = move || columns::scale_columns_transposed(a.as_ref(), &weights, out.as_mut());
 
-    let each = |name, mut part: Box<dyn FnMut()>| -> Named<'_> {
-        (name, Box::new(move || blocks * milliseconds(&mut part)))
-    };
     Ok(vec![
-        each("kernel", Box::new(kernel)),
-        each("A = L⁻¹K", Box::new(whiten)),
-        each("T = (S − I)A", Box::new(quadratic)),
-        each("marginals", Box::new(marginals)),
-        each("likelihood", Box::new(likelihood)),
-        each("K̄", Box::new(adjoint)),
-        each("kernel's adjoint", Box::new(kernel_adjoint)),
-        each("diag(h)Aᵀ", Box::new(scaled)),
+        timed("kernel", blocks, kernel),
+        timed("A = L⁻¹K", blocks, whiten),
+        timed("T = (S − I)A", blocks, quadratic),
+        timed("marginals", blocks, marginals),
+        timed("likelihood", blocks, likelihood),
+        timed("K̄", blocks, adjoint),
+        timed("kernel's adjoint", blocks, kernel_adjoint),
+        timed("diag(h)Aᵀ", blocks, scaled),
     ])
+}
+
+/// Returns a product of a matrix, read in this form, with a block of columns.
+fn block_timer(left: Mat<f64>, form: fn(MatRef<'_, f64>) -> Operand<'_>, right: Mat<f64>) -> impl FnMut() {
+    let mut out = right.clone();
+    move || block_product(out.as_mut(), Accum::Replace, form(left.as_ref()), right.as_ref(), 1.0)
 }
 
 /// Returns the work that is done once per window or once per step.
@@ -153,12 +149,10 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
         model.layer().whitening_adjoint(g.as_mut(), &mut gradient, &mut scratch);
     };
 
-    let once =
-        |name, mut part: Box<dyn FnMut()>| -> Named<'_> { (name, Box::new(move || milliseconds(&mut part))) };
     Ok(vec![
-        once("B = A diag(h) Aᵀ", Box::new(outer)),
-        once("K_uu, L, L⁻¹", Box::new(refresh)),
-        once("adjoint of K_uu", Box::new(adjoint)),
-        once("update of q", Box::new(update)),
+        timed("B = A diag(h) Aᵀ", 1.0, outer),
+        timed("K_uu, L, L⁻¹", 1.0, refresh),
+        timed("adjoint of K_uu", 1.0, adjoint),
+        timed("update of q", 1.0, update),
     ])
 }

@@ -15,7 +15,7 @@
 use super::smoothness::Smoothness;
 use crate::columns;
 use crate::linalg::{self, Operand, Part};
-use crate::variational::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use crate::variational::factor::{descend, energy_gradient, is_valid_lower, lower_factor, set_covariance};
 use crate::variational::rule::Rule;
 use crate::variational::{
     CONDITION, DataGradient, DiagonalRule, Factor, Normal, RuleOptions, StepInfo, UpdateRule, halved,
@@ -80,16 +80,13 @@ impl Finish {
         })
     }
 
+    /// Maps the diagonal of a lower C after the gradient step, given C before it.
     fn apply(self, mut c: MatMut<'_, f64>, before: MatRef<'_, f64>, weight: f64) {
-        match self {
-            Finish::Proximal => prox_negative_entropy(c, weight),
-            Finish::Clamped => {
-                (0..c.ncols()).for_each(|i| c[(i, i)] = self.entry(before[(i, i)], c[(i, i)], weight));
-                // Relative to the largest entry, the diagonal must not become so small that S is
-                // singular.
-                let least = 2.0 * CONDITION * columns::largest(c.as_ref());
-                (0..c.ncols()).for_each(|i| c[(i, i)] = c[(i, i)].max(least));
-            }
+        (0..c.ncols()).for_each(|i| c[(i, i)] = self.entry(before[(i, i)], c[(i, i)], weight));
+        if self == Finish::Clamped {
+            // Relative to the largest entry, the diagonal must not become so small that S is singular.
+            let least = 2.0 * CONDITION * columns::largest(c.as_ref());
+            (0..c.ncols()).for_each(|i| c[(i, i)] = c[(i, i)].max(least));
         }
     }
 }
@@ -149,12 +146,7 @@ impl CholeskyDescent {
 
     /// Forms C₊ for γ; returns false if it is not valid.
     fn moves_to(&mut self, gamma: f64, beta: f64) -> bool {
-        let columns =
-            self.candidate.as_mut().col_iter_mut().zip(self.factor.col_iter().zip(self.energy.col_iter()));
-        for (candidate, (c, energy)) in columns {
-            let both = c.iter().zip(energy.iter());
-            candidate.iter_mut().zip(both).for_each(|(new, (c, x))| *new = c - gamma * x);
-        }
+        descend(&mut self.candidate, &self.factor, gamma, &self.energy);
         self.finish.apply(self.candidate.as_mut(), self.factor.as_ref(), gamma * beta);
         is_valid_lower(self.candidate.as_ref())
     }

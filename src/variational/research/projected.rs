@@ -8,9 +8,7 @@
 //! ```
 //!
 //! Symbols are those of [`variational`](crate::variational).
-//! The projected factors are symmetric and positive definite, as samplers require. The nearest
-//! symmetric matrix with large enough singular values, [`raise_singular_values`], keeps the signs
-//! of the eigenvalues instead; both are the same unless a step changes the sign of an eigenvalue.
+//! The projected factors are symmetric and positive definite, as samplers require (Lemma 32).
 
 use super::smoothness::Smoothness;
 use crate::linalg::{self, EigenSolver, Operand, Part};
@@ -20,7 +18,7 @@ use crate::variational::{
     CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule,
 };
 use crate::variational::{is_sane_matrix, mean_gradient, move_mean};
-use faer::{Mat, MatRef};
+use faer::Mat;
 
 pub(in crate::variational) const RULE: Rule = Rule {
     entropy_gradient: true,
@@ -39,23 +37,6 @@ pub(in crate::variational) const RULE: Rule = Rule {
         },
     )
 };
-
-/// Returns the symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular
-/// values below `floor`. Smaller singular values are raised, and eigenvalues keep their signs.
-/// `None` if `c` is not finite.
-///
-/// This is not the projection of Domke, Garrigos & Gower 2023 (Lemma 32), which is on the symmetric
-/// positive definite matrices with eigenvalues of at least `floor`; [`Projected`] uses that
-/// projection.
-pub fn raise_singular_values(c: MatRef<'_, f64>, floor: f64) -> Option<Mat<f64>> {
-    let mut eigen = EigenSolver::new(c.nrows());
-    if !(is_sane_matrix(c) && eigen.decompose(c)) {
-        return None;
-    }
-    let mut out = Mat::zeros(c.nrows(), c.nrows());
-    eigen.rebuild(|d| d.abs().max(floor).copysign(d), out.as_mut());
-    Some(out)
-}
 
 /// The rule, with the factor C it carries, its inverse and its buffers.
 pub struct Projected {

@@ -88,12 +88,7 @@ impl Wasserstein {
 
     /// Forms S₊ and its factor for γ; returns false if it is not positive definite.
     fn moves_to(&mut self, gamma: f64) -> bool {
-        let columns =
-            self.root.as_mut().col_iter_mut().zip(self.factor.col_iter().zip(self.change.col_iter()));
-        for (root, (l, change)) in columns {
-            let both = l.iter().zip(change.iter());
-            root.iter_mut().zip(both).for_each(|(root, (l, x))| *root = l - gamma * x);
-        }
+        factor::descend(&mut self.root, &self.factor, gamma, &self.change);
         let (left, right) = (Operand::full(self.root.as_ref()), Operand::full(self.root.transpose()));
         product(self.cov.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
         reflect_lower(self.cov.as_mut());

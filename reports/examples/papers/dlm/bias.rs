@@ -110,21 +110,18 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         "uPS near 0",
         format!("dᵀg/‖g‖², ‖d‖/‖g‖ and bias: {}; the largest bias of uPS over that of bMC", rows.join(" · ")),
         Compared::at_most(unbiased, 0.5, 0.0),
-        "",
     );
     paper.judge(
         "dᵀg/‖g‖² is near 1, except for bMC with one sample (Fig. 9)",
         "about 1",
-        "largest distance from 1 of uPS, and of bMC with 10 and 100 samples".into(),
+        "largest distance from 1 of uPS, and of bMC with 10 and 100 samples",
         Compared::at_most(off, 0.0, 0.2),
-        "",
     );
     paper.judge(
         "smoothing reduces the bias of bMC (Fig. 9)",
         "less bias",
-        "the largest bias of smooth-bMC over that of bMC for as many samples".into(),
+        "the largest bias of smooth-bMC over that of bMC for as many samples",
         Compared::at_most(smoothed, 1.0, 0.0),
-        "",
     );
     paper.expect("bias of uPS over that of bMC", unbiased, 0.0..=0.5);
     Ok(())

@@ -1,6 +1,6 @@
 //! The claims about the learning curves: figures 2 to 8.
 
-use crate::fits::{LOG, REGRESSION};
+use crate::fits::LOG;
 use crate::flights::{self, FLIGHTS};
 use crate::paper::{Compared, Paper};
 use crate::raw::Row;
@@ -82,7 +82,7 @@ fn settings(paper: &mut Paper, rows: &[Row]) {
 fn add_unless(paper: &mut Paper, open: Option<String>, (claim, says, ours, compared): Claim, cause: &str) {
     match open {
         Some(why) => paper.apart(claim, says, format!("{ours} ({compared})"), &why),
-        None => paper.judge(claim, says, ours, compared, cause),
+        None => _ = paper.judge(claim, says, ours, compared).because(cause),
     }
 }
 
@@ -139,7 +139,7 @@ fn judge_log_loss(paper: &mut Paper, results: &Results) {
 
 fn judge_error(paper: &mut Paper, results: &Results) {
     if results.set.is_regression() {
-        let among: Vec<Contender> = LOG.into_iter().chain(REGRESSION).collect();
+        let among = results.set.objectives();
         let best = if results.set.says == Says::Fixed { DlmSquareFixed } else { DlmSquare };
         return add_best(paper, results, ("squared error (Fig. 3)", ERROR), best, &among);
     }
@@ -202,7 +202,6 @@ fn judge_betas(paper: &mut Paper, rows: &[Row]) {
         "most (section 6.2)",
         format!("share of {} sets and sizes", selected.len()),
         Compared::at_least(small, 0.5, 0.0),
-        "",
     );
     let [small, .., large] = &cadata[..] else { return };
     let best = LOG.map(|objective| small.hindsight(objective, NLL).0.log2());
@@ -216,16 +215,17 @@ fn judge_betas(paper: &mut Paper, rows: &[Row]) {
     let ours = format!("β of the lowest test NLL: {}; log₂ of the least", text(best));
     let compared = Compared::at_least(best[1].min(best[2]).min(best[3]), 0.5, 0.0);
     add_unless(paper, few, (&claim, "above 1 with 691 rows (Fig. 1 c)", ours, compared), "");
-    let ours = |what| format!("{}; log₂ of that of {what}", text(chosen));
-    let compared = Compared::at_most(chosen[2], -0.5, 0.0);
-    add(paper, large, ("selected β", "below 1 for joint DLM (Fig. 2)", ours("joint DLM"), compared), "");
-    let compared = Compared::at_least(chosen[1].min(chosen[3]), 0.0, 0.5);
-    add(
-        paper,
-        large,
-        ("selected β", "not below 1 for the others (Fig. 2)", ours("the smaller of the others"), compared),
-        "",
-    );
+    for (says, what, compared) in [
+        ("below 1 for joint DLM (Fig. 2)", "joint DLM", Compared::at_most(chosen[2], -0.5, 0.0)),
+        (
+            "not below 1 for the others (Fig. 2)",
+            "the smaller of the others",
+            Compared::at_least(chosen[1].min(chosen[3]), 0.0, 0.5),
+        ),
+    ] {
+        let ours = format!("{}; log₂ of that of {what}", text(chosen));
+        add(paper, large, ("selected β", says, ours, compared), "");
+    }
 }
 
 /// Judges figure 8.
@@ -240,10 +240,6 @@ fn judge_flights(paper: &mut Paper, beta: f64, results: &Results) {
     let ours = format!("{}; wrong {} %; the smaller lead", results.text(&among, NLL), errors.join(", "));
     let what = format!("log loss with β = {beta}");
     let compared = Compared::at_least(least.mean, 2.0 * least.error, 0.0);
-    add(
-        paper,
-        results,
-        (&what, "both forms of DLM are clearly ahead of the ELBO (Fig. 8)", ours, compared),
-        "",
-    );
+    let says = "both forms of DLM are clearly ahead of the ELBO (Fig. 8)";
+    add(paper, results, (&what, says, ours, compared), "");
 }

@@ -93,15 +93,15 @@ const NOISE: &str = "single samples with small densities have long gradients, wh
 /// The fits of a case in all repeats.
 struct Fits<'a> {
     label: String,
+    kind: TargetKind,
     rows: Vec<&'a Row>,
 }
 
 impl<'a> Fits<'a> {
-    fn of(rows: &'a [Row], (name, _, beta): Case) -> Fits<'a> {
-        let ours =
-            |row: &&Row| row.set == name && row.beta == beta && row.method.parse::<Estimator>().is_ok();
-        let rows: Vec<&Row> = rows.iter().filter(ours).filter(|row| row.n <= ROWS).collect();
-        Fits { label: format!("{name}, β = {beta}"), rows }
+    fn of(rows: &'a [Row], (name, kind, beta): Case) -> Fits<'a> {
+        let of_case = rows.iter().filter(|row| row.set == name && row.beta == beta && row.n <= ROWS);
+        let rows = of_case.filter(|row| row.method.parse::<Estimator>().is_ok()).collect();
+        Fits { label: format!("{name}, β = {beta}"), kind, rows }
     }
 
     fn of_method(&self, method: &str) -> impl Iterator<Item = &&'a Row> {
@@ -133,29 +133,24 @@ impl<'a> Fits<'a> {
 
 /// Compares the estimators in each case.
 pub fn judge(paper: &mut Paper, rows: &[Row]) {
-    let cases = CASES.map(|case| (case, Fits::of(rows, case)));
-    let known: Vec<_> = cases.iter().filter(|(_, fits)| !fits.rows.is_empty()).collect();
-    if known.is_empty() {
-        return;
-    }
-    let repeats = known.iter().map(|(_, fits)| fits.of_method("exact").count());
+    let known: Vec<Fits> = CASES.into_iter().map(|case| Fits::of(rows, case)).collect();
+    let known: Vec<&Fits> = known.iter().filter(|fits| !fits.rows.is_empty()).collect();
+    let repeats = known.iter().map(|fits| fits.of_method("exact").count()).min();
+    let Some(repeats) = repeats else { return };
     paper.settings(format!(
-        "Estimators: {ROWS} training rows, {HELD_OUT} test rows, repeats: {}, hyper-parameters of an ELBO fit (isotropic kernel, M = 60), q from the prior by \
+        "Estimators: {ROWS} training rows, {HELD_OUT} test rows, repeats: {repeats}, hyper-parameters of an ELBO fit (isotropic kernel, M = 60), q from the prior by \
          Adam at 0.01 for 300 epochs of two batches, ν = 1e-4. Gaps are test NLLs less that of exact gradients, means over the repeats. Times \
-         are those of the fastest step on one thread.",
-        repeats.min().unwrap_or(0)
+         are those of the fastest step on one thread."
     ));
-    for (case, fits) in &known {
-        judge_case(paper, case.1, fits);
-    }
-    judge_regression(paper, &known);
+    let (real, others): (Vec<&Fits>, Vec<&Fits>) =
+        known.iter().copied().partition(|fits| fits.kind == TargetKind::Real);
+    others.into_iter().for_each(|fits| judge_case(paper, fits));
+    judge_regression(paper, &real);
     judge_times(paper, &known);
 }
 
-fn judge_case(paper: &mut Paper, kind: TargetKind, fits: &Fits) {
-    if kind == TargetKind::Real {
-        return;
-    }
+/// Judges the claims about a set of counts or of classes.
+fn judge_case(paper: &mut Paper, fits: &Fits) {
     let label = &fits.label;
     paper.expect(&format!("{label}: ups:1 less exact"), fits.gap("ups:1"), -0.02..=0.05);
     paper.judge(
@@ -163,18 +158,18 @@ fn judge_case(paper: &mut Paper, kind: TargetKind, fits: &Fits) {
         "no difference",
         format!("gaps: {}", fits.gaps()),
         Compared::near(fits.gap("bmc:100"), 0.0, NO_GAP),
-        "",
     );
     let [one, ten, ups_one, ups_ten] = ["bmc:1", "bmc:10", "ups:1", "ups:10"].map(|method| fits.gap(method));
-    if kind == TargetKind::Count {
+    if fits.kind == TargetKind::Count {
         let is_noise = fits.gap("smooth-bmc:1:0.0001").abs() < NO_GAP;
         let cause = if is_noise { NOISE } else { OBJECTIVE };
         let claim = format!("{label}: uPS and bMC with 10 samples end alike (Fig. 14)");
         let compared = Compared::near(ups_ten, ten, NO_GAP);
-        paper.judge(&claim, "no significant difference", "gaps".into(), compared, cause);
+        paper.judge(&claim, "no significant difference", "gaps", compared).because(cause);
         let claim = format!("{label}: even one sample of bMC yields good results (Fig. 14)");
         let compared = Compared::at_most(one, 0.0, NO_GAP);
-        return paper.judge(&claim, "good results", "gap of bmc:1".into(), compared, cause);
+        paper.judge(&claim, "good results", "gap of bmc:1", compared).because(cause);
+        return;
     }
     let rows = [
         (
@@ -197,55 +192,46 @@ fn judge_case(paper: &mut Paper, kind: TargetKind, fits: &Fits) {
         ),
     ];
     for (claim, says, compared, cause) in rows {
-        paper.judge(&format!("{label}: {claim}"), says, "gaps".into(), compared, cause);
+        paper.judge(&format!("{label}: {claim}"), says, "gaps", compared).because(cause);
     }
 }
 
 /// Judges figure 16 over its sets.
-fn judge_regression(paper: &mut Paper, known: &[&(Case, Fits)]) {
-    let real: Vec<&Fits> =
-        known.iter().filter(|(case, _)| case.1 == TargetKind::Real).map(|known| &known.1).collect();
-    let most =
-        |gap: &dyn Fn(&Fits) -> f64| real.iter().map(|fits| gap(fits)).fold(f64::NEG_INFINITY, f64::max);
+fn judge_regression(paper: &mut Paper, real: &[&Fits]) {
     if real.is_empty() {
         return;
     }
+    let most = |gap: fn(&Fits) -> f64| real.iter().map(|fits| gap(fits)).fold(f64::NEG_INFINITY, f64::max);
     let gaps: Vec<String> = real.iter().map(|fits| format!("{}: {}", fits.label, fits.gaps())).collect();
     paper.judge(
         "regression: bMC with 100 samples ends as exact gradients do (Fig. 16)",
         "almost no difference",
         format!("gaps: {}; the largest of bmc:100", gaps.join(" · ")),
-        Compared::at_most(most(&|fits| fits.gap("bmc:100").abs()), 0.0, NO_GAP),
-        "",
+        Compared::at_most(most(|fits| fits.gap("bmc:100").abs()), 0.0, NO_GAP),
     );
     paper.judge(
         "regression: one sample of bMC is the worst (Fig. 16)",
         "on all sets",
-        "the largest NLL of bmc:10 above bmc:1".into(),
-        Compared::at_most(most(&|fits| fits.gap("bmc:10") - fits.gap("bmc:1")), 0.0, 0.0),
-        "",
+        "the largest NLL of bmc:10 above bmc:1",
+        Compared::at_most(most(|fits| fits.gap("bmc:10") - fits.gap("bmc:1")), 0.0, 0.0),
     );
 }
 
-fn judge_times(paper: &mut Paper, known: &[&(Case, Fits)]) {
+fn judge_times(paper: &mut Paper, known: &[&Fits]) {
     let ratio = |fits: &Fits, samples: usize| {
         fits.step(&format!("ups:{samples}")) / fits.step(&format!("bmc:{samples}"))
     };
-    let text = known.iter().map(|(_, fits)| {
+    let text = known.iter().map(|fits| {
         let ratios = [1, 10, 100].map(|samples| format!("{:.2}", ratio(fits, samples)));
         let (exact, ten) = (1e3 * fits.step("exact"), 1e3 * fits.step("bmc:10"));
         format!("{}: {} (exact {exact:.2} ms, bmc:10 {ten:.2} ms)", fits.label, ratios.join(", "))
     });
-    let text: Vec<String> = text.collect();
-    let least = known.iter().map(|(_, fits)| ratio(fits, 10)).fold(f64::INFINITY, f64::min);
+    let text = text.collect::<Vec<_>>().join(" · ");
+    let least = known.iter().map(|fits| ratio(fits, 10)).fold(f64::INFINITY, f64::min);
     paper.judge(
         "bMC is cheaper than uPS for as many samples",
         "much",
-        format!(
-            "time of uPS over bMC with 1, 10 and 100 samples: {}; the smallest with 10",
-            text.join(" · ")
-        ),
+        format!("time of uPS over bMC with 1, 10 and 100 samples: {text}; the smallest with 10"),
         Compared::at_least(least, 1.0, 0.0),
-        "",
     );
 }

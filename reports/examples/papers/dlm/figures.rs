@@ -1,6 +1,6 @@
 //! The figures and tables of the learning curves.
 
-use crate::fits::{LOG, REGRESSION, is_square};
+use crate::fits::{LOG, is_square};
 use crate::paper::{Axes, Paper};
 use crate::raw::Row;
 use crate::results::{ERROR, Figure, Mean, NLL, Results};
@@ -25,23 +25,12 @@ pub fn write(paper: &Paper, rows: &[Row]) -> Result<()> {
         }
     }
     let sizes: Vec<Results> = SETS.iter().flat_map(|set| Results::of(rows, set)).collect();
-    paper.write(
-        "papers",
-        "curves.md",
-        &table(&sizes, "ELBO | β-ELBO | joint DLM | fixed DLM | FITC", &means),
-    )?;
+    let header = "ELBO | β-ELBO | joint DLM | fixed DLM | FITC";
+    paper.write("papers", "curves.md", &table(&sizes, header, &means))?;
     let largest: Vec<Results> = SETS.iter().filter_map(|set| Results::largest(rows, set)).collect();
-    paper.write(
-        "papers",
-        "gains.md",
-        &table(&largest, "joint over ELBO | fixed over ELBO | joint over β-ELBO | fixed over β-ELBO", &gains),
-    )?;
+    let header = "joint over ELBO | fixed over ELBO | joint over β-ELBO | fixed over β-ELBO";
+    paper.write("papers", "gains.md", &table(&largest, header, &gains))?;
     paper.write("figures", "gains.svg", &gains_figure(&largest))
-}
-
-fn objectives(results: &Results) -> Vec<Contender> {
-    let further = if results.set.is_regression() { &REGRESSION[..] } else { &[] };
-    LOG.iter().chain(further).copied().collect()
 }
 
 /// Draws the test NLL, and the squared error of regressions, against the training rows.
@@ -58,7 +47,7 @@ fn draw_sizes(paper: &Paper, sizes: &[Results]) -> Result<()> {
         };
         among.into_iter().map(curve).collect()
     };
-    let (all, axis) = (objectives(first), "training rows");
+    let (all, axis) = (first.set.objectives(), "training rows");
     let of_log = all.iter().copied().filter(|objective| !is_square(*objective)).collect();
     paper.figure(&format!("{name}.svg"), (axis, "test NLL"), Axes::LogX, series(NLL, of_log))?;
     if first.set.is_regression() {

@@ -5,13 +5,14 @@ use crate::paper::Paper;
 use crate::raw::{Row, Unit};
 use crate::results::SIZES;
 use crate::sets::{Rows, SETS, Set};
+use crate::{at_prior, untrained};
 use sparsegp::error::ErrorKind;
 use sparsegp::hyper::{StopRange, StopReason};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentPrior, Posterior, Score};
 use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, StepOptions};
-use sparsegp::training::{Fitted, Start};
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
+use sparsegp::training::Fitted;
+use sparsegp::variational::{QUpdate, Schedule};
 use sparsegp::{Error, Result};
 use sparsegp_tables::compare::Contender;
 
@@ -20,7 +21,15 @@ pub const LOG: [Contender; 4] =
     [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
 
 /// The further objectives of regression.
-pub const REGRESSION: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
+const REGRESSION: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
+
+impl Set {
+    /// Returns the objectives that the set compares.
+    pub fn objectives(&self) -> Vec<Contender> {
+        let further = if self.is_regression() { &REGRESSION[..] } else { &[] };
+        LOG.iter().chain(further).copied().collect()
+    }
+}
 
 /// Returns n, n/2, n/4, … down to the first value of at most 0.01.
 pub fn betas(n: usize) -> Vec<f64> {
@@ -71,16 +80,14 @@ impl<'a> Fits<'a> {
     /// Prepares the fits of a repeat; `None` without data.
     pub fn new(paper: &Paper, set: &'a Set, n: usize, repeat: u64) -> Result<Option<Fits<'a>>> {
         let Some(rows) = set.rows(paper, n, repeat)? else { return Ok(None) };
-        let untrained = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(1), ..options(set, n, repeat) };
-        let initial = rows.train.fit(&untrained, None)?.model;
+        let initial = untrained(&rows.train, &options(set, n, repeat))?;
         Ok(Some(Fits { set, rows, repeat, initial, elbo: None }))
     }
 
     /// Fits all objectives with all values of β.
     pub fn all(&mut self) -> Result<Vec<Row>> {
-        let further = if self.set.is_regression() { &REGRESSION[..] } else { &[] };
         let mut found = Vec::new();
-        for &objective in LOG.iter().chain(further) {
+        for objective in self.set.objectives() {
             let betas = match objective {
                 Contender::Elbo | Contender::Fitc => vec![1.0],
                 _ => betas(self.rows.train.y.len()),
@@ -101,11 +108,11 @@ impl<'a> Fits<'a> {
             Err(_) => return Ok(row),
             Ok(fitted) => fitted,
         };
-        let score = if is_square(objective) { Score::SquaredError } else { Score::LogLoss };
         let (nll, error) = scores(&fitted.posterior, self.set.kind, &self.rows.test);
+        let (score, nll) =
+            if is_square(objective) { (Score::SquaredError, f64::NAN) } else { (Score::LogLoss, nll) };
         let validation = fitted.posterior.score(self.rows.validation.set(), score);
-        let row = Row { validation, nll, error, ..row };
-        let row = Row { nll: if is_square(objective) { f64::NAN } else { nll }, ..row.of_fit(&fitted) };
+        let row = Row { validation, nll, error, ..row }.of_fit(&fitted);
         if objective == Contender::Elbo {
             self.elbo = Some(fitted.model);
         }
@@ -130,8 +137,7 @@ impl<'a> Fits<'a> {
             _ if self.set.is_regression() => falling(by_adam(options, n, is_fixed)),
             _ => by_adam(options, n, is_fixed),
         };
-        let prior = Normal::standard(Family::Full, model.layer().dim());
-        self.rows.train.fit(&options, Some(&Start { model, q: Some(vec![prior]) }))
+        self.rows.train.fit(&options, Some(&at_prior(model)))
     }
 }
 

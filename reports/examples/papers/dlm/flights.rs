@@ -4,22 +4,15 @@ use crate::data::Data;
 use crate::fits::{by_adam, scores};
 use crate::paper::Paper;
 use crate::raw::{Row, Unit};
-use crate::sets::{Counts, Rows, Says, Set};
+use crate::sets::{Counts, Rows, Says, Set, set};
+use crate::{at_prior, untrained};
 use sparsegp::Result;
 use sparsegp::likelihood::TargetKind;
-use sparsegp::options::{FitOptions, Hyper};
-use sparsegp::training::Start;
-use sparsegp::variational::{Family, Normal};
+use sparsegp::options::FitOptions;
 use sparsegp_tables::compare::Contender;
 use sparsegp_tables::tables::Table;
 
-pub const FLIGHTS: Set = Set {
-    name: "flights",
-    kind: TargetKind::Binary,
-    inducing: 200,
-    says: Says::Either,
-    stands_for: Some("airline"),
-};
+pub const FLIGHTS: Set = set("flights", TargetKind::Binary, 200, Says::Either, Some("airline"));
 
 /// The number of training rows.
 pub const ROWS: usize = 200_000;
@@ -57,15 +50,12 @@ fn fit(paper: &Paper, beta: f64) -> Result<Vec<Row>> {
         epochs: Some(20),
         ..FitOptions::default()
     };
-    let untrained = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(1), ..options.clone() };
-    let mut model = rows.train.fit(&untrained, None)?.model;
-    let prior = Normal::standard(Family::Full, model.layer().dim());
+    let mut model = untrained(&rows.train, &options)?;
     let mut found = Vec::new();
     for objective in [Contender::DlmLog, Contender::Elbo, Contender::DlmLogFixed] {
         let options = FitOptions { objective: objective.objective(), ..options.clone() };
         let options = by_adam(options, 1000, objective == Contender::DlmLogFixed);
-        let start = Start { model: model.clone(), q: Some(vec![prior.clone()]) };
-        let fitted = rows.train.fit(&options, Some(&start))?;
+        let fitted = rows.train.fit(&options, Some(&at_prior(model.clone())))?;
         for part in 0..PARTS {
             let of_part: Vec<usize> = (0..TEST / PARTS).map(|i| i * PARTS + part).collect();
             let (nll, error) = scores(&fitted.posterior, FLIGHTS.kind, &rows.test.take(&of_part));

@@ -18,7 +18,8 @@ mod rules;
 mod sets;
 
 use clap::Parser;
-use paper::{Paper, PaperArgs, data};
+use data::Data;
+use paper::{Paper, PaperArgs, RunArgs, data};
 use raw::Row;
 use sparsegp::Error;
 use sparsegp::likelihood::LikelihoodKind;
@@ -47,8 +48,8 @@ struct Args {
 
 fn main() -> sparsegp::Result<()> {
     let args = Args::parse();
-    let mut paper =
-        Paper::new("dlm", &["cadata_beta_", "sarcos_test", "ringnorm", "bike_count"], args.paper)?;
+    let in_book = &["cadata_beta_", "sarcos_test", "ringnorm", "bike_count"];
+    let mut paper = Paper::new("dlm", in_book, RunArgs { paper: args.paper, steps: None, runs: None })?;
     if args.fit {
         return raw::fit_all(&paper, &args.raw, args.minutes);
     }
@@ -77,11 +78,8 @@ fn quick(paper: &mut Paper, raw: &Path) -> sparsegp::Result<Vec<Row>> {
                 == (set.name, row.n, row.repeat, &row.method, beta)
         };
         let before = known.iter().find(same).map_or(f64::NAN, |known| known.nll);
-        paper.expect(
-            &format!("{}, {objective}: test NLL less that of the raw results", set.name),
-            row.nll - before,
-            -0.01..=0.01,
-        );
+        let what = format!("{}, {objective}: test NLL less that of the raw results", set.name);
+        paper.expect(&what, row.nll - before, -0.01..=0.01);
     }
     let mut rows = estimators::fit(paper, estimators::CASES[0], 0)?;
     for case in rules::CASES {
@@ -104,7 +102,6 @@ fn elbo(likelihood: LikelihoodKind, inducing: usize, epochs: usize) -> FitOption
 /// Returns the options and the start of fits by the log loss that move q alone, from the prior, at the
 /// hyper-parameters of a model that was fitted with the options `elbo`.
 fn q_alone(elbo: FitOptions, model: LatentPrior) -> (FitOptions, Start) {
-    let q = Normal::standard(Family::Full, model.layer().dim());
     let options = FitOptions {
         objective: ObjectiveKind::DlmLog,
         hyper: Some(Hyper::Fixed),
@@ -112,5 +109,17 @@ fn q_alone(elbo: FitOptions, model: LatentPrior) -> (FitOptions, Start) {
         inducing: None,
         ..elbo
     };
-    (options, Start { model, q: Some(vec![q]) })
+    (options, at_prior(model))
+}
+
+/// Returns a start of fits at a model, with q = prior.
+fn at_prior(model: LatentPrior) -> Start {
+    let q = Normal::standard(Family::Full, model.layer().dim());
+    Start { model, q: Some(vec![q]) }
+}
+
+/// Returns the model before training with these options.
+fn untrained(rows: &Data, options: &FitOptions) -> sparsegp::Result<LatentPrior> {
+    let options = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(1), ..options.clone() };
+    Ok(rows.fit(&options, None)?.model)
 }

@@ -5,18 +5,19 @@ use crate::{estimators, fits, flights, rules};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize, Serializer};
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
 use sparsegp_tables::compare::on_one_thread;
 use std::fmt::Display;
-use std::io::{Read, Write};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// A fit and its scores.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Row {
     pub set: String,
     /// The number of training rows.
@@ -26,20 +27,28 @@ pub struct Row {
     pub method: String,
     pub beta: f64,
     /// The score of the validation rows that chooses β: NLL, or squared error for the square loss.
+    #[serde(serialize_with = "digits")]
     pub validation: f64,
     /// The test NLL; NaN for the square loss.
+    #[serde(serialize_with = "digits")]
     pub nll: f64,
     /// The squared error, the error rate or the mean relative error of the test rows.
+    #[serde(serialize_with = "digits")]
     pub error: f64,
     /// The training objective per row.
+    #[serde(serialize_with = "digits")]
     pub training: f64,
     pub iterations: usize,
     /// False if the limit on iterations ended the fit.
     pub converged: bool,
+    #[serde(serialize_with = "digits")]
     pub seconds: f64,
 }
 
-const HEADER: &str = "set,n,repeat,method,beta,validation,nll,error,training,iterations,converged,seconds";
+/// Writes five significant digits, which keep the file small.
+fn digits<S: Serializer>(value: &f64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{value:.4e}"))
+}
 
 impl Row {
     /// Creates the record of a fit without scores.
@@ -49,54 +58,30 @@ impl Row {
             (set.to_owned(), method.to_string(), 0, false, 0.0);
         Row { set, n, repeat, method, beta, validation, nll, error, training, iterations, converged, seconds }
     }
-
-    fn to_line(&self) -> String {
-        let Row { set, n, repeat, method, beta, validation, nll, error, training, .. } = self;
-        let Row { iterations, converged, seconds, .. } = self;
-        format!(
-            "{set},{n},{repeat},{method},{beta},{validation:.4e},{nll:.4e},{error:.4e},{training:.4e},{iterations},{converged},{seconds:.3e}\n"
-        )
-    }
-
-    fn parse(line: &str) -> Option<Row> {
-        let mut cells = line.split(',');
-        let mut next = || cells.next();
-        Some(Row {
-            set: next()?.to_owned(),
-            n: next()?.parse().ok()?,
-            repeat: next()?.parse().ok()?,
-            method: next()?.to_owned(),
-            beta: next()?.parse().ok()?,
-            validation: next()?.parse().ok()?,
-            nll: next()?.parse().ok()?,
-            error: next()?.parse().ok()?,
-            training: next()?.parse().ok()?,
-            iterations: next()?.parse().ok()?,
-            converged: next()?.parse().ok()?,
-            seconds: next()?.parse().ok()?,
-        })
-    }
 }
 
 /// Reads the raw results; none if the file is absent.
 pub fn read(path: &Path) -> Result<Vec<Row>> {
-    let wrong = |what: String| Error::data(format!("{}: {what}", path.display()));
-    let Ok(bytes) = std::fs::read(path) else { return Ok(Vec::new()) };
-    let mut text = String::new();
-    GzDecoder::new(&bytes[..]).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
-    let rows =
-        text.lines().skip(1).map(|line| Row::parse(line).ok_or_else(|| wrong(format!("'{line}' is no fit"))));
-    rows.collect()
+    let Ok(file) = File::open(path) else { return Ok(Vec::new()) };
+    let rows = csv::Reader::from_reader(GzDecoder::new(file)).into_deserialize();
+    rows.collect::<csv::Result<_>>().map_err(|error| Error::data(format!("{}: {error}", path.display())))
 }
 
-/// Writes the raw results in the order of their lines.
-pub fn write(path: &Path, rows: &[Row]) -> Result<()> {
-    let mut lines: Vec<String> = rows.iter().map(Row::to_line).collect();
-    lines.sort();
+/// Writes the raw results, sorted by set, rows, repeat, method and β.
+fn write(path: &Path, rows: &mut [Row]) -> Result<()> {
+    let key = |row: &Row| (row.set.clone(), row.n, row.repeat, row.method.clone());
+    rows.sort_by(|a, b| key(a).cmp(&key(b)).then(a.beta.total_cmp(&b.beta)));
+    let packed = pack(rows).map_err(|error| Error::data(error.to_string()))?;
+    AtomicFile::write_all_to(path, &packed)
+}
+
+fn pack(rows: &[Row]) -> std::io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    let text = format!("{HEADER}\n{}", lines.concat());
-    let packed = packed.write_all(text.as_bytes()).and_then(|()| packed.finish());
-    AtomicFile::write_all_to(path, &packed.map_err(|error| Error::data(error.to_string()))?)
+    let mut table = csv::Writer::from_writer(&mut packed);
+    rows.iter().try_for_each(|row| table.serialize(row))?;
+    table.flush()?;
+    drop(table);
+    packed.finish()
 }
 
 /// Runs the fits of a unit.
@@ -127,15 +112,11 @@ pub fn fit_all(paper: &Paper, path: &Path, minutes: f64) -> Result<()> {
         {
             let from = Instant::now();
             let found = on_one_thread(|| (unit.fit)(paper))?;
-            paper.say(&format!(
-                "{}: {} rows in {:.0} s",
-                unit.name,
-                found.len(),
-                from.elapsed().as_secs_f64()
-            ));
+            let seconds = from.elapsed().as_secs_f64();
+            paper.say(&format!("{}: {} rows in {seconds:.0} s", unit.name, found.len()));
             let mut rows = rows.lock().unwrap_or_else(|broken| broken.into_inner());
             rows.extend(found);
-            write(path, &rows)?;
+            write(path, &mut rows)?;
         }
         Ok(())
     };

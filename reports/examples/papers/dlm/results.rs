@@ -27,13 +27,16 @@ pub struct Mean {
     pub repeats: usize,
 }
 
-impl Mean {
-    pub fn of(values: &[f64]) -> Mean {
+impl FromIterator<f64> for Mean {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Mean {
+        let values: Vec<f64> = values.into_iter().collect();
         let moments = Moments::of(values.iter().copied());
         let [mean, error] = [moments.mean(), moments.standard_error()].map(|found| found.unwrap_or(f64::NAN));
         Mean { mean, error, repeats: values.len() }
     }
+}
 
+impl Mean {
     /// Returns true if the mean is above 0 by more than two standard errors.
     pub fn is_clear(&self) -> bool {
         self.mean > 2.0 * self.error
@@ -66,12 +69,8 @@ pub struct Results<'a> {
 impl<'a> Results<'a> {
     /// Returns the results of a set by size, the smallest first.
     pub fn of(rows: &'a [Row], set: &'static Set) -> Vec<Results<'a>> {
-        let of = |n| {
-            let rows = rows
-                .iter()
-                .filter(|row| row.set == set.name && row.n == n && row.method.parse::<Contender>().is_ok());
-            Results { set, n, rows: rows.collect() }
-        };
+        let is_of = |row: &&Row| row.set == set.name && row.method.parse::<Contender>().is_ok();
+        let of = |n| Results { set, n, rows: rows.iter().filter(is_of).filter(|row| row.n == n).collect() };
         SIZES.map(of).into_iter().filter(|results| !results.rows.is_empty()).collect()
     }
 
@@ -121,7 +120,7 @@ impl<'a> Results<'a> {
     }
 
     pub fn mean(&self, objective: Contender, figure: Figure) -> Mean {
-        Mean::of(&self.selected(objective).into_iter().map(figure).collect::<Vec<_>>())
+        self.selected(objective).into_iter().map(figure).collect()
     }
 
     /// Returns the figure of `other` less that of `objective` in the same repeats.
@@ -130,7 +129,7 @@ impl<'a> Results<'a> {
         let of = |row: &Row| {
             others.iter().find(|other| other.repeat == row.repeat).map(|other| figure(other) - figure(row))
         };
-        Mean::of(&self.selected(objective).into_iter().filter_map(of).collect::<Vec<_>>())
+        self.selected(objective).into_iter().filter_map(of).collect()
     }
 
     /// Returns the repeat with the largest difference of the log losses, and the β of `objective` there.
@@ -155,7 +154,7 @@ impl<'a> Results<'a> {
 
     /// Returns the mean over the repeats of the binary logarithm of the selected β.
     pub fn log_beta(&self, objective: Contender) -> f64 {
-        Mean::of(&self.selected(objective).iter().map(|row| row.beta.log2()).collect::<Vec<_>>()).mean
+        self.selected(objective).iter().map(|row| row.beta.log2()).collect::<Mean>().mean
     }
 
     /// Returns the β with the lowest mean on the test rows, and that mean.
@@ -169,11 +168,8 @@ impl<'a> Results<'a> {
         let mut betas: Vec<f64> = self.grid(objective).map(|row| row.beta).collect();
         betas.sort_by(f64::total_cmp);
         betas.dedup();
-        let mean = |beta: f64| {
-            let values = self.grid(objective).filter(|row| row.beta == beta).map(figure);
-            (beta, Mean::of(&values.collect::<Vec<_>>()))
-        };
-        betas.into_iter().map(mean).collect()
+        let of_beta = |beta: f64| self.grid(objective).filter(move |row| row.beta == beta).map(figure);
+        betas.into_iter().map(|beta| (beta, of_beta(beta).collect())).collect()
     }
 
     /// Returns the means of some objectives as text, with the selected β.

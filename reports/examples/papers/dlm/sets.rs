@@ -32,24 +32,31 @@ pub struct Set {
     pub stands_for: Option<&'static str>,
 }
 
-const fn set(name: &'static str, kind: TargetKind, inducing: usize, says: Says) -> Set {
-    Set { name, kind, inducing, says, stands_for: None }
+/// Creates a set from its fields in their order.
+pub const fn set(
+    name: &'static str,
+    kind: TargetKind,
+    inducing: usize,
+    says: Says,
+    stands_for: Option<&'static str>,
+) -> Set {
+    Set { name, kind, inducing, says, stands_for }
 }
 
 /// The sets, cheap ones first.
 pub const SETS: [Set; 12] = [
-    set("abalone", TargetKind::Count, 41, Says::Either),
-    set("doctor_visits", TargetKind::Count, 40, Says::Either).in_place_of("Peds1, direction 0"),
-    set("nmes1988", TargetKind::Count, 40, Says::Either).in_place_of("Peds1, direction 1"),
-    set("bike_count", TargetKind::Count, 40, Says::Either).in_place_of("Peds1, direction 2"),
-    set("thyroid", TargetKind::Binary, 37, Says::Little),
-    set("banana", TargetKind::Binary, 53, Says::Little),
-    set("ringnorm", TargetKind::Binary, 74, Says::Either),
-    set("twonorm", TargetKind::Binary, 74, Says::Little),
-    set("sarcos_test", TargetKind::Real, 100, Says::Joint),
-    set("kin40k", TargetKind::Real, 100, Says::Joint).in_place_of("song"),
-    set("pol", TargetKind::Real, 100, Says::Joint),
-    set("cadata", TargetKind::Real, 206, Says::Fixed),
+    set("abalone", TargetKind::Count, 41, Says::Either, None),
+    set("doctor_visits", TargetKind::Count, 40, Says::Either, Some("Peds1, direction 0")),
+    set("nmes1988", TargetKind::Count, 40, Says::Either, Some("Peds1, direction 1")),
+    set("bike_count", TargetKind::Count, 40, Says::Either, Some("Peds1, direction 2")),
+    set("thyroid", TargetKind::Binary, 37, Says::Little, None),
+    set("banana", TargetKind::Binary, 53, Says::Little, None),
+    set("ringnorm", TargetKind::Binary, 74, Says::Either, None),
+    set("twonorm", TargetKind::Binary, 74, Says::Little, None),
+    set("sarcos_test", TargetKind::Real, 100, Says::Joint, None),
+    set("kin40k", TargetKind::Real, 100, Says::Joint, Some("song")),
+    set("pol", TargetKind::Real, 100, Says::Joint, None),
+    set("cadata", TargetKind::Real, 206, Says::Fixed, None),
 ];
 
 /// The maximum numbers of validation rows and of test rows.
@@ -71,10 +78,6 @@ pub struct Rows {
 }
 
 impl Set {
-    const fn in_place_of(self, of: &'static str) -> Set {
-        Set { stands_for: Some(of), ..self }
-    }
-
     pub fn is_regression(&self) -> bool {
         self.kind == TargetKind::Real
     }

@@ -11,23 +11,12 @@ mod problem;
 mod schedules;
 mod student;
 
-use clap::Parser;
-use paper::{Paper, PaperArgs, data};
-
-/// The figures and claims of Guilmeau, Hendrikx & Forbes 2026.
-#[derive(Parser)]
-struct Args {
-    #[command(flatten)]
-    paper: PaperArgs,
-    /// Number of runs of each schedule [default: 100].
-    #[arg(long)]
-    runs: Option<u64>,
-}
+use paper::{Paper, data};
 
 fn main() -> sparsegp::Result<()> {
-    let args = Args::parse();
-    let mut paper = Paper::new("projected_ngvi", &["gaussian_iterations.", "student."], args.paper)?;
-    let runs = args.runs.unwrap_or(paper.setting(100, 10));
+    let mut paper =
+        Paper::new("projected_ngvi", &["gaussian_iterations.", "student."], clap::Parser::parse())?;
+    let runs = paper.runs(100, 10);
     schedules::gaussian(&mut paper, runs)?;
     schedules::regression(&mut paper, runs)?;
     logistic::run(&mut paper, runs)?;

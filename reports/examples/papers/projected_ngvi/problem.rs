@@ -65,14 +65,15 @@ impl Schedules {
 
     /// Creates records of `(samples or rows used, KL)` at some iterations.
     fn records(self, noise: f64, at: &[usize], seen: impl IntoIterator<Item = [f64; 2]>) -> Result<Means> {
-        let mut records = Vec::new();
-        for (&t, [used, kl]) in at.iter().zip(seen) {
-            records.push(Record { t: t as f64, used, kl, bound: f64::NAN });
-        }
-        let bound = ProjectedBound::new(1.0, noise, records[0].kl)?;
-        let bounds = at.iter().map(|&t| self.bound_at(&bound, t));
-        records.iter_mut().zip(bounds).for_each(|(record, bound)| record.bound = bound);
-        Ok(Means(records))
+        let seen: Vec<[f64; 2]> = seen.into_iter().collect();
+        let bound = ProjectedBound::new(1.0, noise, seen[0][1])?;
+        let record = |(&t, [used, kl]): (&usize, [f64; 2])| Record {
+            t: t as f64,
+            used,
+            kl,
+            bound: self.bound_at(&bound, t),
+        };
+        Ok(Means(at.iter().zip(seen).map(record).collect()))
     }
 }
 
@@ -128,7 +129,20 @@ pub fn start(seed: u64, d: usize, prior: f64, (variance, family): (f64, Family))
     }
 }
 
+/// Returns the mean and the covariance of a normal distribution, given its precision and the product of precision and mean.
+pub fn moments(mut precision: Mat<f64>, linear: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
+    let d = linear.len();
+    let (mut inverse, mut mean) = (Mat::zeros(d, d), vec![0.0; d]);
+    Factorizer::new(d)
+        .cholesky_with_inverse(precision.as_mut(), inverse.as_mut())
+        .map_err(|_| Error::fit("a precision is not positive definite"))?;
+    let cov = inverse.transpose() * &inverse;
+    matvec(cov.as_ref(), linear, &mut mean);
+    Ok((mean, cov))
+}
+
 /// A normal target of given precisions along orthogonal directions, with Bonnet–Price gradients.
+#[derive(Clone)]
 pub struct Target {
     pub precisions: Vec<f64>,
     /// E (m_0 − m*)² along each direction.
@@ -138,54 +152,51 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the exact E KL(q* ‖ q_t) from S_0 = `start` · I. The precision has no noise, and the error δ of the
-    /// mean follows `S₊⁻¹δ₊ = (1 − η) S⁻¹δ − ηP S^½ε̄`, where ε̄ is the mean of N samples.
-    pub fn expected(&self, schedules: Schedules, start: f64, at: &[usize]) -> Result<Means> {
-        let mut states: Vec<(f64, f64)> = self.errors.iter().map(|error| (start, *error)).collect();
-        let (mut seen, mut used, mut t) = (Vec::new(), 0.0, 0);
-        for &last in at {
-            for now in t..last {
-                let (step, samples) = (schedules.step.at(now), schedules.size.at(now, usize::MAX) as f64);
-                for ((s, error), p) in states.iter_mut().zip(&self.precisions) {
-                    let next = 1.0 / ((1.0 - step) / *s + step * p);
-                    let moved = ((1.0 - step) / *s).powi(2) * *error + step * step * p * p * *s / samples;
-                    (*s, *error) = (next, next * next * moved);
+    /// Returns the exact E KL(q* ‖ q_t) of every schedule from S_0 = `start` · I. The precision has no noise, and the
+    /// error δ of the mean follows `S₊⁻¹δ₊ = (1 − η) S⁻¹δ − ηP S^½ε̄`, where ε̄ is the mean of N samples.
+    pub fn expected(&self, schedules: &[Schedules], start: f64, at: &[usize]) -> Result<Vec<Means>> {
+        let one = |schedules: &Schedules| {
+            let mut states: Vec<(f64, f64)> = self.errors.iter().map(|error| (start, *error)).collect();
+            let (mut used, mut t) = (0.0, 0);
+            let seen = at.iter().map(|&last| {
+                for now in t..last {
+                    let (step, samples) = (schedules.step.at(now), schedules.size.at(now, usize::MAX) as f64);
+                    for ((s, error), p) in states.iter_mut().zip(&self.precisions) {
+                        let next = 1.0 / ((1.0 - step) / *s + step * p);
+                        let moved = ((1.0 - step) / *s).powi(2) * *error + step * step * p * p * *s / samples;
+                        (*s, *error) = (next, next * next * moved);
+                    }
+                    used += samples;
                 }
-                used += samples;
-            }
-            t = last;
-            let terms = states.iter().zip(&self.precisions);
-            let twice = terms.map(|((s, error), p)| (1.0 / p + error) / s - 1.0 + (s * p).ln());
-            seen.push([used, 0.5 * twice.sum::<f64>()]);
-        }
-        schedules.records(self.noise, at, seen)
+                t = last;
+                let terms = states.iter().zip(&self.precisions);
+                let twice = terms.map(|((s, error), p)| (1.0 / p + error) / s - 1.0 + (s * p).ln());
+                [used, 0.5 * twice.sum::<f64>()]
+            });
+            schedules.records(self.noise, at, seen)
+        };
+        schedules.iter().map(one).collect()
     }
 }
 
-/// The library's natural gradients, by Bonnet–Price samples, on a linear model with σ² = 1 and prior N(0, p I).
-pub struct Problem {
-    pub data: Data,
-    /// The prior variance p.
-    pub prior: f64,
-}
-
-impl Problem {
-    /// Returns the mean divergences of some runs at the given iterations, which begin with 0.
-    pub fn means(&self, schedules: Schedules, count: u64, at: &[usize]) -> Result<Means> {
-        let model = || self.data.model(Gaussian::new(1.0), self.prior);
-        let posterior = self.data.posterior(model()?)?;
-        let means = means(count, |seed| {
-            let options = InferenceOptions {
-                seed,
-                samples: Some(schedules.size),
-                ..InferenceOptions::full_batch(QUpdate::Ngd, schedules.step)
-            };
-            let q = start(seed, self.data.x.nrows(), self.prior, (START, Family::Full))?;
-            let mut run = self.data.infer_from(q, model()?, Estimator::Price { samples: 100 }, options);
-            Ok(trace(&mut run, at, |run| [run.samples_used() as f64, posterior.kl_to(run.q())]))
-        })?;
-        schedules.records(0.0, at, means)
-    }
+/// Returns the mean divergences of some runs of the library's natural gradients, by Bonnet–Price samples, on a linear model
+/// with σ² = 1 and prior N(0, p I), at the given iterations, which begin with 0.
+pub fn of_library(
+    (data, prior): (&Data, f64),
+    schedules: Schedules,
+    count: u64,
+    at: &[usize],
+) -> Result<Means> {
+    let model = || data.model(Gaussian::new(1.0), prior);
+    let posterior = data.posterior(model()?)?;
+    let means = means(count, |seed| {
+        let all = InferenceOptions::full_batch(QUpdate::Ngd, schedules.step);
+        let options = InferenceOptions { seed, samples: Some(schedules.size), ..all };
+        let q = start(seed, data.x.nrows(), prior, (START, Family::Full))?;
+        let mut run = data.infer_from(q, model()?, Estimator::Price { samples: 100 }, options);
+        Ok(trace(&mut run, at, |run| [run.samples_used() as f64, posterior.kl_to(run.q())]))
+    })?;
+    schedules.records(0.0, at, means)
 }
 
 /// The batch size from which a sum over a batch is drawn as a normal vector.
@@ -252,11 +263,7 @@ impl Batches {
         let d = self.units.len();
         let (squares, linear) = natural.split_at(d * (d + 1) / 2);
         let at = |i: usize, j: usize| squares[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
-        let (mut factor, mut inverse) = (Mat::from_fn(d, d, at), Mat::zeros(d, d));
-        let factored = Factorizer::new(d).cholesky_with_inverse(factor.as_mut(), inverse.as_mut());
-        factored.map_err(|_| Error::fit("a precision is not positive definite"))?;
-        let (cov, mut mean) = (inverse.transpose() * &inverse, vec![0.0; d]);
-        matvec(cov.as_ref(), linear, &mut mean);
+        let (mean, cov) = moments(Mat::from_fn(d, d, at), linear)?;
         Normal::new(mean, cov)
     }
 

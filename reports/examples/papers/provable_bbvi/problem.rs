@@ -11,7 +11,7 @@ use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp::{Error, Result};
-use sparsegp_research::{Curvature, NoiseConstants, StepGuarantee, Theorem, with_proven_steps};
+use sparsegp_research::{Curvature, NoiseConstants, Theorem, with_proven_steps};
 
 /// The prior is N(0, I), the noise of the linear model has variance 1.
 pub struct Problem {
@@ -50,16 +50,15 @@ impl Problem {
         Normal::standard(Family::Full, self.data.x.nrows())
     }
 
-    /// Takes steps with a proof from q = prior; returns q and the guarantee.
-    pub fn proven(&self, method: &Method, steps: usize) -> Result<(Normal, StepGuarantee)> {
+    /// Takes steps with a proof from q = prior; returns q and the bound on its squared distance from the optimum.
+    pub fn proven(&self, method: &Method, steps: usize) -> Result<(Normal, f64)> {
         let objective = Objective { loss: Loss::ExpectedLog(method.estimator), ..Objective::elbo(1.0) };
         let svgp = VariationalModel::new(self.model()?, self.prior(), objective, self.data.y.len());
         let options = InferenceOptions::full_batch(method.update, Schedule::Constant(1.0));
-        let theorem = if method.lower() { Theorem::Proximal } else { Theorem::Projected };
-        let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), theorem)?;
+        let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), method.theorem)?;
         let mut inference = self.data.infer(self.model()?, method.estimator, options);
         (0..steps).for_each(|_| _ = inference.step());
-        Ok((inference.q().clone(), proven.after(steps)))
+        Ok((inference.q().clone(), proven.bound.at(steps)))
     }
 
     /// Finds the mode by Newton's method on the negative log joint.
@@ -106,14 +105,13 @@ impl Problem {
         let best = method.parameters(&self.optimum)?;
         let from_mode = squared(&best, &(self.mode.clone(), Mat::zeros(d, d)));
         let start = squared(&method.parameters(&self.prior())?, &best);
-        let (constant, floor, gradient) = if method.lower() {
+        let (noise, gradient) = if method.lower() {
             let entropy = (0..d).map(|i| best.1[(i, i)].powi(-2)).sum();
-            (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), Some(entropy))
+            (curvature.noise_of_energy(d, from_mode), Some(entropy))
         } else {
-            let floor = curvature.noise_floor_energy_entropy(d, from_mode, 1.0);
-            (curvature.noise_constant_energy_entropy(d), floor, None)
+            (curvature.noise_of_energy_entropy(d, from_mode, 1.0), None)
         };
-        Ok(Constants { best, start, noise: NoiseConstants { constant, floor }, gradient })
+        Ok(Constants { best, start, noise, gradient })
     }
 }
 
@@ -122,6 +120,7 @@ pub struct Method {
     pub name: &'static str,
     /// The decreasing steps of its theorem.
     pub steps: &'static str,
+    pub theorem: Theorem,
     pub update: QUpdate,
     pub estimator: Estimator,
 }
@@ -131,12 +130,14 @@ pub const METHODS: [Method; 2] = [
     Method {
         name: "prox",
         steps: "Theorem 6 with min{ϖ/(2a), (2t + 1)/(ϖ(t + 1)²)}",
+        theorem: Theorem::Proximal,
         update: QUpdate::ProxSgd,
         estimator: Estimator::Energy { samples: 1 },
     },
     Method {
         name: "proj",
         steps: "Theorem 9 with min{ϖ/(2a), 2(2t + 1)/(ϖ(t + 1)²)}",
+        theorem: Theorem::Projected,
         update: QUpdate::ProjSgd,
         estimator: Estimator::EnergyEntropy { samples: 1 },
     },
@@ -145,7 +146,7 @@ pub const METHODS: [Method; 2] = [
 impl Method {
     /// Returns true if C is lower triangular, and false if it is symmetric.
     pub fn lower(&self) -> bool {
-        self.update == QUpdate::ProxSgd
+        self.theorem == Theorem::Proximal
     }
 
     /// Returns m and the factor C of S, lower triangular or symmetric.

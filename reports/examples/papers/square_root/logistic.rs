@@ -7,6 +7,7 @@ use sparsegp::Result;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::{Family, QUpdate};
+use std::cmp::Ordering;
 
 /// A data set, its model, and the −ELBO and test NLL of VN in table 3 of the paper, as sums.
 struct Case {
@@ -98,12 +99,8 @@ impl Race {
         let values = all.iter().flatten().flat_map(|run| &run.rows).map(|row| row[2]);
         let least = values.fold(f64::INFINITY, f64::min);
         let key = |run: &Trace| (run.reached(least + NEAR).map_or(f64::INFINITY, |row| row[0]), run.end());
-        let best = all.into_iter().map(|mut runs| {
-            let order = |a: &usize, b: &usize| key(&runs[*a]).partial_cmp(&key(&runs[*b]));
-            let first = (0..runs.len()).min_by(|a, b| order(a, b).unwrap_or(std::cmp::Ordering::Equal));
-            runs.swap_remove(first.unwrap_or(0))
-        });
-        let best = best.collect();
+        let order = |a: &Trace, b: &Trace| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal);
+        let best = all.into_iter().filter_map(|runs| runs.into_iter().min_by(order)).collect();
         Race { label, least, best }
     }
 
@@ -132,10 +129,9 @@ pub fn run(paper: &mut Paper, steps: usize) -> Result<()> {
     let mut races = Vec::new();
     for case in cases {
         let Some(data) = paper.read(case.name, "y", TargetKind::Binary)? else { continue };
-        let (train, test) = split(&data, case.name, paper.quick, 0)?;
-        let (mut scaled, mut scaled_test) = (train.clone(), test.clone());
-        scaled_test.scale(&scaled.standardise(false));
-        let problem = Problem::new((&scaled, &scaled_test), case.setting)?;
+        let (mut train, mut test) = split(&data, case.name, paper.quick, 0)?;
+        test.scale(&train.standardise(false));
+        let problem = Problem::new((&train, &test), case.setting)?;
         let race = Race::new(label(case, paper.quick), &problem, steps / case.share);
         compare(paper, &race)?;
         races.push(race);
@@ -153,23 +149,18 @@ fn overall(paper: &mut Paper, races: &[Race]) {
     paper.judge(
         "guarded SR-VN, the library's default, performs like VN on every problem",
         "(of SR-VN) similar",
-        "largest ratio of the iterations".to_owned(),
+        "largest ratio of the iterations",
         Compared::at_most(worst, 1.0, 1.0),
-        "",
     );
     for (method, other) in [(0, 3), (1, 3), (2, 3), (5, 6)] {
         let behind = races.iter().filter(|race| race.iterations(method) >= race.iterations(other));
         let behind: Vec<&str> = behind.map(|race| race.label.as_str()).collect();
-        paper.judge(
-            &format!(
-                "{} needs fewer iterations than {} (Figs. 2, 3, 11)",
-                METHODS[method].0, METHODS[other].0
-            ),
-            "always",
-            format!("problems on which it does, of {}", races.len()),
-            Compared::at_least((races.len() - behind.len()) as f64, races.len() as f64, 0.0),
-            &format!("not on {}, see the iterations above", behind.join("; ")),
-        );
+        let (method, other, n) = (METHODS[method].0, METHODS[other].0, races.len());
+        let claim = format!("{method} needs fewer iterations than {other} (Figs. 2, 3, 11)");
+        let compared = Compared::at_least((n - behind.len()) as f64, n as f64, 0.0);
+        paper
+            .judge(&claim, "always", format!("problems on which it does, of {n}"), compared)
+            .because(&format!("not on {}, see the iterations above", behind.join("; ")));
     }
 }
 
@@ -191,15 +182,7 @@ fn compare(paper: &mut Paper, race: &Race) -> Result<()> {
     });
     let described: Vec<String> = described.collect();
     let narrow = race.ratio(5, 4);
-    let cause = if narrow < 4.0 {
-        format!(
-            "SR-VN needs short steps while S is as wide as the prior; from S = I/𝓜 the ratio is {}",
-            short(narrow)
-        )
-    } else {
-        String::new()
-    };
-    paper.judge(
+    let judged = paper.judge(
         &format!("{label}: SR-VN performs like VN (Figs. 2, 3, 11)"),
         "similar (we allow twice the iterations)",
         format!(
@@ -208,15 +191,17 @@ fn compare(paper: &mut Paper, race: &Race) -> Result<()> {
             best[0].accuracy
         ),
         Compared::at_most(race.ratio(1, 0), 1.0, 1.0),
-        &cause,
     );
+    if narrow < 4.0 {
+        let from = short(narrow);
+        judged.because(&format!(
+            "SR-VN needs short steps while S is as wide as the prior; from S = I/𝓜 the ratio is {from}"
+        ));
+    }
     // A quick run does not solve the non-convex problem completely.
     let room = if label.ends_with("non-convex") { 1e-2 } else { 1e-5 };
-    paper.expect(
-        &format!("{label}: guarded SR-VN less VN, per row"),
-        best[2].end() - best[0].end(),
-        -room..=room,
-    );
+    let behind = best[2].end() - best[0].end();
+    paper.expect(&format!("{label}: guarded SR-VN less VN, per row"), behind, -room..=room);
     let name = label.replace(", ", "_");
     for (file, x, axis) in [("gap", 0, "iteration"), ("gap_time", 1, "seconds")] {
         let lines = METHODS.iter().zip(best).map(|((name, ..), run)| run.curve(name, (x, 2), *least));
@@ -253,29 +238,29 @@ fn table_3(paper: &mut Paper, case: &Case, data: &Data, (elbo, nll): (f64, f64))
     };
     let mut nearest = (0.0, f64::INFINITY);
     for lambda in [1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0] {
-        let (elbo_here, nll_here) = fit(lambda, 0)?;
-        let sum = elbo_here + nll_here;
-        if (sum - elbo - nll).abs() < (nearest.1 - elbo - nll).abs() {
-            nearest = (lambda, sum);
+        let (ours, test) = fit(lambda, 0)?;
+        if (ours + test - elbo - nll).abs() < (nearest.1 - elbo - nll).abs() {
+            nearest = (lambda, ours + test);
         }
     }
-    paper.judge(
-        &format!("{}: table 3, −ELBO and test NLL at the parameter estimate, sums over rows", case.name),
-        &format!("{elbo}, {nll}, in total {:.2}", elbo + nll),
-        format!(
-            "{} and {} over {} splits at prior precision {}; mean total",
-            range(|of| of.0),
-            range(|of| of.1),
-            ours.len(),
-            case.setting.lambda
-        ),
-        Compared::near(total, elbo + nll, 0.03 * (elbo + nll)),
-        &format!(
+    paper
+        .judge(
+            &format!("{}: table 3, −ELBO and test NLL at the parameter estimate, sums over rows", case.name),
+            &format!("{elbo}, {nll}, in total {:.2}", elbo + nll),
+            format!(
+                "{} and {} over {} splits at prior precision {}; mean total",
+                range(|of| of.0),
+                range(|of| of.1),
+                ours.len(),
+                case.setting.lambda
+            ),
+            Compared::near(total, elbo + nll, 0.03 * (elbo + nll)),
+        )
+        .because(&format!(
             "cause not known; of prior precisions from 0.01 to 100, {} is nearest, with {}",
             nearest.0,
             short(nearest.1)
-        ),
-    );
+        ));
     Ok(())
 }
 
@@ -325,8 +310,8 @@ pub fn expectations(paper: &mut Paper, steps: usize) -> Result<()> {
                 text.join("; ")
             ),
             Compared::at_most(errors[1] / errors[of], 1.0, 0.0),
-            "the error of the pieces is a bias, while that of samples falls with their number",
-        );
+        )
+        .because("the error of the pieces is a bias, while that of samples falls with their number");
     }
     Ok(())
 }

@@ -13,23 +13,11 @@ mod rate;
 mod regulariser;
 mod toy;
 
-use clap::Parser;
-use paper::{Paper, PaperArgs, data};
-
-/// The figures and claims of Kumar, Möllenhoff, Khan & Lucchi 2025.
-#[derive(Parser)]
-struct Args {
-    #[command(flatten)]
-    paper: PaperArgs,
-    /// Number of steps of a run on logistic regression [default: 200].
-    #[arg(long)]
-    steps: Option<usize>,
-}
+use paper::{Paper, data};
 
 fn main() -> sparsegp::Result<()> {
-    let args = Args::parse();
-    let mut paper = Paper::new("square_root", &["toy.", "mushroom_gap."], args.paper)?;
-    let steps = args.steps.unwrap_or(paper.setting(200, 60));
+    let mut paper = Paper::new("square_root", &["toy.", "mushroom_gap."], clap::Parser::parse())?;
+    let steps = paper.steps(200, 60);
     toy::run(&mut paper)?;
     rate::run(&mut paper)?;
     logistic::run(&mut paper, steps)?;

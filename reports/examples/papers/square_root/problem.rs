@@ -23,8 +23,6 @@ pub struct Trace {
     pub accuracy: f64,
     /// The sum of −log p over the test rows at the mean of q.
     pub plug_in: f64,
-    /// The number of steps that the rule shortened.
-    pub shrunk: usize,
 }
 
 impl Trace {
@@ -144,14 +142,13 @@ impl Problem {
         let n = self.n as f64;
         let mut inference = self.train.infer_from(q, self.model.clone(), estimator, options);
         let (at, mut seconds) = (record_at(steps, 8), 0.0);
-        let mut trace = Trace { step, rows: Vec::new(), accuracy: 0.0, plug_in: 0.0, shrunk: 0 };
+        let mut trace = Trace { step, rows: Vec::new(), accuracy: 0.0, plug_in: 0.0 };
         for t in 0..steps {
             let nll = if at.contains(&t) { self.nll(inference.q()) } else { f64::NAN };
             let clock = Instant::now();
             let (value, info) = inference.step();
             trace.rows.push(vec![t as f64, seconds, value / n, nll]);
             seconds += clock.elapsed().as_secs_f64();
-            trace.shrunk += usize::from(info.rollbacks > 0);
             if info.step == 0.0 || value.is_nan() || value > 1e9 * n {
                 trace.rows.push(vec![t as f64 + 1.0, seconds, f64::NAN, f64::NAN]);
                 return trace;

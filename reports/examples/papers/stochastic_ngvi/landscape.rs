@@ -83,8 +83,8 @@ pub fn run(paper: &mut Paper) -> Result<()> {
              {rising:.2}, at diag(2, 1) in {falling:.2} and at S = I in a share"
         ),
         Compared::near(identity, 0.5, 0.1),
-        "at S = I it is −½uuᵀ, of rank one; at S = diag(1, 2) the counterexample holds",
-    );
+    )
+    .because("at S = I it is −½uuᵀ, of rank one; at S = diag(1, 2) the counterexample holds");
     let rows = (8.0 / VARIANCE.powi(2)).round() as usize;
     let (few, many) = (curvature(&logistic(rows))?, curvature(&logistic(4 * rows))?);
     paper.judge(
@@ -92,15 +92,14 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         "second derivative below 0",
         format!("second derivative in a variance at δ = {VARIANCE}: {many:.1} with {} rows, and with {rows} rows", 4 * rows),
         Compared::at_most(few, 0.0, 0.0),
-        "App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice",
-    );
+    )
+    .because("App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice");
     paper.expect("curvature with four times the rows", many, -1e4..=0.0);
     paper.judge(
         "this objective has one minimiser (Proposition 1)",
         "unique",
         format!("largest KL between the ends of BW-GD from 10 starts, {} rows", 4 * rows),
         Compared::at_most(apart(&logistic(4 * rows))?, 0.0, 1e-8),
-        "",
     );
     Ok(())
 }

@@ -93,27 +93,22 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
     for (label, update, estimator) in CONTENDERS {
         let natural = update == QUpdate::Ngd;
         let (grid, scale) = if natural { (case.natural, 1.0) } else { (case.euclidean, case.scale) };
+        let of = RuleOptions::of(update);
+        let guard = if natural { Guard::Backtrack } else { of.guard };
+        let rule = RuleOptions { guard, ..of };
         let mut best = Best { label, step: f64::NAN, gaps: vec![f64::INFINITY; at.len()] };
         for step in grid.iter().map(|step| step * scale) {
             let records = means(count, |seed| {
-                let of = RuleOptions::of(update);
-                let guard = if natural { Guard::Backtrack } else { of.guard };
-                let rule = RuleOptions { guard, ..of };
-                let options =
-                    InferenceOptions { seed, ..InferenceOptions::full_batch(rule, Schedule::Constant(step)) };
+                let all = InferenceOptions::full_batch(rule.clone(), Schedule::Constant(step));
+                let options = InferenceOptions { seed, ..all };
                 let mut run = data.infer(data.model(Bernoulli::Logit, 1.0)?, estimator, options);
                 // A run whose covariance is wider than the prior has failed, and its steps take long.
-                let mut gaps = vec![[f64::INFINITY]; at.len()];
-                for (&t, gap) in at.iter().zip(&mut gaps) {
+                Ok(Vec::from_iter(at.iter().map(|&t| {
                     while run.iterations() < t && run.q().trace() <= 2.0 * d as f64 {
                         run.step();
                     }
-                    if run.iterations() < t {
-                        break;
-                    }
-                    *gap = [run.objective() - value];
-                }
-                Ok(gaps)
+                    [if run.iterations() < t { f64::INFINITY } else { run.objective() - value }]
+                })))
             })?;
             let tried = Best { label, step, gaps: records.into_iter().map(|[gap]| gap).collect() };
             if tried.end() < best.end() {
@@ -134,11 +129,11 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
 
 fn claims(paper: &mut Paper, name: &str, (found, at): (&[Best], &[usize])) {
     let (ten, steps) = (at.partition_point(|t| *t < 10), at[at.len() - 1]);
-    let text = |best: &Best| match best.end().is_finite() {
-        true => {
-            format!("{} {:.2} and {:.2} (step {})", best.label, best.gaps[ten], best.end(), short(best.step))
+    let text = |best: &Best| match best {
+        Best { label, step, gaps } if best.end().is_finite() => {
+            format!("{label} {:.2} and {:.2} (step {})", gaps[ten], best.end(), short(*step))
         }
-        false => format!("{} failed with every step", best.label),
+        _ => format!("{} failed with every step", best.label),
     };
     let [ngd_p, ngd_r, sgd_p, sgd_r] = [0, 1, 2, 3].map(|k| found[k].end());
     paper.judge(
@@ -149,32 +144,25 @@ fn claims(paper: &mut Paper, name: &str, (found, at): (&[Best], &[usize])) {
             found.iter().map(text).collect::<Vec<_>>().join(", ")
         ),
         Compared::at_most(ngd_p, sgd_p, 0.0),
-        "",
     );
-    let reached = (0..at.len()).find(|&k| found[2].gaps[k] <= found[0].gaps[ten]).map(|k| at[k] as f64);
-    let claim = format!("{name}: the improvement is less drastic than for conjugate likelihoods (Fig. 2)");
-    if let Some(reached) = reached {
-        paper.judge(
-            &claim,
-            "fewer than thousands",
-            "iterations of SGD (p) to what NGD (p) has after 10".to_owned(),
-            Compared::at_most(reached, 1000.0, 0.0),
-            "",
-        );
+    let reached = (0..at.len()).find(|&k| found[2].gaps[k] <= found[0].gaps[ten]);
+    let (claim, says) = (
+        format!("{name}: the improvement is less drastic than for conjugate likelihoods (Fig. 2)"),
+        "fewer than thousands",
+    );
+    if let Some(k) = reached {
+        let compared = Compared::at_most(at[k] as f64, 1000.0, 0.0);
+        paper.judge(&claim, says, "iterations of SGD (p) to what NGD (p) has after 10", compared);
     } else {
         let ours = format!("SGD (p) does not reach it in {steps} steps");
-        paper.apart(&claim, "fewer than thousands", ours, "the run is too short");
+        paper.apart(&claim, says, ours, "the run is too short");
     }
     for (rule, price, path) in [("SGD", sgd_p, sgd_r), ("NGD", ngd_p, ngd_r)] {
         let claim = format!("{name}: {rule} gains much from Price gradients (Fig. 2)");
         if path.is_finite() {
-            paper.judge(
-                &claim,
-                "dramatic (we ask for half)",
-                format!("nats above the optimum at the end, {price:.2} over {path:.2}"),
-                Compared::at_most(price / path, 0.5, 0.0),
-                "",
-            );
+            let ours = format!("nats above the optimum at the end, {price:.2} over {path:.2}");
+            let compared = Compared::at_most(price / path, 0.5, 0.0);
+            paper.judge(&claim, "dramatic (we ask for half)", ours, compared);
         } else {
             let ours = format!("{price:.2} nats with Price gradients; the others fail with every step");
             let why = "without a trust region the trace of S exceeds twice the prior's, while runs of the paper converge";
@@ -186,7 +174,6 @@ fn claims(paper: &mut Paper, name: &str, (found, at): (&[Best], &[usize])) {
         "0.1 or 0.01",
         format!("best step {}; its logarithm", found[0].step),
         Compared::near(found[0].step.log10(), -1.5, 0.5),
-        "",
     );
     paper.expect(&format!("{name}: NGD (p) above the optimum"), ngd_p, 0.0..=2.0);
 }

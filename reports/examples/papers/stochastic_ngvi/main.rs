@@ -10,27 +10,11 @@ mod conjugate;
 mod landscape;
 mod logistic;
 
-use clap::Parser;
-use paper::{Paper, PaperArgs, data};
-
-/// The figures and claims of Wu & Gardner 2024.
-#[derive(Parser)]
-struct Args {
-    #[command(flatten)]
-    paper: PaperArgs,
-    /// Number of steps of linear regression [default: 1000000].
-    #[arg(long)]
-    steps: Option<usize>,
-    /// Number of runs of each rule [default: 2].
-    #[arg(long)]
-    runs: Option<u64>,
-}
+use paper::{Paper, data};
 
 fn main() -> sparsegp::Result<()> {
-    let args = Args::parse();
-    let mut paper = Paper::new("stochastic_ngvi", &["kl.", "nlpd.", "logistic."], args.paper)?;
-    let steps = args.steps.unwrap_or(paper.setting(1_000_000, 3000));
-    let runs = args.runs.unwrap_or(paper.setting(2, 4));
+    let mut paper = Paper::new("stochastic_ngvi", &["kl.", "nlpd.", "logistic."], clap::Parser::parse())?;
+    let (steps, runs) = (paper.steps(1_000_000, 3000), paper.runs(2, 4));
     conjugate::constant(&mut paper);
     landscape::run(&mut paper)?;
     conjugate::run(&mut paper, steps, runs)?;
