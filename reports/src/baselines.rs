@@ -102,9 +102,7 @@ impl<'a> BesideModel<'a> {
     pub fn push_table(&mut self, own: &[Compared], table: &Table, unseen: UnseenLevels) -> Result<()> {
         self.constant.push(own, &self.baselines.constant.compare_table(self.schema, table)?);
         if let Some(linear) = &self.baselines.linear {
-            let mut rows = Vec::with_capacity(own.len());
-            linear.compare(table, unseen, &mut |row| rows.push(*row))?;
-            self.linear.push(own, &rows);
+            self.linear.push(own, &linear.compare(table, unseen)?);
         }
         Ok(())
     }

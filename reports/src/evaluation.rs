@@ -113,8 +113,7 @@ impl<'a> Evaluator<'a> {
     ///
     /// As for [`TableModel::compare`].
     pub fn push_table(&mut self, table: &Table, unseen: UnseenLevels) -> Result<()> {
-        let mut own = Vec::with_capacity(table.rows());
-        self.model.compare(table, unseen, &mut |row| own.push(*row))?;
+        let own = self.model.compare(table, unseen)?;
         // After the error for a table without targets.
         if let Some(kept) = &mut self.kept {
             kept.push_table(self.model, table, unseen)?;

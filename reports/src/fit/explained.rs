@@ -12,7 +12,7 @@ use sparsegp::functions::normal::HALF_95;
 use sparsegp_tables::explain::{
     Contributions, Dependence, Explainer, Increase, InputColumn, InputKind, Part, Relevance, Scale, Settings,
 };
-use sparsegp_tables::schema::Feature;
+use sparsegp_tables::schema::FeatureKind;
 use sparsegp_tables::tables::{csv_text, safe_cell, spelled};
 use sparsegp_tables::tabular::TableModel;
 
@@ -252,8 +252,8 @@ impl<'a> Explained<'a> {
     /// Returns the axis label of a column.
     pub(super) fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
-        match self.model.schema().features().get(column) {
-            Some(Feature::Date { origin, .. }) => {
+        match self.model.schema().features().get(column).map(|feature| &feature.kind) {
+            Some(FeatureKind::Date { origin, .. }) => {
                 format!("{name} (years since {})", spelled(*origin))
             }
             _ => name.clone(),

@@ -2,7 +2,7 @@
 
 use sparsegp_tables::explain::{InputColumn, InputKind};
 use sparsegp_tables::readable::number;
-use sparsegp_tables::schema::{Feature, Schema, after};
+use sparsegp_tables::schema::{Feature, FeatureKind, Schema, after};
 use sparsegp_tables::tables::spelled;
 
 /// The maximum number of letters of a column name and its value beside a bar.
@@ -29,8 +29,8 @@ fn value(schema: &Schema, column: &InputColumn, feature: Option<&Feature>, own: 
         InputKind::Codes { .. } | InputKind::Categories { .. } => {
             column.category(own).unwrap_or("(new)").to_owned()
         }
-        InputKind::Date => match feature {
-            Some(Feature::Date { origin, .. }) => spelled(after(*origin, first)),
+        InputKind::Date => match feature.map(|feature| &feature.kind) {
+            Some(FeatureKind::Date { origin, .. }) => spelled(after(*origin, first)),
             _ => number(first),
         },
         InputKind::Place => String::new(),

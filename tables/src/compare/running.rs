@@ -206,7 +206,7 @@ impl Work<'_> {
     /// Creates the record of a fit.
     fn row(&self, unit: Unit, role: Role, model: &TableModel, test: &Table) -> Result<Row> {
         let mut metrics = Metrics::new(model.task());
-        model.compare(test, UnseenLevels::New, &mut |row| metrics.push(row))?;
+        model.compare(test, UnseenLevels::New)?.iter().for_each(|row| metrics.push(row));
         Ok(Row {
             beta: Some(model.options().beta),
             fit: Some(FitOutcome::of(model)),

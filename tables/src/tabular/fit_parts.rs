@@ -116,7 +116,7 @@ impl PartSurvey {
         readings: Option<&Readings>,
     ) -> Result<PartSurvey> {
         let (columns, roles) = (request.schema_options(readings)?, request.roles()?);
-        let survey = survey_of(&columns, None, &roles, request.options);
+        let survey = survey_of(&columns, &roles, request.options);
         let names = table.columns().iter().map(|named| named.name.as_str());
         let mut sums = PartSurvey::new(table.source(), names, &survey, part)?;
         sums.take(&survey, table)?;
@@ -207,7 +207,7 @@ impl<'a> PartsFit<'a> {
         request.check()?;
         let roles = request.roles()?;
         let columns = request.schema_options(None)?;
-        let survey = survey_of(&columns, None, &roles, request.options);
+        let survey = survey_of(&columns, &roles, request.options);
         let surveyed = in_passes(&survey, &mut |survey| parts.survey(survey.columns.readings.as_ref()))?;
         let mut counts = vec![0; parts.count()];
         for &(part, rows) in &surveyed.parts {

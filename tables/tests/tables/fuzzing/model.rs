@@ -15,7 +15,7 @@ use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
 use sparsegp_reports::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::explain::Settings;
-use sparsegp_tables::schema::{Feature, Schema, UnseenLevels};
+use sparsegp_tables::schema::{FeatureKind, Schema, UnseenLevels};
 use sparsegp_tables::tables::{Column, NamedColumn, Table};
 use sparsegp_tables::tabular::TableModel;
 use std::collections::HashMap;
@@ -96,12 +96,12 @@ pub fn explained(model: &TableModel, table: &Table, settings: &Settings) -> spar
 /// categories. Returns `None` if columns share a name.
 fn rows_for(schema: &Schema) -> Option<Table> {
     let features = schema.features().iter().flat_map(|feature| {
-        let column = match feature {
-            Feature::Numeric { .. } => Column::Number(vec![0.5, -1e6, 3.0]),
+        let column = match &feature.kind {
+            FeatureKind::Numeric => Column::Number(vec![0.5, -1e6, 3.0]),
             // Degrees of a place.
-            Feature::Place { .. } => Column::Number(vec![0.5, -90.0, 45.0]),
-            Feature::Date { .. } => Column::Time(vec![0.0, -1e12, 1.8e9]),
-            Feature::Categorical { levels, .. } => {
+            FeatureKind::Place { .. } => Column::Number(vec![0.5, -90.0, 45.0]),
+            FeatureKind::Date { .. } => Column::Time(vec![0.0, -1e12, 1.8e9]),
+            FeatureKind::Categorical { levels, .. } => {
                 let ends = [levels.first(), levels.last(), levels.last()];
                 Column::from_text(ends.into_iter().map(|level| level.map(String::as_str)))
             }
