@@ -58,23 +58,15 @@ impl Schema {
 
     /// Returns the inputs `x` (`n × D`) of these columns, with codes replaced by one input for each level.
     pub(crate) fn spread_codes(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        let columns: Vec<(usize, Option<usize>)> = self
-            .features
-            .iter()
-            .flat_map(|feature| match feature.codes() {
-                Some(codes) => (0..codes).map(Some).collect(),
-                None => vec![None; self.width(feature)],
-            })
-            .scan(0, |next, level: Option<usize>| {
-                // All levels of a category read one input.
-                let at = match level {
-                    None | Some(0) => std::mem::replace(next, *next + 1),
-                    Some(_) => *next - 1,
-                };
-                Some((at, level))
-            })
-            .chain((self.feature_dims()..x.ncols()).map(|of_groups| (of_groups, None)))
-            .collect();
+        // The input that each column reads, and the level that it marks.
+        let mut columns: Vec<(usize, Option<usize>)> = Vec::new();
+        for (feature, own) in self.feature_inputs() {
+            match feature.codes() {
+                Some(codes) => columns.extend((0..codes).map(|level| (own.start, Some(level)))),
+                None => columns.extend(own.map(|input| (input, None))),
+            }
+        }
+        columns.extend((self.feature_dims()..x.ncols()).map(|of_groups| (of_groups, None)));
         Mat::from_fn(x.nrows(), columns.len(), |row, column| match columns[column] {
             (input, None) => x[(row, input)],
             (input, Some(level)) => f64::from(x[(row, input)] == level as f64),

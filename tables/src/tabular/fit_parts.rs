@@ -179,10 +179,7 @@ impl Preparation {
         let names = table.columns().iter().map(|named| named.name.as_str());
         self.schema.check_columns(table.source(), names)?;
         let roles = Roles::scattered(self.validation_fraction, self.seed)?;
-        let table = table.with_values(self.schema.target_name());
-        let table = &*table.read(&self.schema.readings, &|_| true)?;
-        let train = (0..table.rows()).filter(|&row| roles.of(table.row(row)) == Role::Train);
-        let mut rows = TableRows::of(&self.schema, table)?.part(train.collect());
+        let mut rows = TableRows::of_role(&self.schema, table, &roles, Role::Train)?;
         rows.scale(&self.scaling);
         Ok(rows)
     }

@@ -104,15 +104,13 @@ impl TableModel {
             (_, &[input]) if !self.model.scaling().warps_input(input) => vec![names[input].clone()],
             _ => Vec::new(),
         };
-        let mut values = self.model.hyperparameters();
-        for (of, (name, _)) in values.iter_mut().zip(self.hyperparameters()) {
+        let values = self.model.hyperparameters().into_iter().zip(self.hyperparameters());
+        let named = |(mut of, (name, _)): (Hyperparameter, (String, f64))| {
             of.name = name;
-        }
-        let with_columns = |of: Hyperparameter| {
             let columns = columns_of(&of.inputs);
             (of, columns)
         };
-        values.into_iter().map(with_columns).collect()
+        values.map(named).collect()
     }
 
     /// Returns notes about hyper-parameters, by the same names.

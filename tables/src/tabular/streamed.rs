@@ -91,11 +91,7 @@ impl Parts {
             };
         };
         self.seen += block.rows();
-        let block = block.with_values(self.file.schema.target_name());
-        let chosen = (0..block.rows()).filter(|&row| self.file.roles.of(block.row(row)) == self.role);
-        let mut part = TableRows::of(&self.file.schema, &block)?.part(chosen.collect());
-        part.rows.iter_mut().for_each(|row| *row = block.row(*row));
-        Ok(Some(part))
+        TableRows::of_role(&self.file.schema, &block, &self.file.roles, self.role).map(Some)
     }
 }
 

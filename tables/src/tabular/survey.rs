@@ -234,7 +234,6 @@ impl PartSurvey {
     fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
         let unlabelled = check_labelled(&survey.columns.target, &facts.source, facts.rows, self.rows)?;
-        let mut odd = false;
         let (schema, mut warnings) = match &survey.columns.known {
             Some(schema) => {
                 check_rows(&facts.source, facts.rows)?;
@@ -246,7 +245,6 @@ impl PartSurvey {
                 let (mut schema, warnings) = Schema::of_facts(facts, survey.columns)?;
                 schema.take_groups(&self.levels, survey.columns)?;
                 schema.check_facts(facts)?;
-                odd = true;
                 (schema, warnings)
             }
         };
@@ -260,7 +258,7 @@ impl PartSurvey {
             return Err(Error::data(format!("{found}, expected at least 2"))
                 .hint("make the test or validation fraction smaller"));
         };
-        if odd {
+        if survey.columns.known.is_none() {
             let rows = check.table.read(&schema.readings, &|_| true)?;
             warnings.extend(odd_values(facts, &schema, &rows)?);
         }
