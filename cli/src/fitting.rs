@@ -13,7 +13,7 @@ use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::{Table, large_size};
 use sparsegp_tables::tabular::{
     Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
-    check_file_fit, fit_file, fit_table_in, select_beta,
+    TrainingSample, check_file_fit, fit_file, fit_table_in, select_beta,
 };
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,8 @@ pub fn clock(options: &FitOptions, started: Instant) -> Option<Clock> {
 pub fn baselines(request: &FitRequest<'_>, clock: Option<Clock>, model: &TableModel) -> Option<Baselines> {
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
-    Baselines::of(request, model, &mut session.until(clock, Clock::BASELINES)).ok()
+    let sample = TrainingSample::draw(request, model).ok()?;
+    Baselines::of(&sample, model, &mut session.until(clock, Clock::BASELINES)).ok()
 }
 
 /// Returns true if the user wants the rows to stay on disk. A model with neighbours holds its training rows, so they do not.

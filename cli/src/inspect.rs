@@ -6,7 +6,7 @@ use super::output;
 use sparsegp::Result;
 use sparsegp_reports::words::{self, parameters};
 use sparsegp_reports::{DataSummary, Document};
-use sparsegp_tables::schema::{Feature, Surface};
+use sparsegp_tables::schema::{Feature, FeatureKind, Surface};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
@@ -66,22 +66,20 @@ pub fn where_all(path: &Path) -> String {
 fn features(model: &TableModel) -> Vec<Vec<String>> {
     let describe = |feature: &Feature| {
         let or_missing = if feature.tells_missing() { ", or missing" } else { "" };
-        let (name, words) = match feature {
-            Feature::Date { name, .. } => (name, format!("date{or_missing}")),
-            Feature::Place { name, surface, .. } => {
-                let is_plane = *surface == Surface::Plane;
-                let what =
-                    if is_plane { "coordinates in a plane" } else { "longitude and latitude in degrees" };
-                (name, format!("place: {what}{or_missing}"))
-            }
-            Feature::Numeric { name, .. } => (name, format!("number{or_missing}")),
-            Feature::Categorical { name, levels, missing, .. } => {
+        let words = match &feature.kind {
+            FeatureKind::Date { .. } => format!("date{or_missing}"),
+            FeatureKind::Place { places, .. } => match places.surface {
+                Surface::Sphere => format!("place: longitude and latitude in degrees{or_missing}"),
+                Surface::Plane => format!("place: coordinates in a plane{or_missing}"),
+            },
+            FeatureKind::Numeric => format!("number{or_missing}"),
+            FeatureKind::Categorical { levels, .. } => {
                 let first = if model.schema().drops_first() { " (the first has no input)" } else { "" };
-                let missing = if *missing { ", and one of missing cells" } else { "" };
-                (name, format!("{} categories: {}{missing}{first}", levels.len(), levels.join(", ")))
+                let missing = if feature.missing { ", and one of missing cells" } else { "" };
+                format!("{} categories: {}{missing}{first}", levels.len(), levels.join(", "))
             }
         };
-        vec![format!("  {name}"), words]
+        vec![format!("  {}", feature.name), words]
     };
     model.schema().features().iter().map(describe).collect()
 }

@@ -384,7 +384,7 @@ impl Model {
             let mut session = Session::new(host.tell).with_poll(&poll);
             // Figures for comparison are optional: the report omits unavailable ones.
             let beside = labelled.and(self.sample.as_ref());
-            let beside = beside.and_then(|sample| Baselines::of_sample(sample, model, &mut session).ok());
+            let beside = beside.and_then(|sample| Baselines::of(sample, model, &mut session).ok());
             let of_table =
                 |table: &Table| Evaluation::of_table(model, beside.as_ref(), &table.0, UnseenLevels::New);
             let test = labelled.map(of_table).transpose()?;

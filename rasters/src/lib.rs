@@ -109,8 +109,10 @@ impl Raster {
     /// As for [`Raster::new`].
     pub fn of_models(path: &Path, grid: &Grid, models: &TableOutputs) -> Result<Option<Raster>> {
         let places = models.models().find_map(|model| model.schema().places());
-        let map = places
-            .map(|places| MapColumns { degrees: places.surface == Surface::Sphere, names: places.columns });
+        let map = places.map(|places| MapColumns {
+            degrees: places.surface == Surface::Sphere,
+            names: places.columns.clone(),
+        });
         let targets = models.models().map(|model| model.schema().target_name().to_owned()).collect();
         Raster::new(path, grid, map, targets)
     }

@@ -206,7 +206,7 @@ fn certificate(curve: &InducingCurve) -> Value {
 /// Returns the resolved options of the fit, under their names on the command line. Options of other kinds of models are null.
 fn config(model: &TableModel) -> Value {
     let (options, schema) = (model.options(), model.schema());
-    let features: Vec<&str> = schema.features().iter().map(|feature| feature.name()).collect();
+    let features: Vec<&str> = schema.features().iter().map(|feature| feature.name.as_str()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
     let gp = |value: Value| if sparse { value } else { Value::Null };
     json!({

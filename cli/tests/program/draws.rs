@@ -60,12 +60,15 @@ fn draws_have_the_covariances_that_are_reported() {
         let unseen = UnseenLevels::Error;
         let of_row = outputs.covariances(&rows, unseen).expect("covariances");
         let models: Vec<_> = outputs.models().collect();
-        let joint: Vec<_> = models.iter().map(|model| model.joint(&rows, unseen).expect("moments")).collect();
+        let inputs: Vec<_> =
+            models.iter().map(|model| model.schema().design(&rows, unseen).expect("inputs")).collect();
+        let joint: Vec<_> =
+            models.iter().zip(&inputs).map(|(model, x)| model.joint(x.as_ref()).expect("moments")).collect();
         // Cov(f_p(x), f_q(x')) of outputs that mix processes; other outputs are independent.
         let mixing: Option<Vec<_>> = models.iter().map(|model| model.mixing()).collect();
-        let processes = (0..if mixing.is_some() { 2 } else { 0 })
-            .map(|process| models[0].joint_of_process(&rows, unseen, process).expect("moments").1);
-        let processes: Vec<_> = processes.collect();
+        let processes: Vec<_> = (0..if mixing.is_some() { 2 } else { 0 })
+            .map(|process| models[0].joint_of_process(inputs[0].as_ref(), process).expect("moments").1)
+            .collect();
         let between = |p: usize, q: usize, r: usize, s: usize| match &mixing {
             Some(mixing) => {
                 let term = |l: usize| mixing[p].0[l] * mixing[q].0[l] * processes[l][(r, s)];

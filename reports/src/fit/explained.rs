@@ -12,7 +12,7 @@ use sparsegp::functions::normal::HALF_95;
 use sparsegp_tables::explain::{
     Contributions, Dependence, Explainer, Increase, InputColumn, InputKind, Part, Relevance, Scale, Settings,
 };
-use sparsegp_tables::schema::{Feature, Schema, after};
+use sparsegp_tables::schema::{FeatureKind, Schema, after};
 use sparsegp_tables::tables::{csv_text, safe_cell, spelled};
 use sparsegp_tables::tabular::TableModel;
 
@@ -242,8 +242,10 @@ impl<'a> Explained<'a> {
     /// Returns the axis label of a column.
     pub(super) fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
-        match self.model.schema().features().get(column) {
-            Some(Feature::Date { origin, .. }) => format!("{name} (years since {})", spelled(*origin)),
+        match self.model.schema().features().get(column).map(|feature| &feature.kind) {
+            Some(FeatureKind::Date { origin, .. }) => {
+                format!("{name} (years since {})", spelled(*origin))
+            }
             _ => name.clone(),
         }
     }
@@ -401,8 +403,8 @@ fn value_of(schema: &Schema, columns: &[InputColumn], place: usize, inputs: &[f6
         InputKind::Codes { .. } | InputKind::Categories { .. } => {
             column.category(own).unwrap_or("(new)").to_owned()
         }
-        InputKind::Date => match schema.features().get(place) {
-            Some(Feature::Date { origin, .. }) => spelled(after(*origin, first)),
+        InputKind::Date => match schema.features().get(place).map(|feature| &feature.kind) {
+            Some(FeatureKind::Date { origin, .. }) => spelled(after(*origin, first)),
             _ => number(first),
         },
         InputKind::Place => String::new(),

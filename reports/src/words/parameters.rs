@@ -4,7 +4,7 @@
 use super::number;
 use sparsegp::data::Affine;
 use sparsegp::hyper::stem;
-use sparsegp_tables::schema::Feature;
+use sparsegp_tables::schema::FeatureKind;
 use sparsegp_tables::tabular::TableModel;
 
 /// The maximum number of values of a list that are shown.
@@ -67,14 +67,14 @@ fn units(model: &TableModel) -> Vec<Option<&'static str>> {
     let (schema, scaling) = (model.schema(), model.scaling());
     let mut units = Vec::with_capacity(schema.dims());
     for feature in schema.features() {
-        let unit = match feature {
-            Feature::Numeric { .. } => Some("in its own units"),
-            Feature::Date { .. } => Some("years"),
-            Feature::Place { .. } => schema.place_inputs().map(|(place, _)| place.surface.unit()),
-            Feature::Categorical { .. } => None,
+        let unit = match feature.kind {
+            FeatureKind::Numeric => Some("in its own units"),
+            FeatureKind::Date { .. } => Some("years"),
+            FeatureKind::Place { .. } => schema.place_inputs().map(|(place, _)| place.surface.unit()),
+            FeatureKind::Categorical { .. } => None,
         };
         let scaled = scaling.inputs.get(units.len()).is_some_and(|affine| *affine != Affine::IDENTITY);
-        let is_place = matches!(feature, Feature::Place { .. });
+        let is_place = matches!(feature.kind, FeatureKind::Place { .. });
         let width = schema.width(feature);
         units.extend((0..width).map(|input| unit.filter(|_| input == 0 && (scaled || is_place))));
     }

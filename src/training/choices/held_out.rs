@@ -13,30 +13,19 @@ const HELD_OUT: (f64, usize) = (0.3, 2000);
 /// The minimum number of rows for holding some of them out to decide between numbers and counts, whose losses differ by nats.
 pub(super) const FEWEST_COUNTS: usize = 20;
 
-/// Splits `n` rows at random; returns the indices of at most `most_of(n)` rows to fit to and of the
-/// held-out rows, both sorted, or `None` if there are too few rows. Splits with different `run`s
-/// are independent.
-pub fn held_out(
-    n: usize,
-    seed: u64,
-    run: u64,
-    most_of: impl FnOnce(usize) -> usize,
-) -> Option<(Vec<usize>, Vec<usize>)> {
-    (n >= FEWEST_ROWS).then(|| split_rows(n, seed, run, most_of))
+/// Splits `n` rows at random; returns the indices of at most `most` rows to fit to and of the held-out rows, both sorted, or `None` if there
+/// are too few rows. Splits with different `run`s are independent.
+pub fn held_out(n: usize, seed: u64, run: u64, most: usize) -> Option<(Vec<usize>, Vec<usize>)> {
+    (n >= FEWEST_ROWS).then(|| split_rows(n, seed, run, most))
 }
 
 /// Like [`held_out`], for any number of rows.
-pub(super) fn split_rows(
-    n: usize,
-    seed: u64,
-    run: u64,
-    most_of: impl FnOnce(usize) -> usize,
-) -> (Vec<usize>, Vec<usize>) {
+pub(super) fn split_rows(n: usize, seed: u64, run: u64, most: usize) -> (Vec<usize>, Vec<usize>) {
     let mut rows: Vec<usize> = (0..n).collect();
     rows.shuffle(&mut generator(seed, Purpose::Choices, run));
     let held = ((HELD_OUT.0 * n as f64) as usize).min(HELD_OUT.1);
     let mut train = rows.split_off(held);
-    train.truncate(most_of(n));
+    train.truncate(most);
     train.sort_unstable();
     rows.sort_unstable();
     (train, rows)

@@ -71,16 +71,10 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     if options.open.is_empty() {
         return Ok(Chosen::as_asked(options.clone()));
     }
-    let mut open = allowed(options, rows);
-    if rows.train.len() < FEWEST_ROWS {
-        // So few rows can only tell counts from numbers.
-        let others = Part::ALL.into_iter().filter(|&part| part != Part::Likelihood || options.task.is_some());
-        open = open.without(&others.collect::<Vec<_>>());
-        if open.is_empty() {
-            return Ok(Chosen::new(asked, plain_of(options), None));
-        }
+    let (open, plain) = (allowed(options, rows), plain_of(options));
+    if open.is_empty() && rows.train.len() < FEWEST_ROWS {
+        return Ok(Chosen::new(asked, plain, None));
     }
-    let plain = plain_of(options);
     let Some(trials) = Trials::new(rows, options.seed) else {
         return Ok(Chosen::new(asked, plain, None));
     };
@@ -114,19 +108,14 @@ fn plain_of(options: &FitOptions) -> FitOptions {
 fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Choices {
     for part in Part::ALL.into_iter().filter(|&part| asked.open.contains(part)) {
         let value = options.word_of(part);
-        let known = choices.parts.iter_mut().find(|choice| choice.part == part);
-        let only = Tried { value: value.clone(), ..Tried::default() };
-        match known {
-            Some(choice) => {
-                if !choice.tried.iter().any(|one| one.value == value) {
-                    choice.tried.push(only);
-                }
-                choice.tried.iter_mut().for_each(|one| one.chosen = one.value == value);
+        if !choices.parts.iter().any(|choice| choice.part == part) && value != asked.word_of(part) {
+            choices.parts.push(Choice { part, tried: Vec::new() });
+        }
+        for choice in choices.parts.iter_mut().filter(|choice| choice.part == part) {
+            if !choice.tried.iter().any(|one| one.value == value) {
+                choice.tried.push(Tried { value: value.clone(), ..Tried::default() });
             }
-            None if value != asked.word_of(part) => {
-                choices.parts.push(Choice { part, tried: vec![Tried { chosen: true, ..only }] });
-            }
-            None => {}
+            choice.tried.iter_mut().for_each(|one| one.chosen = one.value == value);
         }
     }
     choices
@@ -134,36 +123,32 @@ fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Ch
 
 /// Returns the unset parts that can be chosen with the options that are set.
 fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
+    use Part::{Kernel, Likelihood, Neighbours, Objective, WarpInputs, WarpTarget};
     let TrainingData { train: data, levels, .. } = rows;
-    let mut open = options.open;
-    if options.model == ModelKind::Glm {
-        let others = Part::ALL.into_iter().filter(|&part| part != Part::Likelihood);
-        return open.without(&others.collect::<Vec<_>>());
-    }
-    if !options.standardize {
-        open = open.without(&[Part::WarpInputs, Part::WarpTarget]);
-    }
-    if !options.constraints.is_empty() {
-        // Constraints name hyper-parameters of the current kernel, with values on the scale of
-        // standardised columns.
-        open = open.without(&[Part::WarpInputs, Part::WarpTarget, Part::Kernel, Part::Likelihood]);
-    }
-    if levels > MANY_CLASSES && options.likelihood_kind().target_kind() == TargetKind::Class {
-        // A short fit of this many functions costs as much as the fit itself, and held-out rows hardly distinguish kernels.
-        open = open.without(&[Part::Kernel]);
-    }
-    if data.x.ncols() > data.len() {
-        // So few rows cannot distinguish kernels of so many columns, and these fits take the longest.
-        open = open.without(&[Part::Kernel, Part::Neighbours, Part::Objective]);
-    }
+    let all_but_likelihood: Vec<Part> = Part::ALL.into_iter().filter(|&part| part != Likelihood).collect();
+    let linear = options.model == ModelKind::Glm;
+    let few = data.len() < FEWEST_ROWS;
+    let many_classes = levels > MANY_CLASSES && options.likelihood_kind().target_kind() == TargetKind::Class;
     let solves = options.with_neighbours(1).validate().is_ok() && data.targets.weights.is_empty();
     // Sites of several functions take so long that short fits would take most of the time.
     let slow = options.likelihood_kind().is_joint();
-    if slow || !solves || options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some()
-    {
-        open = open.without(&[Part::Neighbours, Part::Objective]);
-    }
-    open
+    let trains_otherwise =
+        options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some();
+    let closed: [(bool, &[Part]); 7] = [
+        // So few rows can only tell counts from numbers.
+        (linear || few, &all_but_likelihood),
+        (few && options.task.is_some(), &[Likelihood]),
+        (!options.standardize, &[WarpInputs, WarpTarget]),
+        // Constraints name hyper-parameters of the current kernel, with values on the scale of standardised columns.
+        (!options.constraints.is_empty() && !linear, &[WarpInputs, WarpTarget, Kernel, Likelihood]),
+        // A short fit of this many functions costs as much as the fit itself, and held-out rows hardly distinguish kernels.
+        (many_classes, &[Kernel]),
+        // So few rows cannot distinguish kernels of so many columns, and these fits take the longest.
+        (data.x.ncols() > data.len(), &[Kernel, Neighbours, Objective]),
+        (slow || !solves || trains_otherwise, &[Neighbours, Objective]),
+    ];
+    let closed = closed.into_iter().filter(|(applies, _)| *applies);
+    closed.fold(options.open, |open, (_, parts)| open.without(parts))
 }
 
 /// A search under way.
@@ -213,18 +198,19 @@ impl<'s, 'a> Search<'s, 'a> {
             let mut values =
                 if open.contains(part) { values(part, &best.options, self.rows) } else { Vec::new() };
             let mut lines = false;
-            if part == Part::Kernel && (self.thin || best.is_free_of_noise()) {
-                let before = values.len();
-                values.retain(|value| value.kernel != WITH_LINES);
-                // Without noise, the linear term is tried beside the best kernel instead.
-                lines = best.is_free_of_noise() && values.len() < before;
-            }
-            if part == Part::Likelihood && best.is_free_of_noise() {
-                values.retain(|value| value.likelihood_kind().target_kind() == TargetKind::Count);
-            }
-            if part == Part::Neighbours && best.is_exact() {
+            match part {
+                Part::Kernel if self.thin || best.is_free_of_noise() => {
+                    let before = values.len();
+                    values.retain(|value| value.kernel != WITH_LINES);
+                    // Without noise, the linear term is tried beside the best kernel instead.
+                    lines = best.is_free_of_noise() && values.len() < before;
+                }
+                Part::Likelihood if best.is_free_of_noise() => {
+                    values.retain(|value| value.likelihood_kind().target_kind() == TargetKind::Count);
+                }
                 // An exact GP leaves nothing to neighbours.
-                values.clear();
+                Part::Neighbours if best.is_exact() => values.clear(),
+                _ => {}
             }
             if !values.is_empty() && !self.session.is_late() {
                 let sites = part == Part::Neighbours && !best.options.likelihood_kind().has_gaussian_noise();
@@ -407,7 +393,7 @@ fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
         // Between exact GPs the evidence of all rows has the word.
         let judged_by_errors = !(best.is_exact() && other.is_exact());
         let worse =
-            judged_by_errors && best.has_less_error_than(other, MORE_ERROR) && best.has_kind_of(other);
+            judged_by_errors && best.has_less_error_than(other, MORE_ERROR) && best.kind() == other.kind();
         worse.then(|| format!("squared errors rise by {rise:.0} %"))
     }
 }

@@ -87,22 +87,21 @@ pub(super) struct Judged {
 }
 
 impl Trials {
-    /// Splits the rows at random into rows to fit to and held-out rows; `None` if there are too few
-    /// rows, or all targets are equal.
+    /// Splits the rows at random into rows to fit to and held-out rows; `None` if there are too few rows, or all targets are equal.
     pub fn new(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
-        Trials::of_at_most(rows, seed, |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))
+        Trials::of_at_most((rows.train.len() / 8).clamp(TRAINED_ON.0, TRAINED_ON.1), rows, seed)
     }
 
     /// Like [`new`](Self::new), with the same held-out rows but more rows to fit to.
     pub fn with_close_rows(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
-        Trials::of_at_most(rows, seed, |_| CLOSE_ROWS)
+        Trials::of_at_most(CLOSE_ROWS, rows, seed)
     }
 
-    fn of_at_most(rows: TrainingData<'_>, seed: u64, most_of: impl FnOnce(usize) -> usize) -> Option<Trials> {
+    fn of_at_most(most: usize, rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         let TrainingData { train: data, levels, .. } = rows;
-        let (train, held) = match held_out(data.len(), seed, 0, most_of) {
+        let (train, held) = match held_out(data.len(), seed, 0, most) {
             None if data.len() >= FEWEST_COUNTS && may_be_counts(data.targets.y) => {
-                split_rows(data.len(), seed, 0, |n| n)
+                split_rows(data.len(), seed, 0, data.len())
             }
             parts => parts?,
         };
@@ -207,14 +206,10 @@ impl Trials {
 }
 
 impl Judged {
-    fn kind(&self) -> TargetKind {
+    /// The kind that the fit takes the targets for. Squared errors say little about numbers beside counts of a wide range: a few of the
+    /// largest counts decide them.
+    pub(crate) fn kind(&self) -> TargetKind {
         self.options.likelihood_kind().target_kind()
-    }
-
-    /// Returns true if both fits take the targets for the same kind. Squared errors say little about numbers beside counts of a wide range:
-    /// a few of the largest counts decide them.
-    pub fn has_kind_of(&self, other: &Judged) -> bool {
-        self.kind() == other.kind()
     }
 
     /// Returns the mean log loss.

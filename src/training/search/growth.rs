@@ -76,13 +76,10 @@ struct Grower<'a, 's, 'l> {
     /// The options of the fit, for the ELBO: how well inducing inputs summarise the data does not depend on the objective that is
     /// minimised afterwards.
     options: FitOptions,
-    tolerance: f64,
     started: Instant,
     seconds: Option<f64>,
-    rollbacks: usize,
     session: &'s mut Session<'l>,
-    /// The maximum number of inducing inputs.
-    most: usize,
+    curve: InducingCurve,
 }
 
 /// Fits from a model that was grown until it has enough inducing inputs, and returns the certificate of its q.
@@ -127,27 +124,10 @@ fn grow(
         Some((train, validation)) => (train.data(), Some(validation.data())),
         None => (data.train, data.validation.filter(|_| criterion == Criterion::Validation)),
     };
-    let options = options_while_growing(options);
-    let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
-    let started = Instant::now();
-    let tolerance = growth.inducing_tolerance.unwrap_or(Growth::TOLERANCE);
-    let most = growth.most_for(train.len());
-    let mut grower = Grower {
-        train,
-        validation,
-        prototype,
-        options,
-        tolerance,
-        started,
-        seconds,
-        rollbacks: 0,
-        session,
-        most,
-    };
-    let mut curve = InducingCurve {
+    let curve = InducingCurve {
         criterion,
-        tolerance,
-        most,
+        tolerance: growth.inducing_tolerance.unwrap_or(Growth::TOLERANCE),
+        most: growth.most_for(train.len()),
         validation_rows: validation.map_or(0, |part| part.len()),
         points: Vec::new(),
         chosen: 0,
@@ -155,8 +135,18 @@ fn grow(
         certificate: None,
         rollbacks: 0,
     };
-    let Grown { model, q, point } = grower.run(&mut curve)?;
-    (curve.chosen, curve.rollbacks) = (point.m, grower.rollbacks);
+    let mut grower = Grower {
+        train,
+        validation,
+        prototype,
+        options: options_while_growing(options),
+        started: Instant::now(),
+        seconds: options.max_seconds.map(|seconds| TIME_SHARE * seconds),
+        session,
+        curve,
+    };
+    let Grown { model, q, point } = grower.run()?;
+    let curve = InducingCurve { chosen: point.m, ..grower.curve };
     let q = if family == Family::Full { q } else { q.iter().map(Normal::mean_field).collect() };
     Ok((Start { model: model.to_prior(), q: Some(q) }, curve))
 }
@@ -221,31 +211,31 @@ impl Grower<'_, '_, '_> {
     }
 
     /// Adds inducing inputs until there are enough; records the points and the end of the curve.
-    fn run(&mut self, curve: &mut InducingCurve) -> Result<Grown> {
-        let mut now = self.fresh(FIRST.min(curve.most))?;
+    fn run(&mut self) -> Result<Grown> {
+        let mut now = self.fresh(FIRST.min(self.curve.most))?;
         let mut doubted = self.options.hyper_mode() == Hyper::Fixed;
         loop {
-            curve.points.push(now.point);
-            if now.point.m >= curve.most {
-                curve.end = GrowthEnd::Most;
+            self.curve.points.push(now.point);
+            if now.point.m >= self.curve.most {
+                self.curve.end = GrowthEnd::Most;
                 return Ok(now);
             }
             if self.seconds.is_some_and(|limit| self.elapsed() >= limit) {
-                curve.end = GrowthEnd::OutOfTime;
+                self.curve.end = GrowthEnd::OutOfTime;
                 return Ok(now);
             }
-            let next = self.next(&now, curve)?;
+            let next = self.next(&now)?;
             now = match next {
-                Some(next) if !curve.is_enough(&now.point, &next.point) => next,
-                last => match if doubted { None } else { self.second_opinion(&now, curve)? } {
+                Some(next) if !self.curve.is_enough(&now.point, &next.point) => next,
+                last => match if doubted { None } else { self.second_opinion(&now)? } {
                     Some(other) => {
                         doubted = true;
                         other
                     }
                     None => {
                         if let Some(last) = last {
-                            curve.points.push(last.point);
-                            curve.end = GrowthEnd::Tolerance;
+                            self.curve.points.push(last.point);
+                            self.curve.end = GrowthEnd::Tolerance;
                         }
                         return Ok(now);
                     }
@@ -256,28 +246,29 @@ impl Grower<'_, '_, '_> {
 
     /// Fits a model from scratch with the default number of inducing inputs, if that is larger, and returns it if it is better:
     /// hyper-parameters trained with few inputs may be stuck where noise explains the rest.
-    fn second_opinion(&mut self, now: &Grown, curve: &InducingCurve) -> Result<Option<Grown>> {
-        let usual = self.options.inducing_for(self.train.len()).min(curve.most);
+    fn second_opinion(&mut self, now: &Grown) -> Result<Option<Grown>> {
+        let usual = self.options.inducing_for(self.train.len()).min(self.curve.most);
         if usual <= now.point.m {
             return Ok(None);
         }
         let Some(other) = unless_failed(self.fresh(usual))? else { return Ok(None) };
-        let (Some(value), Some(before)) = (curve.value(&other.point), curve.value(&now.point)) else {
+        let (Some(value), Some(before)) = (self.curve.value(&other.point), self.curve.value(&now.point))
+        else {
             return Ok(None);
         };
-        let better = other.point.m > now.point.m && value > before + curve.tolerance;
+        let better = other.point.m > now.point.m && value > before + self.curve.tolerance;
         Ok(better.then_some(other))
     }
 
     /// Returns the next size; `None`, with the end of the curve set, if there is none.
-    fn next(&mut self, now: &Grown, curve: &mut InducingCurve) -> Result<Option<Grown>> {
+    fn next(&mut self, now: &Grown) -> Result<Option<Grown>> {
         let m = now.point.m;
-        let size = ((FACTOR * m as f64).ceil() as usize).min(curve.most);
+        let size = ((FACTOR * m as f64).ceil() as usize).min(self.curve.most);
         let Some(layer) = now.model.layer().inducing() else { return Ok(None) };
         let z =
             more_inducing(self.train.x.subcols(0, layer.z().ncols()), layer, size - m, self.options.seed)?;
         if z.nrows() == 0 {
-            curve.end = GrowthEnd::Exhausted;
+            self.curve.end = GrowthEnd::Exhausted;
             return Ok(None);
         }
         let next = match now.extended(&z) {
@@ -286,14 +277,14 @@ impl Grower<'_, '_, '_> {
         };
         let next = unless_failed(next)?;
         if next.is_none() {
-            curve.end = GrowthEnd::Failed;
+            self.curve.end = GrowthEnd::Failed;
         }
         Ok(next)
     }
 
     /// Improves a prepared model of one size, and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Vec<Normal>>) -> Result<Grown> {
-        self.session.enter(Stage::Growth { inducing: model.layer().dim(), most: self.most });
+        self.session.enter(Stage::Growth { inducing: model.layer().dim(), most: self.curve.most });
         if model.likelihood.gaussian_noise().is_some() && model.effects.is_empty() {
             self.gaussian_stage(model, q.is_none())
         } else {
@@ -325,7 +316,7 @@ impl Grower<'_, '_, '_> {
         let mut session = self.session.silent();
         let mut monitor = session.monitor(limits);
         let (model, _, counts) = gaussian_start(model, rows.data(), iterations, options.beta, &mut monitor)?;
-        self.rollbacks += counts.rollbacks;
+        self.curve.rollbacks += counts.rollbacks;
         let n = self.train.len() as f64;
         let mut objective = CollapsedObjective::new(model, self.train, Objective::elbo(1.0));
         let theta = objective.start();
@@ -333,7 +324,7 @@ impl Grower<'_, '_, '_> {
         let unweighted = self.train.targets.weights.is_empty();
         let cheap = objective.evidence_upper_bound().filter(|_| unweighted);
         let (model, q) = objective.into_parts();
-        let slack = SLACK * self.tolerance;
+        let slack = SLACK * self.curve.tolerance;
         let dense = if self.validation.is_none() { dense(&model, self.train, slack * n) } else { None };
         let upper = tighter(cheap, dense).map(|upper| upper / n);
         let gap = upper.map(|upper| (upper - lower).max(0.0));
@@ -356,7 +347,7 @@ impl Grower<'_, '_, '_> {
         let fresh = q.is_none();
         let job = Job { rows: &data, plan: &plan, fresh };
         let fitted = fit_from(Start { model: model.to_prior(), q }, &job, &mut self.session.silent())?;
-        self.rollbacks += fitted.summary.rollbacks;
+        self.curve.rollbacks += fitted.summary.rollbacks;
         let lower = Some(-fitted.summary.objective);
         let model = fitted.model.factorised().map_err(|_| failed_start())?;
         Ok(self.grown(model, fitted.q, &fitted.posterior, InducingPoint::of(lower)))

@@ -12,6 +12,7 @@ use crate::training::run::{Fitted, fit_from};
 use crate::training::start::{Prototype, Start, initial_model};
 use rand::RngExt;
 use sparsegp_kernels::Transform;
+use std::cmp::{Ordering, Reverse};
 use std::time::Instant;
 
 /// Starting values are drawn between a tenth and ten times those from the data, …
@@ -39,12 +40,12 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the sort key, lowest for the best start: starts without failure first, then most
-    /// rounds first, then the lowest last score.
-    fn rank(&self) -> (bool, std::cmp::Reverse<usize>, f64) {
-        let Restart { scores, error, .. } = &self.report;
+    /// Returns the sort key, lowest for the best start: starts without failure first, then most rounds first, then the lowest last score,
+    /// then the lowest number.
+    fn rank(&self) -> (bool, Reverse<usize>, f64, usize) {
+        let Restart { scores, error, start, .. } = &self.report;
         let score = scores.last().copied().flatten().unwrap_or(f64::INFINITY);
-        (error.is_some(), std::cmp::Reverse(scores.len()), score)
+        (error.is_some(), Reverse(scores.len()), score, *start)
     }
 }
 
@@ -198,13 +199,9 @@ impl Starts {
         Ok(())
     }
 
-    /// Sorts from best to worst, equal starts by their numbers.
+    /// Sorts from best to worst.
     fn sort(&mut self) {
-        self.candidates.sort_by(|a, b| {
-            let ((af, al, a_score), (bf, bl, b_score)) = (a.rank(), b.rank());
-            let by_score = a_score.total_cmp(&b_score);
-            af.cmp(&bf).then(al.cmp(&bl)).then(by_score).then(a.report.start.cmp(&b.report.start))
-        });
+        self.candidates.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
     }
 
     /// Returns the best start that has not failed.

@@ -30,24 +30,23 @@ pub enum Cycle {
 impl Cycle {
     const ALL: [Cycle; 3] = [Cycle::Day, Cycle::Week, Cycle::Year];
 
-    /// Returns sine and cosine of the phase of an instant.
-    pub(super) fn phase(self, seconds: f64) -> [f64; 2] {
-        let share = match self {
-            Cycle::Day => share_of_day(seconds),
-            Cycle::Week => share_of_week(seconds),
-            Cycle::Year => share_of_year(seconds),
-        };
-        let (sine, cosine) = (TAU * share).sin_cos();
-        [sine, cosine]
+    /// Returns the word in the names of its inputs, and the share of the period that has passed at an instant.
+    fn of(self) -> (&'static str, fn(f64) -> f64) {
+        match self {
+            Cycle::Day => ("day", share_of_day),
+            Cycle::Week => ("week", share_of_week),
+            Cycle::Year => ("year", share_of_year),
+        }
     }
 
-    /// The word in the names of its inputs.
     pub(super) fn word(self) -> &'static str {
-        match self {
-            Cycle::Day => "day",
-            Cycle::Week => "week",
-            Cycle::Year => "year",
-        }
+        self.of().0
+    }
+
+    /// Returns sine and cosine of the phase of an instant.
+    pub(super) fn phase(self, seconds: f64) -> [f64; 2] {
+        let (sine, cosine) = (TAU * self.of().1(seconds)).sin_cos();
+        [sine, cosine]
     }
 }
 

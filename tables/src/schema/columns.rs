@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sparsegp::kernels::Dimension;
 
 use super::calendar::Cycle;
-use super::group_formula::{GroupFormula, Grouping};
-use super::surface::{Places, Surface};
+use super::groups::{GroupFormula, Grouping};
+use super::places::Places;
 use super::target::TargetEncoding;
 use crate::tables::TableBlocks;
 use crate::tables::read::How;
@@ -20,89 +20,74 @@ use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::options::FitOptions;
 
-/// A column that a model takes as input.
+/// A column, or the two columns of a place, that a model takes as input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Feature {
+    /// The name of the column, or the names of both columns of a place with a comma between them.
+    pub name: String,
+    /// The meaning of the cells.
+    #[serde(flatten)]
+    pub kind: FeatureKind,
+    /// True if training rows had missing cells. Numbers, dates and places then have the mean, and another input marks their rows; missing
+    /// categories are a separate category, the last one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
+}
+
+/// The meaning of the cells of a feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Feature {
+pub enum FeatureKind {
     /// One input: the number itself.
-    Numeric {
-        /// The name of the column.
-        name: String,
-        /// True if missing cells have the mean, and another input marks their rows.
-        #[serde(default, skip_serializing_if = "is_false")]
-        missing: bool,
-    },
+    Numeric,
     /// A date: the years since the first training row, and sine and cosine of the time of day, the day of the week and of the year, as far as
-    /// the training rows show such periods.
+    /// the training rows show such periods. The trend of rows without a date is the mean trend, and their phases are 0.
     Date {
-        /// The name of the column.
-        name: String,
         /// The first instant of the training rows, in seconds since 1970.
         origin: f64,
         /// The periods.
         cycles: Vec<Cycle>,
-        /// True if another input marks rows with a missing cell. The trend of these rows is the mean trend,
-        /// and their phases are 0.
-        #[serde(default, skip_serializing_if = "is_false")]
-        missing: bool,
     },
     /// A category. For Gaussian processes it is one input, the code of the level: levels of the training rows have the codes 0, 1, …,
     /// missing cells have the next code if training had some, and unseen levels have higher codes. For linear models it is one 0/1 input
     /// for each level except the first.
     Categorical {
-        /// The name of the column.
-        name: String,
         /// The categories seen in training: numbers first, in order, then text.
         levels: Vec<String>,
-        /// True if missing cells are a separate category, the last one.
-        #[serde(default, skip_serializing_if = "is_false")]
-        missing: bool,
         /// True if the column makes one input, a code, instead of one input for each level.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         coded: bool,
         /// True if the last level stands for all values without a level of their own: the rarest ones of too many, and new ones.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         rest: bool,
     },
-    /// A place: the coordinates that [`Surface`] computes from two columns. The coordinates share one scale and, in kernels with a
+    /// A place: the coordinates that [`Surface`](super::Surface) computes from two columns. The coordinates share one scale and, in kernels with a
     /// lengthscale for each input, one lengthscale.
     Place {
-        /// The names of both columns, with a comma between them.
-        name: String,
-        /// The two columns.
-        columns: [String; 2],
-        /// The surface that places are on.
-        surface: Surface,
+        /// The two columns and their surface.
+        #[serde(flatten)]
+        places: Places,
         /// The mean coordinates of the training rows, which stand in for a missing place.
         centre: Vec<f64>,
-        /// True if another input marks rows with a missing cell.
-        #[serde(default, skip_serializing_if = "is_false")]
-        missing: bool,
     },
-}
-
-/// Returns true if a flag is not set; model files then omit it.
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl Feature {
     /// Returns true if the last of its inputs marks missing cells with 1.
     pub fn tells_missing(&self) -> bool {
-        match self {
-            Feature::Categorical { coded: true, .. } => false,
-            Feature::Numeric { missing, .. }
-            | Feature::Date { missing, .. }
-            | Feature::Place { missing, .. }
-            | Feature::Categorical { missing, .. } => *missing,
-        }
+        self.missing && !matches!(self.kind, FeatureKind::Categorical { coded: true, .. })
+    }
+
+    /// Returns true for categories.
+    pub(crate) fn is_categorical(&self) -> bool {
+        matches!(self.kind, FeatureKind::Categorical { .. })
     }
 
     /// The number of codes in the training rows, if the input is a code.
     pub(crate) fn codes(&self) -> Option<usize> {
-        match self {
-            Feature::Categorical { levels, missing, coded: true, .. } => {
-                Some(levels.len() + usize::from(*missing))
+        match &self.kind {
+            FeatureKind::Categorical { levels, coded: true, .. } => {
+                Some(levels.len() + usize::from(self.missing))
             }
             _ => None,
         }
@@ -110,21 +95,9 @@ impl Feature {
 
     /// The columns that it is made of.
     pub fn columns(&self) -> &[String] {
-        match self {
-            Feature::Place { columns, .. } => columns,
-            Feature::Numeric { name, .. }
-            | Feature::Date { name, .. }
-            | Feature::Categorical { name, .. } => std::slice::from_ref(name),
-        }
-    }
-
-    /// The name of the column, or of both columns of a place.
-    pub fn name(&self) -> &str {
-        match self {
-            Feature::Numeric { name, .. }
-            | Feature::Date { name, .. }
-            | Feature::Place { name, .. }
-            | Feature::Categorical { name, .. } => name,
+        match &self.kind {
+            FeatureKind::Place { places, .. } => &places.columns,
+            _ => std::slice::from_ref(&self.name),
         }
     }
 }
@@ -338,11 +311,13 @@ impl Schema {
 
     /// The contents of each input, such as numbers or codes; empty if all inputs are numbers.
     pub fn dimensions(&self) -> Vec<Dimension> {
-        let of_feature = |feature: &Feature| match (feature, feature.codes()) {
+        let of_feature = |feature: &Feature| match (&feature.kind, feature.codes()) {
             (_, Some(levels)) => vec![Dimension::Category { levels }],
-            (Feature::Place { surface, .. }, None) => {
-                surface.dimensions().chain(feature.tells_missing().then_some(Dimension::Number)).collect()
-            }
+            (FeatureKind::Place { places, .. }, None) => places
+                .surface
+                .dimensions()
+                .chain(feature.tells_missing().then_some(Dimension::Number))
+                .collect(),
             (_, None) => vec![Dimension::Number; self.width(feature)],
         };
         let all: Vec<Dimension> = self.features.iter().flat_map(of_feature).collect();
@@ -353,7 +328,7 @@ impl Schema {
     pub(crate) fn without_codes(&self) -> Schema {
         let mut schema = self.clone();
         for feature in &mut schema.features {
-            if let Feature::Categorical { coded, .. } = feature {
+            if let FeatureKind::Categorical { coded, .. } = &mut feature.kind {
                 *coded = false;
             }
         }
@@ -364,43 +339,53 @@ impl Schema {
     pub fn input_names(&self) -> Vec<String> {
         let mut names = Vec::with_capacity(self.dims());
         for feature in &self.features {
-            match feature {
-                Feature::Numeric { name, .. } => names.push(name.clone()),
-                Feature::Date { name, cycles, .. } => {
+            let name = &feature.name;
+            match &feature.kind {
+                FeatureKind::Numeric | FeatureKind::Categorical { coded: true, .. } => {
+                    names.push(name.clone());
+                }
+                FeatureKind::Date { cycles, .. } => {
                     names.push(format!("{name} (years)"));
                     for cycle in cycles {
                         let word = cycle.word();
                         names.extend(["sin", "cos"].map(|of| format!("{name} ({of} of {word})")));
                     }
                 }
-                Feature::Place { columns, surface, .. } => names.extend(surface.input_names(columns)),
-                Feature::Categorical { name, coded: true, .. } => names.push(name.clone()),
-                Feature::Categorical { name, levels, .. } => {
+                FeatureKind::Place { places, .. } => names.extend(places.input_names()),
+                FeatureKind::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     names.extend(levels.map(|level| format!("{name}={level}")));
                 }
             }
-            names.extend(feature.tells_missing().then(|| format!("{} is missing", feature.name())));
+            names.extend(feature.tells_missing().then(|| format!("{name} is missing")));
         }
         names.extend(self.group_inputs());
         names
     }
 
+    /// The columns of the features.
+    pub(crate) fn feature_columns(&self) -> impl Iterator<Item = &str> {
+        self.features.iter().flat_map(Feature::columns).map(String::as_str)
+    }
+
+    /// The columns that predictions need, in the order of their inputs; those of groupings only if `grouped`.
+    pub(crate) fn needed_columns(&self, grouped: bool) -> Vec<&str> {
+        let mut seen = HashSet::new();
+        let groups = self.group_names().filter(|_| grouped);
+        let all = self.feature_columns().chain(groups).chain(self.exposure.as_deref());
+        all.filter(|name| seen.insert(*name)).collect()
+    }
+
     /// Returns true if a column is a feature, the target or the exposure, which predictions and comparisons need. Only training needs
     /// weights.
     pub fn uses(&self, name: &str) -> bool {
-        name == self.target
-            || self.exposure.as_deref() == Some(name)
-            || self.features.iter().flat_map(Feature::columns).any(|column| column == name)
-            || self.group_names().any(|known| known == name)
+        let others = [self.target.as_str()].into_iter().chain(self.exposure.as_deref());
+        self.feature_columns().chain(self.group_names()).chain(others).any(|known| known == name)
     }
 
     /// Returns all names for which [`Schema::uses`] returns true, for callers that check many names.
     pub fn used_names(&self) -> HashSet<&str> {
-        let others = [Some(self.target.as_str()), self.exposure.as_deref()];
-        let features = self.features.iter().flat_map(Feature::columns).map(String::as_str);
-        let features = features.chain(self.group_names());
-        features.chain(others.into_iter().flatten()).collect()
+        self.needed_columns(true).into_iter().chain([self.target.as_str()]).collect()
     }
 
     /// The columns that training uses.
@@ -426,52 +411,41 @@ impl Schema {
     }
 
     pub(crate) fn check_exposure_kind(&self) -> Result<()> {
-        match (&self.exposure, self.encoding.kind()) {
-            (None, _) | (Some(_), TargetKind::Count) => Ok(()),
-            (Some(exposure), kind) => Err(Error::usage(format!(
-                "the exposure {} needs a target of counts, but the target {} is of kind {kind}",
-                quoted(exposure),
-                quoted(&self.target)
-            ))
-            .hint("choose a likelihood of counts, or leave the exposure out")),
-        }
+        let kind = self.encoding.kind();
+        let Some(exposure) = self.exposure.as_ref().filter(|_| kind != TargetKind::Count) else {
+            return Ok(());
+        };
+        let (exposure, target) = (quoted(exposure), quoted(&self.target));
+        let needs = format!("the exposure {exposure} needs a target of counts");
+        Err(Error::usage(format!("{needs}, but the target {target} is of kind {kind}"))
+            .hint("choose a likelihood of counts, or leave the exposure out"))
     }
 
-    /// Checks that every feature, and the exposure, is among the names of a file's columns.
+    /// Checks that every column that predictions need is among the names of a file's columns.
     pub(crate) fn check_columns<'a>(
         &self,
         source: &str,
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<()> {
-        self.check_features(source, names.clone())?;
-        match &self.exposure {
-            Some(exposure) if !names.clone().any(|name| name == exposure) => {
-                Err(absent(source, "column", exposure, names))
-            }
-            _ => Ok(()),
-        }
+        Schema::check_present(source, names, &self.needed_columns(true))
     }
 
-    /// Checks that every feature is among the names of a file's columns.
-    pub(super) fn check_features<'a>(
-        &self,
+    /// Checks that columns are among the names of a file's columns.
+    pub(super) fn check_present<'a>(
         source: &str,
         names: impl Iterator<Item = &'a str> + Clone,
+        needed: &[&str],
     ) -> Result<()> {
         let present: HashSet<&str> = names.clone().collect();
-        let columns = self.features.iter().flat_map(Feature::columns).map(String::as_str);
-        let mut missing: Vec<&str> = columns.chain(self.group_names()).collect();
-        let mut seen = HashSet::new();
-        missing.retain(|name| !present.contains(name) && seen.insert(*name));
+        let missing: Vec<&str> = needed.iter().copied().filter(|name| !present.contains(name)).collect();
         match missing.as_slice() {
             [] => Ok(()),
             [only] => Err(absent(source, "column", only, names)),
-            several => Err(Error::data(format!(
-                "{source}: {} columns the model needs are absent: {}",
-                several.len(),
-                listed(several.iter().copied())
-            ))
-            .hint(format!("the columns are {}", listed(names)))),
+            several => {
+                let (count, absent) = (several.len(), listed(several.iter().copied()));
+                Err(Error::data(format!("{source}: {count} columns the model needs are absent: {absent}"))
+                    .hint(format!("the columns are {}", listed(names))))
+            }
         }
     }
 
@@ -492,12 +466,11 @@ impl Schema {
 
     /// The number of inputs that a feature makes.
     pub fn width(&self, feature: &Feature) -> usize {
-        let own = match feature {
-            Feature::Numeric { .. } => 1,
-            Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),
-            Feature::Place { surface, .. } => surface.dims(),
-            Feature::Categorical { coded: true, .. } => 1,
-            Feature::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
+        let own = match &feature.kind {
+            FeatureKind::Numeric | FeatureKind::Categorical { coded: true, .. } => 1,
+            FeatureKind::Date { cycles, .. } => 1 + 2 * cycles.len(),
+            FeatureKind::Place { places, .. } => places.surface.dims(),
+            FeatureKind::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
         };
         own + usize::from(feature.tells_missing())
     }

@@ -8,12 +8,12 @@ use faer::{Mat, MatRef, RowMut};
 
 use super::calendar::{Cycle, years};
 use super::check::folded;
-use super::columns::{Feature, Schema, UnseenLevels};
-use super::facts::{Demand, Positive};
-use super::place_facts::PlaceCells;
-use super::places::gaps;
+use super::columns::{Feature, FeatureKind, Schema, UnseenLevels};
+use super::facts::Demand;
+use super::places::PlaceCells;
+use super::role::Role;
 use super::table_facts::TableFacts;
-use crate::tables::column::{Column, TextColumn, number_text};
+use crate::tables::column::{Column, number_text};
 use crate::tables::marker::long_whole;
 use crate::tables::table::{Table, listed, quoted, shown};
 use sparsegp::data::Scaling;
@@ -34,10 +34,10 @@ impl Schema {
         let names = self.training_names();
         let table = &*table.read(&self.readings, &|name| names.contains(name))?;
         let present = table.columns().iter().map(|named| named.name.as_str());
-        match unseen {
-            UnseenLevels::Population => self.without_groups().check_features(table.source(), present)?,
-            UnseenLevels::New | UnseenLevels::Error => self.check_features(table.source(), present)?,
-        }
+        let needed = self.needed_columns(unseen != UnseenLevels::Population);
+        let exposure = self.exposure.as_deref();
+        let needed: Vec<&str> = needed.into_iter().filter(|name| Some(*name) != exposure).collect();
+        Schema::check_present(table.source(), present, &needed)?;
         let mut inputs = Vec::with_capacity(self.features.len());
         for (index, (feature, own)) in self.feature_inputs().enumerate() {
             let marker = feature.tells_missing().then(|| own.end - 1);
@@ -58,23 +58,15 @@ impl Schema {
 
     /// Returns the inputs `x` (`n × D`) of these columns, with codes replaced by one input for each level.
     pub(crate) fn spread_codes(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        let columns: Vec<(usize, Option<usize>)> = self
-            .features
-            .iter()
-            .flat_map(|feature| match feature.codes() {
-                Some(codes) => (0..codes).map(Some).collect(),
-                None => vec![None; self.width(feature)],
-            })
-            .scan(0, |next, level: Option<usize>| {
-                // All levels of a category read one input.
-                let at = match level {
-                    None | Some(0) => std::mem::replace(next, *next + 1),
-                    Some(_) => *next - 1,
-                };
-                Some((at, level))
-            })
-            .chain((self.feature_dims()..x.ncols()).map(|of_groups| (of_groups, None)))
-            .collect();
+        // The input that each column reads, and the level that it marks.
+        let mut columns: Vec<(usize, Option<usize>)> = Vec::new();
+        for (feature, own) in self.feature_inputs() {
+            match feature.codes() {
+                Some(codes) => columns.extend((0..codes).map(|level| (own.start, Some(level)))),
+                None => columns.extend(own.map(|input| (input, None))),
+            }
+        }
+        columns.extend((self.feature_dims()..x.ncols()).map(|of_groups| (of_groups, None)));
         Mat::from_fn(x.nrows(), columns.len(), |row, column| match columns[column] {
             (input, None) => x[(row, input)],
             (input, Some(level)) => f64::from(x[(row, input)] == level as f64),
@@ -89,16 +81,12 @@ impl Schema {
     pub fn unseen_levels(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
         let table = &*table.read(&self.readings, &|name| self.uses(name))?;
         let mut found = Vec::new();
-        for feature in self.features.iter().filter(|feature| matches!(feature, Feature::Categorical { .. })) {
-            let Input::Category(input) = self.input(table, feature, None)? else { continue };
-            let mut unseen = UnseenColumn { column: input.name.to_owned(), rows: 0, levels: Vec::new() };
-            for row in 0..table.rows() {
-                if input.level(table, row, UnseenLevels::New)? < input.seen() {
-                    continue;
-                }
+        for feature in self.features.iter().filter(|feature| feature.is_categorical()) {
+            let cells = self.categories(table, feature)?;
+            let mut unseen = UnseenColumn { column: feature.name.clone(), rows: 0, levels: Vec::new() };
+            for (row, _) in cells.unseen_rows() {
                 unseen.rows += 1;
-                let level = input.cell(row).map_or_else(|| MISSING.to_owned(), Cow::into_owned);
-                unseen.add(level);
+                unseen.add(cells.cell(row).map_or_else(|| MISSING.to_owned(), Cow::into_owned));
             }
             found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
         }
@@ -111,19 +99,17 @@ impl Schema {
     pub(crate) fn after(&self, table: &Table) -> Result<Schema> {
         let mut schema = self.clone();
         let coded: Vec<&Feature> = self.features.iter().filter(|feature| feature.codes().is_some()).collect();
-        let table =
-            &*table.read(&self.readings, &|name| coded.iter().any(|feature| feature.name() == name))?;
+        let table = &*table.read(&self.readings, &|name| coded.iter().any(|feature| feature.name == name))?;
         for feature in coded {
-            let Input::Category(input) = self.input(table, feature, None)? else { continue };
+            let cells = self.categories(table, feature)?;
             let mut new = BTreeMap::new();
-            for row in 0..table.rows() {
-                let code = input.level(table, row, UnseenLevels::New)?;
-                if let Some(cell) = input.cell(row).filter(|_| code >= input.seen()) {
+            for (row, code) in cells.unseen_rows() {
+                if let Some(cell) = cells.cell(row) {
                     new.entry(code).or_insert_with(|| cell.into_owned());
                 }
             }
             if !new.is_empty() {
-                schema.later.entry(input.name.to_owned()).or_default().extend(new.into_values());
+                schema.later.entry(feature.name.clone()).or_default().extend(new.into_values());
             }
         }
         Ok(schema)
@@ -131,80 +117,106 @@ impl Schema {
 
     /// Prepares to read a feature from a table; `fill` replaces missing numbers.
     fn input<'a>(&'a self, table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
-        match feature {
-            Feature::Numeric { name, .. } => Ok(Input::Number { name, values: table.numbers(name)?, fill }),
-            Feature::Date { name, origin, cycles, .. } => {
-                let values = dates(table, name)?;
+        let name = &feature.name;
+        Ok(match &feature.kind {
+            FeatureKind::Numeric => Input::Number { name, values: table.numbers(name)?, fill },
+            FeatureKind::Date { origin, cycles } => {
                 let fill = fill.unwrap_or(*origin);
-                Ok(Input::Time { values, origin: *origin, cycles, fill })
+                Input::Time { values: dates(table, name)?, origin: *origin, cycles, fill }
             }
-            Feature::Place { columns, surface, centre, .. } => {
-                Ok(Input::Place { cells: PlaceCells::of(table, columns, *surface)?, centre })
+            FeatureKind::Place { places, centre } => {
+                Input::Place { cells: PlaceCells::of(table, places)?, centre }
             }
-            Feature::Categorical { name, levels, missing, coded, rest } => {
-                let later = self.later.get(name).map_or(&[][..], Vec::as_slice);
-                let later_from = levels.len() + usize::from(*missing);
-                let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));
-                let codes: Vec<(&str, usize)> =
-                    codes.chain(later.iter().map(String::as_str).zip(later_from..)).collect();
-                let others = rest.then(|| levels.len().saturating_sub(1));
-                let cells = Cells::new(table, name, &codes, others, later_from + later.len())?;
-                Ok(Input::Category(CategoryInput {
-                    name,
-                    levels,
-                    first_level: self.first_level(),
-                    later: later.len(),
-                    missing: *missing,
-                    coded: *coded,
-                    cells,
-                }))
+            FeatureKind::Categorical { coded, .. } => {
+                let cells = self.categories(table, feature)?;
+                Input::Category { cells, coded: *coded, first_level: self.first_level() }
             }
-        }
+        })
+    }
+
+    /// Returns the codes of the cells of a categorical feature. Levels that occur neither in training nor in updates have the code of the
+    /// rest, or else the codes after all others.
+    fn categories<'a>(&'a self, table: &'a Table, feature: &'a Feature) -> Result<CategoryCells<'a>> {
+        let (levels, rest) = match &feature.kind {
+            FeatureKind::Categorical { levels, rest, .. } => (levels.as_slice(), *rest),
+            _ => (&[][..], false),
+        };
+        let later = self.later.get(&feature.name).map_or(&[][..], Vec::as_slice);
+        let known = levels.len() + usize::from(feature.missing);
+        let seen = known + later.len();
+        let of_missing = if feature.missing { levels.len() } else { MISSING_CODE };
+        let codes = levels.iter().map(String::as_str).zip(0..);
+        let codes = codes.chain(later.iter().map(String::as_str).zip(known..));
+        let mut next = seen..;
+        let others = rest.then(|| levels.len().saturating_sub(1));
+        let mut new = || others.or_else(|| next.next()).unwrap_or(MISSING_CODE);
+        let column = table.require(&feature.name)?;
+        let codes = match column {
+            Column::Number(values) => {
+                // A number in a file of floats is none of the whole numbers beyond 2^53 that it may have been rounded from.
+                let exact = codes.filter(|(level, _)| long_whole(level).is_none());
+                let numbers = exact.filter_map(|(level, code)| Some((bits(level.parse().ok()?), code)));
+                let mut of_bits: HashMap<u64, usize> = numbers.collect();
+                let code = |value: &f64| match value.is_nan() {
+                    true => of_missing,
+                    false => *of_bits.entry(bits(*value)).or_insert_with(&mut new),
+                };
+                values.iter().map(code).collect()
+            }
+            Column::Text(text) => {
+                let codes: HashMap<&str, usize> = codes.collect();
+                let same = |level: &str| codes.get(level).copied();
+                // Old model files hold codes with leading zeros as numbers.
+                let number = |level: &String| same(&number_text(level.parse().ok()?));
+                let code = |level: &String| same(level).or_else(|| number(level)).unwrap_or_else(&mut new);
+                let of_level: Vec<usize> = text.levels().iter().map(code).collect();
+                text.codes().map(|level| level.map_or(of_missing, |level| of_level[level])).collect()
+            }
+            Column::Time(_) => return Err(table.unsupported(&feature.name, "date")),
+            Column::Unsupported { data_type, .. } => return Err(table.unsupported(&feature.name, data_type)),
+        };
+        Ok(CategoryCells { name: &feature.name, column, levels, known, seen, codes })
     }
 
     /// Sets the parts of a schema that depend on the training rows alone, after a whole table was examined: the means that replace missing
     /// cells and, unless every part of the table must have the same inputs (`whole`), the columns with an input for missing cells.
     pub(crate) fn settle(&mut self, table: &Table, train: &[usize], whole: bool) -> Result<()> {
         let is_settled = |feature: &Feature| {
-            feature.tells_missing() || matches!(feature, Feature::Date { .. } | Feature::Place { .. })
+            let of_rows = matches!(feature.kind, FeatureKind::Date { .. } | FeatureKind::Place { .. });
+            feature.tells_missing() || of_rows
         };
-        let settled: HashSet<&str> = self
-            .features
-            .iter()
-            .filter(|feature| is_settled(feature))
-            .flat_map(Feature::columns)
-            .map(String::as_str)
-            .collect();
+        let settled = self.features.iter().filter(|feature| is_settled(feature));
+        let settled: HashSet<&str> = settled.flat_map(Feature::columns).map(String::as_str).collect();
         let names = table.columns().iter().map(|named| named.name.as_str());
         let demand = |name: &str| settled.contains(name).then_some(Demand::None);
-        let mut facts = TableFacts::new(table.source(), names, &demand).with_places(self.places().as_ref());
+        let mut facts = TableFacts::new(table.source(), names, &demand, self.places());
         let mut training = vec![false; table.rows()];
         train.iter().for_each(|&row| training[row] = true);
         facts.push(table, Some(&training));
+        self.take_facts(&facts, whole)
+    }
+
+    /// Sets the parts of the features with known facts that the training rows determine; see [`Schema::settle`].
+    pub(super) fn take_facts(&mut self, facts: &TableFacts, whole: bool) -> Result<()> {
         self.fills.resize(self.features.len(), 0.0);
         for (feature, fill) in self.features.iter_mut().zip(&mut self.fills) {
-            if !is_settled(feature) {
-                continue;
+            if let FeatureKind::Place { centre, .. } = &mut feature.kind {
+                let place = facts.require_place()?;
+                *centre = place.centre();
+                feature.missing &= whole || place.gaps.1 > 0;
             }
-            let marked = whole || gaps(&facts, feature)?.1 > 0;
-            match feature {
-                Feature::Numeric { name, missing } => {
-                    *fill = facts.require(name)?.affine().shift;
-                    *missing &= marked;
-                }
-                Feature::Date { name, origin, cycles, missing } => {
-                    let calendar = facts.require(name)?.calendar.clone().unwrap_or_default();
+            let Some(column) = facts.get(&feature.name) else { continue };
+            feature.missing &= whole || column.gaps.1 > 0;
+            match &mut feature.kind {
+                FeatureKind::Numeric => *fill = column.affine().shift,
+                FeatureKind::Date { origin, cycles } => {
+                    let calendar = column.calendar.clone().unwrap_or_default();
                     (*fill, *origin) = (calendar.mean(), calendar.origin());
                     if !whole {
                         *cycles = calendar.cycles();
                     }
-                    *missing &= marked;
                 }
-                Feature::Place { centre, missing, .. } => {
-                    *centre = facts.require_place()?.centre();
-                    *missing &= marked;
-                }
-                Feature::Categorical { missing, .. } => *missing &= marked,
+                FeatureKind::Place { .. } | FeatureKind::Categorical { .. } => {}
             }
         }
         Ok(())
@@ -214,7 +226,7 @@ impl Schema {
     pub(crate) fn take_means(&mut self, scaling: &Scaling) {
         let mut fills = std::mem::take(&mut self.fills);
         for (fill, (feature, inputs)) in fills.iter_mut().zip(self.feature_inputs()) {
-            if let (Feature::Numeric { .. }, Some(affine)) = (feature, scaling.inputs.get(inputs.start)) {
+            if let (FeatureKind::Numeric, Some(affine)) = (&feature.kind, scaling.inputs.get(inputs.start)) {
                 *fill = affine.shift;
             }
         }
@@ -224,13 +236,14 @@ impl Schema {
     /// Returns the numeric features without missing cells in training that have missing cells in a table, with their number. The mean
     /// replaces these cells, and no input marks them.
     pub fn silent_gaps<'a>(&'a self, table: &Table) -> Vec<(&'a str, usize)> {
-        let is_silent =
-            |feature: &&Feature| !matches!(feature, Feature::Categorical { .. }) && !feature.tells_missing();
-        let numbers = self.features.iter().filter(is_silent);
+        let numbers = self.features.iter().filter(|feature| !feature.is_categorical() && !feature.missing);
         let gaps = numbers.map(|feature| {
             let columns = feature.columns().iter().filter_map(|name| table.column(name));
             let lacking: Vec<_> = columns.map(Column::lacking).collect();
-            (feature.name(), (0..table.rows()).filter(|&row| lacking.iter().any(|lacks| lacks(row))).count())
+            (
+                feature.name.as_str(),
+                (0..table.rows()).filter(|&row| lacking.iter().any(|lacks| lacks(row))).count(),
+            )
         });
         gaps.filter(|&(_, count)| count > 0).collect()
     }
@@ -268,7 +281,7 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.exposure.as_ref().map(|name| self.positive_numbers(table, name, Positive::Exposure)).transpose()
+        self.exposure.as_ref().map(|name| self.positive_numbers(table, name, Role::Exposure)).transpose()
     }
 
     /// The weight of each row, or `None` when the model has none.
@@ -277,15 +290,15 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.weights.as_ref().map(|name| self.positive_numbers(table, name, Positive::Weight)).transpose()
+        self.weights.as_ref().map(|name| self.positive_numbers(table, name, Role::Weight)).transpose()
     }
 
     /// Returns the values of a column, which must all be above 0.
-    fn positive_numbers(&self, table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
+    fn positive_numbers(&self, table: &Table, name: &str, role: Role) -> Result<Vec<f64>> {
         let table = table.read(&self.readings, &|column| column == name)?;
         let values = table.numbers(name)?;
         for (row, &value) in values.iter().enumerate() {
-            positive.check(&table, row, name, value)?;
+            role.check(&table, row, name, value)?;
         }
         Ok(values.into_owned())
     }
@@ -297,20 +310,36 @@ fn dates<'a>(table: &'a Table, name: &str) -> Result<&'a [f64]> {
     match table.require(name)? {
         Column::Time(values) => Ok(values),
         Column::Number(values) if values.iter().all(|value| value.is_nan()) => Ok(values),
-        _ => Err(Error::data(format!(
-            "{}: column {} holds no dates, expected dates as in training",
-            table.source(),
-            quoted(name)
-        ))),
+        _ => {
+            let found = format!("{}: column {} holds no dates", table.source(), quoted(name));
+            Err(Error::data(format!("{found}, expected dates as in training")))
+        }
     }
 }
 
 /// The reader of one feature of a table.
 enum Input<'a> {
-    Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64> },
-    Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64 },
-    Place { cells: PlaceCells<'a>, centre: &'a [f64] },
-    Category(CategoryInput<'a>),
+    Number {
+        name: &'a str,
+        values: Cow<'a, [f64]>,
+        fill: Option<f64>,
+    },
+    Time {
+        values: &'a [f64],
+        origin: f64,
+        cycles: &'a [Cycle],
+        fill: f64,
+    },
+    Place {
+        cells: PlaceCells<'a>,
+        centre: &'a [f64],
+    },
+    /// Levels below `first_level` have no separate input.
+    Category {
+        cells: CategoryCells<'a>,
+        coded: bool,
+        first_level: usize,
+    },
 }
 
 impl Input<'_> {
@@ -346,12 +375,12 @@ impl Input<'_> {
                 }
                 return Ok(place.is_none());
             }
-            Input::Category(input) => {
-                let level = input.level(table, row, unseen)?;
-                if input.coded {
-                    values[0] = level as f64;
-                } else if level < input.known()
-                    && let Some(level) = level.checked_sub(input.first_level)
+            Input::Category { cells, coded, first_level } => {
+                let code = cells.code(table, row, unseen)?;
+                if *coded {
+                    values[0] = code as f64;
+                } else if code < cells.known
+                    && let Some(level) = code.checked_sub(*first_level)
                 {
                     values[level] = 1.0;
                 }
@@ -359,26 +388,6 @@ impl Input<'_> {
         }
         Ok(false)
     }
-}
-
-/// The reader of a categorical feature of a table.
-struct CategoryInput<'a> {
-    name: &'a str,
-    levels: &'a [String],
-    /// The first level that has a separate input.
-    first_level: usize,
-    /// The number of levels that updates have added.
-    later: usize,
-    missing: bool,
-    coded: bool,
-    cells: Cells<'a>,
-}
-
-/// The cells of a categorical feature, with the code of each distinct value. The codes of values that occur neither in training nor in
-/// updates follow all others.
-enum Cells<'a> {
-    Text { text: &'a TextColumn, of_code: Vec<usize> },
-    Numbers { values: &'a [f64], of_bits: HashMap<u64, usize> },
 }
 
 /// A column of categories with levels that training did not see.
@@ -424,43 +433,6 @@ impl UnseenColumn {
     }
 }
 
-impl<'a> Cells<'a> {
-    /// The cells of a column; values without a code get the code `others`, if there is one, or else codes from `next` on.
-    fn new(
-        table: &'a Table,
-        name: &str,
-        codes: &[(&str, usize)],
-        others: Option<usize>,
-        next: usize,
-    ) -> Result<Cells<'a>> {
-        let mut next = next..;
-        let mut new = || others.or_else(|| next.next()).unwrap_or(MISSING_CODE);
-        match table.require(name)? {
-            Column::Number(values) => {
-                // A number in a file of floats is none of the whole numbers beyond 2^53 that it may have been rounded from.
-                let exact = codes.iter().filter(|(level, _)| long_whole(level).is_none());
-                let numbers = exact.filter_map(|(level, code)| Some((bits(level.parse().ok()?), *code)));
-                let mut of_bits: HashMap<u64, usize> = numbers.collect();
-                for &value in values.iter().filter(|value| !value.is_nan()) {
-                    of_bits.entry(bits(value)).or_insert_with(&mut new);
-                }
-                Ok(Cells::Numbers { values, of_bits })
-            }
-            Column::Text(text) => {
-                let codes: HashMap<&str, usize> = codes.iter().copied().collect();
-                let same = |level: &str| codes.get(level).copied();
-                // Old model files hold codes with leading zeros as numbers.
-                let number = |level: &String| same(&number_text(level.parse().ok()?));
-                let code = |level: &String| same(level).or_else(|| number(level)).unwrap_or_else(&mut new);
-                let of_code = text.levels().iter().map(code).collect();
-                Ok(Cells::Text { text, of_code })
-            }
-            Column::Time(_) => Err(table.unsupported(name, "date")),
-            Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
-        }
-    }
-}
-
 /// The code of a missing cell if training had none. It is beyond the codes of all levels, and exact in single precision.
 const MISSING_CODE: usize = 1 << 30;
 
@@ -472,46 +444,45 @@ fn bits(value: f64) -> u64 {
     if value == 0.0 { 0 } else { value.to_bits() }
 }
 
-impl CategoryInput<'_> {
+/// The cells of a categorical feature of a table.
+struct CategoryCells<'a> {
+    name: &'a str,
+    column: &'a Column,
+    levels: &'a [String],
     /// The number of codes in training.
-    fn known(&self) -> usize {
-        self.levels.len() + usize::from(self.missing)
-    }
-
+    known: usize,
     /// The number of codes in training and updates.
-    fn seen(&self) -> usize {
-        self.known() + self.later
+    seen: usize,
+    /// The code of every row. A missing cell has the code after the levels if training had missing cells.
+    codes: Vec<usize>,
+}
+
+impl CategoryCells<'_> {
+    /// The rows with a level that occurs neither in training nor in updates, with its code.
+    fn unseen_rows(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.codes.iter().copied().enumerate().filter(|(_, code)| *code >= self.seen)
     }
 
-    /// The code of a row, from [`CategoryInput::known`] on for a level that training did not see. Missing cells come after the levels.
-    fn level(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<usize> {
-        let code = match &self.cells {
-            Cells::Text { text, of_code } => text.code(row).map(|code| of_code[code]),
-            Cells::Numbers { values, of_bits } => of_bits.get(&bits(values[row])).copied(),
-        };
-        // If training had no missing cells, a missing cell is a separate level, after all other levels of the
-        // table.
-        let code = code.unwrap_or(if self.missing { self.levels.len() } else { MISSING_CODE });
-        if code < self.seen() || unseen != UnseenLevels::Error {
+    /// The code of a row.
+    fn code(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<usize> {
+        let code = self.codes[row];
+        if code < self.seen || unseen != UnseenLevels::Error {
             return Ok(code);
         }
-        let found = self
-            .cell(row)
-            .map_or_else(|| "the value is missing".to_owned(), |cell| format!("found {}", shown(&cell)));
-        Err(self.unseen(format!("{}: {found}", table.place(row, self.name))))
+        let found = match self.cell(row) {
+            Some(cell) => format!("found {}", shown(&cell)),
+            None => "the value is missing".to_owned(),
+        };
+        let (place, levels) = (table.place(row, self.name), listed(self.levels.iter().map(String::as_str)));
+        Err(Error::data(format!("{place}: {found}, expected a category seen in training: {levels}"))
+            .hint("⟨unseen new⟩ treats it as a level unlike all others"))
     }
 
     /// The cell of a row, unless it is missing.
     fn cell(&self, row: usize) -> Option<Cow<'_, str>> {
-        match &self.cells {
-            Cells::Text { text, .. } => text.get(row).map(Cow::Borrowed),
-            Cells::Numbers { values, .. } => (!values[row].is_nan()).then(|| number_text(values[row])),
+        match self.column {
+            Column::Number(values) => (!values[row].is_nan()).then(|| number_text(values[row])),
+            column => column.text(row).map(Cow::Borrowed),
         }
-    }
-
-    fn unseen(&self, found: String) -> Error {
-        let levels = listed(self.levels.iter().map(String::as_str));
-        Error::data(format!("{found}, expected a category seen in training: {levels}"))
-            .hint("⟨unseen new⟩ treats it as a level unlike all others")
     }
 }

@@ -1,7 +1,7 @@
 //! The columns of a schema as explanations know them: ranges of inputs with names.
 
-use super::columns::{Feature, Schema};
-use super::group_formula::Grouping;
+use super::columns::{Feature, FeatureKind, Schema};
+use super::groups::Grouping;
 use crate::explain::{InputColumn, InputKind};
 use crate::tables::Reading;
 use std::ops::Range;
@@ -15,21 +15,20 @@ impl Schema {
             slopes.iter().position(|slope| *slope == name).map(|at| of_f + self.groups().len() + at)
         };
         let column = |(feature, inputs): (&Feature, Range<usize>)| {
-            let kind = match feature {
-                Feature::Numeric { .. } => InputKind::Number,
-                Feature::Date { .. } => InputKind::Date,
-                Feature::Place { .. } => InputKind::Place,
-                Feature::Categorical { levels, missing, coded, .. } => {
-                    let names: Vec<String> =
-                        levels.iter().cloned().chain(missing.then(|| "(missing)".to_owned())).collect();
+            let kind = match &feature.kind {
+                FeatureKind::Numeric => InputKind::Number,
+                FeatureKind::Date { .. } => InputKind::Date,
+                FeatureKind::Place { .. } => InputKind::Place,
+                FeatureKind::Categorical { levels, coded, .. } => {
+                    let missing = feature.missing.then(|| "(missing)".to_owned());
+                    let names = levels.iter().cloned().chain(missing).collect();
                     match coded {
                         true => InputKind::Codes { names },
                         false => InputKind::Categories { names, first_is_none: self.drops_first() },
                     }
                 }
             };
-            let slope = slope(feature.name());
-            InputColumn { name: feature.name().to_owned(), inputs, slope, kind }
+            InputColumn { name: feature.name.clone(), inputs, slope: slope(&feature.name), kind }
         };
         let mut columns: Vec<InputColumn> = self.feature_inputs().map(column).collect();
         let grouping = |(at, group): (usize, &Grouping)| {

@@ -1,24 +1,21 @@
 //! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct
 //! values, ranges, unusable cells.
 
-use std::cmp::Ordering;
-
-use serde::{Deserialize, Serialize};
-
-use super::bad_cells::BadCells;
 use super::calendar::Calendar;
 use super::distinct::{Distinct, Level};
-use super::extremes::Extremes;
+use super::odd::Extremes;
 use super::ratings::rating_order;
+use super::role::Role;
 use super::spread::Spread;
-use super::target::check_value;
-use crate::tables::column::{Column, TextColumn, boolean, number_text};
+use crate::tables::column::{Column, TextColumn, boolean};
 use crate::tables::marker::{Marker, marker, plain_number};
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
-use crate::tables::table::Table;
+use crate::tables::table::{Table, shown};
+use crate::tables::written;
+use serde::{Deserialize, Serialize};
 use sparsegp::data::Affine;
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::{EXPOSURES, TargetKind};
+use std::cmp::Ordering;
 
 /// The largest value of numbers that may be counts; whole numbers beyond it are more likely amounts.
 const HIGHEST_GUESS: f64 = 1e4;
@@ -29,37 +26,8 @@ pub(crate) enum Demand {
     /// No requirement.
     #[default]
     None,
-    /// Values suit a target of one of these kinds.
-    Target(Vec<TargetKind>),
-    /// Values are above 0.
-    Positive(Positive),
-}
-
-/// A number that must be above 0.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Positive {
-    Exposure,
-    Weight,
-}
-
-impl Positive {
-    /// Checks a value; `row` counts from 0 within the table.
-    pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
-        let value = table.finite(row, name, value)?;
-        let (expected, hint) = match self {
-            Positive::Exposure if EXPOSURES.contains(&value) => return Ok(()),
-            Positive::Weight if value > 0.0 => return Ok(()),
-            Positive::Exposure => (
-                if value > 0.0 { "an exposure from 1e-100 to 1e100" } else { "an exposure above 0" },
-                "an exposure is the time, area or number of units that could have had events; remove rows without exposure",
-            ),
-            Positive::Weight => {
-                ("a weight above 0", "remove rows that should not count, instead of giving them the weight 0")
-            }
-        };
-        let (place, found) = (table.place(row, name), number_text(value));
-        Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
-    }
+    /// Values suit one of these roles.
+    Role(Vec<Role>),
 }
 
 /// The first cell that cannot be used in some way.
@@ -71,9 +39,17 @@ pub(crate) struct Misfit {
     pub error: Error,
 }
 
+/// Fails with the error of the misfit in the first row, if there is one.
+pub(super) fn check_first<'a>(misfits: impl IntoIterator<Item = Option<&'a Misfit>>) -> Result<()> {
+    let first = misfits.into_iter().flatten().min_by_key(|misfit| misfit.row);
+    first.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
+}
+
 /// Keeps the first of the misfits that are offered.
-fn keep_first(first: &mut Option<Misfit>, row: usize, checked: Result<()>) {
-    if let (None, Err(error)) = (&first, checked) {
+fn keep_first(first: &mut Option<Misfit>, row: usize, check: impl FnOnce() -> Result<()>) {
+    if first.is_none()
+        && let Err(error) = check()
+    {
         *first = Some(Misfit { row, error });
     }
 }
@@ -113,10 +89,8 @@ pub(crate) struct ColumnFacts {
     pub gaps: (usize, usize),
     /// The first infinite number.
     pub infinite: Option<Misfit>,
-    /// For each possible kind of target, the first value that does not suit it.
-    pub unsuited: Vec<(TargetKind, Option<Misfit>)>,
-    /// The first value that is not above 0, if values must be above 0.
-    pub not_positive: Option<Misfit>,
+    /// For each role that values may have, the first value that does not suit it.
+    unsuited: Vec<(Role, Option<Misfit>)>,
     /// The facts about its numbers.
     pub plain: PlainNumbers,
     /// True if a number does not look like a count.
@@ -141,8 +115,8 @@ pub(crate) struct ColumnFacts {
 impl ColumnFacts {
     /// Creates the facts without any cell.
     pub(crate) fn new(demand: Demand) -> ColumnFacts {
-        let kinds = if let Demand::Target(kinds) = &demand { kinds.as_slice() } else { &[] };
-        let unsuited = kinds.iter().map(|&kind| (kind, None)).collect();
+        let roles = if let Demand::Role(roles) = &demand { roles.as_slice() } else { &[] };
+        let unsuited = roles.iter().map(|&role| (role, None)).collect();
         ColumnFacts { unsuited, demand, ..ColumnFacts::default() }
     }
 
@@ -161,7 +135,6 @@ impl ColumnFacts {
         for ((_, first), (_, later)) in self.unsuited.iter_mut().zip(later.unsuited) {
             keep_earlier(first, later);
         }
-        keep_earlier(&mut self.not_positive, later.not_positive);
         self.plain.merge(later.plain);
         self.uncountable |= later.uncountable;
         self.divisor = common_divisor(self.divisor, later.divisor);
@@ -274,10 +247,7 @@ impl ColumnFacts {
     fn push_missing(&mut self, table: &Table, name: &str, row: usize, trains: bool) {
         self.gaps.0 += 1;
         self.gaps.1 += usize::from(trains);
-        if self.missing.is_none() {
-            let error = table.missing(row, name);
-            self.missing = Some(Misfit { row: table.row(row), error });
-        }
+        keep_first(&mut self.missing, table.row(row), || Err(table.missing(row, name)));
     }
 
     fn push_value(&mut self, table: &Table, name: &str, row: usize, value: f64, trains: bool) {
@@ -286,25 +256,17 @@ impl ColumnFacts {
         self.extremes.push(value, at);
         self.step_to(value);
         if value.is_infinite() {
-            keep_first(&mut self.infinite, at, table.finite(row, name, value).map(|_| ()));
+            keep_first(&mut self.infinite, at, || table.finite(row, name, value).map(|_| ()));
         } else if trains {
             self.spread.push(value);
         }
-        match &self.demand {
-            Demand::None => {}
-            Demand::Positive(positive) => {
-                if self.not_positive.is_none() {
-                    keep_first(&mut self.not_positive, at, positive.check(table, row, name, value));
-                }
-            }
-            Demand::Target(_) => {
-                for (kind, first) in self.unsuited.iter_mut().filter(|(_, first)| first.is_none()) {
-                    keep_first(first, at, check_value(*kind, table, row, name, value));
-                }
-                self.uncountable |= !(0.0..=HIGHEST_GUESS).contains(&value) || value.fract() != 0.0;
-                if !self.uncountable && self.divisor != 1 {
-                    self.divisor = common_divisor(self.divisor, value as u64);
-                }
+        for (role, first) in &mut self.unsuited {
+            keep_first(first, at, || role.check(table, row, name, value));
+        }
+        if self.demand != Demand::None {
+            self.uncountable |= !(0.0..=HIGHEST_GUESS).contains(&value) || value.fract() != 0.0;
+            if !self.uncountable && self.divisor != 1 {
+                self.divisor = common_divisor(self.divisor, value as u64);
             }
         }
     }
@@ -427,9 +389,9 @@ impl ColumnFacts {
         whole.then(|| self.distinct.levels.iter().filter_map(value).collect())
     }
 
-    /// The first cell that is missing or infinite.
-    pub(crate) fn not_finite(&self) -> Option<&Misfit> {
-        [&self.missing, &self.infinite].into_iter().flatten().min_by_key(|misfit| misfit.row)
+    /// The first value that does not suit a role.
+    pub(crate) fn unsuited(&self, role: Role) -> Option<&Misfit> {
+        self.unsuited.iter().find(|(known, _)| *known == role).and_then(|(_, first)| first.as_ref())
     }
 
     /// Returns true if the values of the training rows differ.
@@ -466,4 +428,73 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// The most cells that an error names.
+const MOST_NAMED: usize = 3;
+
+/// The cells of a column that hold text other than numbers and markers of missing cells.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct BadCells {
+    /// The first few, in the order of rows.
+    first: Vec<BadCell>,
+    count: usize,
+}
+
+/// One cell: its row in the file, its position in words, and its text as messages show it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct BadCell {
+    row: usize,
+    place: String,
+    text: String,
+}
+
+impl BadCells {
+    /// Returns true if a text that is not a plain number cannot be a number in any spelling.
+    pub(super) fn is_bad(text: &str) -> bool {
+        marker(text).is_none() && [false, true].iter().all(|&comma| written::parse(text, comma).is_none())
+    }
+
+    pub(super) fn push(&mut self, table: &Table, row: usize, name: &str, text: &str) {
+        self.count += 1;
+        if self.first.len() < MOST_NAMED {
+            self.first.push(BadCell { row: table.row(row), place: table.cell(row, name), text: shown(text) });
+        }
+    }
+
+    /// Adds the cells of later rows, or of another column.
+    pub(super) fn merge(&mut self, other: BadCells) {
+        self.count += other.count;
+        self.first.extend(other.first);
+        self.first.sort_by_key(|cell| cell.row);
+        self.first.truncate(MOST_NAMED);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the number of cells and the text of the first one, in words.
+    pub(super) fn words(&self) -> String {
+        let text = self.first.first().map_or("", |cell| &cell.text);
+        if self.count == 1 {
+            format!("1 cell of text, {text},")
+        } else {
+            format!("{} cells of text such as {text}", self.count)
+        }
+    }
+
+    /// Returns the error for several cells of a table; `None` for a single cell, which has a separate error.
+    pub(super) fn error(&self, source: &str) -> Option<Error> {
+        if self.count < 2 {
+            return None;
+        }
+        let mut named: Vec<String> =
+            self.first.iter().map(|cell| format!("{}: {}", cell.place, cell.text)).collect();
+        if self.count > named.len() {
+            named.push(format!("{} more", self.count - named.len()));
+        }
+        let (count, named) = (self.count, named.join("; "));
+        Some(Error::data(format!("{source}: {count} cells hold text, expected numbers: {named}")))
+    }
 }

@@ -1,18 +1,18 @@
-//! Columns of grouped effects: the levels of groupings, and their codes in tables.
+//! Grouped effects: formulae such as `days | school`, the levels of groupings, and their codes in tables.
 
 use super::columns::{Schema, SchemaOptions, UnseenLevels};
 use super::design::UnseenColumn;
-use super::group_formula::{GroupFormula, Grouping, SEPARATOR, parts};
 use super::table_facts::TableFacts;
-use crate::tables::column::{Column, TextColumn, boolean, level_order, number_text};
+use crate::tables::column::{Column, boolean, level_order, number_text};
 use crate::tables::instant::exact;
 use crate::tables::table::{Table, quoted};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::error::{Error, Result};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::hash::Hash;
+use std::str::FromStr;
 
 /// The name of missing cells among the levels of a grouping.
 const MISSING: &str = "(missing)";
@@ -257,7 +257,8 @@ fn date_text(seconds: f64) -> String {
     exact(seconds).trim_end_matches("T00:00:00").to_owned()
 }
 
-/// The level of every row of a table, as an index into the distinct levels.
+/// The level of every row of a table, as an index into the distinct levels, which have the order of their first rows.
+#[derive(Default)]
 struct LevelCells {
     codes: Vec<u32>,
     texts: Vec<String>,
@@ -265,68 +266,170 @@ struct LevelCells {
 
 impl LevelCells {
     fn of(table: &Table, columns: &[String]) -> Result<LevelCells> {
-        let mut all: Option<LevelCells> = None;
-        for name in columns {
-            let own = match table.require(name)? {
-                Column::Text(text) => LevelCells::of_text(text),
-                Column::Number(values) => {
-                    LevelCells::of_numbers(values, |value| number_text(value).into_owned())
-                }
-                Column::Time(values) => LevelCells::of_numbers(values, date_text),
-                Column::Unsupported { data_type, .. } => return Err(table.unsupported(name, data_type)),
-            };
-            all = Some(match all {
-                None => own,
-                Some(outer) => outer.with(&own),
+        let labels = columns.iter().map(|name| labels(table, name)).collect::<Result<Vec<_>>>()?;
+        let (mut cells, mut known) = (LevelCells::default(), HashMap::new());
+        for row in 0..table.rows() {
+            let mut text = String::new();
+            for (place, label) in labels.iter().enumerate() {
+                text.extend((place > 0).then_some(SEPARATOR));
+                text.push_str(&label(row));
+            }
+            let next = cells.texts.len() as u32;
+            let code = *known.entry(text).or_insert_with_key(|text| {
+                cells.texts.push(text.clone());
+                next
             });
+            cells.codes.push(code);
         }
-        Ok(all.unwrap_or(LevelCells { codes: Vec::new(), texts: Vec::new() }))
+        Ok(cells)
     }
+}
 
-    fn of_text(text: &TextColumn) -> LevelCells {
-        let label = |level: &String| match boolean(level) {
+/// The texts of a column by row.
+pub(crate) type Labels<'a> = Box<dyn Fn(usize) -> Cow<'a, str> + 'a>;
+
+/// Returns the text of each row of a column.
+pub(crate) fn labels<'a>(table: &'a Table, name: &str) -> Result<Labels<'a>> {
+    Ok(match table.require(name)? {
+        Column::Text(text) => {
             // True and false have one spelling in all formats of files.
-            Some(value) => (if value == 1.0 { "true" } else { "false" }).to_owned(),
-            None => level.clone(),
+            let label = |level: &'a String| match boolean(level) {
+                Some(value) => {
+                    if value == 1.0 {
+                        "true"
+                    } else {
+                        "false"
+                    }
+                }
+                None => level.as_str(),
+            };
+            let labels: Vec<&str> = text.levels().iter().map(label).collect();
+            Box::new(move |row| text.code(row).map_or(MISSING, |code| labels[code]).into())
+        }
+        // Both zeros are one level.
+        Column::Number(values) => Box::new(|row| match values[row] + 0.0 {
+            value if value.is_nan() => MISSING.into(),
+            value => number_text(value),
+        }),
+        Column::Time(values) => Box::new(|row| match values[row] {
+            value if value.is_nan() => MISSING.into(),
+            value => date_text(value).into(),
+        }),
+        Column::Unsupported { data_type, .. } => return Err(table.unsupported(name, data_type)),
+    })
+}
+
+/// The separator of cells in a level of several columns.
+pub(super) const SEPARATOR: char = '\u{1f}';
+
+/// A formula of grouped effects, as in lme4: `school`, `days | subject`, `days || subject`, `0 + days | subject`, `batch/cask`, `batch:cask`.
+///
+/// The terms before the bar vary by level: an intercept, unless 0 removes it, and slopes in columns of numbers. `||` makes them
+/// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells. Names of columns that contain one of the
+/// signs of a formula are written in backticks, as in R.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupFormula {
+    pub(super) intercept: bool,
+    pub(super) slopes: Vec<String>,
+    pub(super) correlated: bool,
+    /// The columns of each grouping.
+    pub(super) groupings: Vec<Vec<String>>,
+}
+
+impl FromStr for GroupFormula {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<GroupFormula> {
+        let wrong = || {
+            Error::usage(format!("⟨group⟩: found {text:?}, expected a formula of grouped effects"))
+                .hint("write a column, 'slope | column', 'slope || column' for independent effects, or 'outer/inner'")
         };
-        let labels: Vec<String> = text.levels().iter().map(label).collect();
-        let cells = text.codes().map(|code| code.map_or(MISSING, |code| labels[code].as_str()));
-        LevelCells::numbered(cells, str::to_owned)
-    }
-
-    /// The levels of numbers, of which `label` returns the texts.
-    fn of_numbers(values: &[f64], label: impl Fn(f64) -> String) -> LevelCells {
-        // Both zeros are one level, and so are all missing cells.
-        let bits = values.iter().map(|&value| match value {
-            0.0 => 0,
-            _ if value.is_nan() => f64::NAN.to_bits(),
-            _ => value.to_bits(),
-        });
-        let text = |value: f64| if value.is_nan() { MISSING.to_owned() } else { label(value) };
-        LevelCells::numbered(bits, |bits| text(f64::from_bits(bits)))
-    }
-
-    /// Returns the pairs of these levels with the levels `inner` of the same rows.
-    fn with(&self, inner: &LevelCells) -> LevelCells {
-        let text =
-            |(a, b): (u32, u32)| format!("{}{SEPARATOR}{}", self.texts[a as usize], inner.texts[b as usize]);
-        LevelCells::numbered(self.codes.iter().copied().zip(inner.codes.iter().copied()), text)
-    }
-
-    /// Numbers distinct cells in the order of their first rows; `text` returns the level of a cell.
-    fn numbered<K: Copy + Eq + Hash>(
-        cells: impl Iterator<Item = K>,
-        text: impl Fn(K) -> String,
-    ) -> LevelCells {
-        let (mut places, mut texts) = (HashMap::new(), Vec::new());
-        let place = |cell: K| {
-            *places.entry(cell).or_insert_with(|| {
-                texts.push(text(cell));
-                texts.len() as u32 - 1
-            })
+        let (left, right, correlated) = match *parts(text, '|').as_slice() {
+            [right] => ("1", right, false),
+            [left, right] => (left, right, true),
+            [left, "", right] => (left, right, false),
+            _ => return Err(wrong()),
         };
-        let codes = cells.map(place).collect();
-        LevelCells { codes, texts }
+        let (mut intercept, mut slopes) = (true, Vec::new());
+        for word in parts(left, '+') {
+            match word {
+                "" => return Err(wrong()),
+                "0" => intercept = false,
+                "1" => {}
+                slope => slopes.push(unquoted(slope)),
+            }
+        }
+        let mut groupings: Vec<Vec<String>> = Vec::new();
+        for part in parts(right, '/') {
+            let mut columns = groupings.last().cloned().unwrap_or_default();
+            columns.extend(parts(part, ':').into_iter().map(unquoted));
+            groupings.push(columns);
+        }
+        let bad = |column: &String| column.is_empty() || column.contains('`');
+        let repeated = slopes.iter().enumerate().any(|(at, slope)| slopes[..at].contains(slope));
+        if groupings.iter().flatten().chain(&slopes).any(bad) || repeated || (!intercept && slopes.is_empty())
+        {
+            return Err(wrong());
+        }
+        let correlated = correlated && usize::from(intercept) + slopes.len() > 1;
+        Ok(GroupFormula { intercept, slopes, correlated, groupings })
+    }
+}
+
+/// Splits a formula at a sign, except within backticks.
+pub(super) fn parts(text: &str, sign: char) -> Vec<&str> {
+    let mut quoted = false;
+    let is_end = |c: char| {
+        quoted ^= c == '`';
+        c == sign && !quoted
+    };
+    text.split(is_end).map(str::trim).collect()
+}
+
+/// Returns a name without backticks around it.
+fn unquoted(name: &str) -> String {
+    name.strip_prefix('`').and_then(|name| name.strip_suffix('`')).unwrap_or(name).to_owned()
+}
+
+impl GroupFormula {
+    /// The columns whose cells are levels.
+    pub(super) fn grouping_columns(&self) -> impl Iterator<Item = &str> {
+        self.groupings.iter().flatten().map(String::as_str)
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.grouping_columns().chain(self.slopes.iter().map(String::as_str))
+    }
+}
+
+/// A grouping of a fitted model: the columns and the levels that training knows, with the effects of each level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grouping {
+    pub(super) columns: Vec<String>,
+    /// The levels in the order of their codes; cells of several columns are separated by U+001F.
+    pub(super) levels: Vec<String>,
+    pub(super) intercept: bool,
+    pub(super) slopes: Vec<String>,
+    pub(super) correlated: bool,
+}
+
+impl Grouping {
+    /// The name, such as `school` or `batch:cask`.
+    ///
+    /// Columns whose names contain a colon are in backticks.
+    pub fn name(&self) -> String {
+        let quoted = |name: &String| if name.contains(':') { format!("`{name}`") } else { name.clone() };
+        self.columns.iter().map(quoted).collect::<Vec<_>>().join(":")
+    }
+
+    /// The columns whose cells are levels.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The names of the levels in the order of their codes.
+    pub fn level_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.levels.iter().map(|level| level.replace(SEPARATOR, ":"))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Columns by name in the text of a kernel: `matern32(ard)[age,income] * coregion[region]`; the grammar
 //! itself accepts only numbers of inputs.
 
-use super::surface::Places;
 use super::{Feature, Schema};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::Columns;
@@ -14,8 +13,7 @@ impl Schema {
     /// kernel become numbers of inputs, and the kind of each input, the grouped effects and the names of the
     /// inputs are set.
     pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
-        let places = self.features.iter().any(|feature| matches!(feature, Feature::Place { .. }));
-        if places && options.model == ModelKind::Glm {
+        if self.places().is_some() && options.model == ModelKind::Glm {
             return Err(Error::usage("⟨places⟩ and ⟨plane⟩ are for Gaussian processes, not for ⟨model glm⟩")
                 .hint("leave them out: the columns are then two coefficients"));
         }
@@ -27,7 +25,7 @@ impl Schema {
         inputs.truncate(self.feature_dims());
         let columns = Columns::named(inputs, self.target_name().to_owned());
         options.constraints.columns = match self.place_inputs() {
-            Some((places, inputs)) => columns.with_place(Places::name_of(&places.columns), inputs.collect()),
+            Some((places, inputs)) => columns.with_place(places.name(), inputs.collect()),
             None => columns,
         };
         if self.groups().is_empty() {
@@ -72,6 +70,7 @@ impl Schema {
         names.iter().all(plain).then(|| names.join(", "))
     }
 
+    /// Returns the numbers of the inputs that a selection names.
     fn selection(&self, inside: &str) -> Result<String> {
         // Numbers and ranges of inputs, and lists of values.
         let number = |word: &str| word.trim().parse::<f64>().is_ok();
@@ -79,51 +78,35 @@ impl Schema {
             return Ok(inside.to_owned());
         }
         let words: Vec<&str> = inside.split(',').map(str::trim).collect();
-        // The two columns of a place are replaced by its coordinates once.
-        let repeats = |word: &str| self.place_of(word).is_some_and(|columns| columns[1] == word);
-        words.iter().try_for_each(|word| self.check_whole_place(word, &words))?;
-        let inputs = words.iter().filter(|word| !repeats(word)).map(|word| self.inputs_called(word));
-        Ok(inputs.collect::<Result<Vec<String>>>()?.join(","))
-    }
-
-    /// The columns of the place that a column belongs to.
-    fn place_of(&self, column: &str) -> Option<&[String]> {
-        let places = self.features.iter().filter(|feature| matches!(feature, Feature::Place { .. }));
-        places.map(Feature::columns).find(|columns| columns.iter().any(|known| known == column))
-    }
-
-    /// Refuses one column of a place without the other.
-    fn check_whole_place(&self, word: &str, words: &[&str]) -> Result<()> {
-        let Some(columns) = self.place_of(word) else { return Ok(()) };
-        if columns.iter().all(|column| words.contains(&column.as_str())) {
-            return Ok(());
+        let mut inputs: Vec<String> = Vec::new();
+        for &word in &words {
+            if !word.is_empty() && word.chars().all(|c| c.is_ascii_digit()) {
+                inputs.push(word.to_owned());
+                continue;
+            }
+            let is_named = |(feature, own): &(&Feature, Range<usize>)| {
+                !own.is_empty() && feature.columns().iter().any(|column| column == word)
+            };
+            let (feature, own) = self.feature_inputs().find(is_named).ok_or_else(|| {
+                let names: Vec<&str> = self.features.iter().map(|feature| feature.name.as_str()).collect();
+                let names = names.join(", ");
+                Error::usage(format!("⟨kernel⟩: there is no input called '{word}', expected one of {names}"))
+            })?;
+            let columns = feature.columns();
+            if !columns.iter().all(|column| words.contains(&column.as_str())) {
+                let (both, names) = (columns.join(","), columns.join(" and "));
+                let found = format!("⟨kernel⟩: '{word}' alone is not an input");
+                return Err(Error::usage(format!(
+                    "{found}, because {names} are the coordinates of one place"
+                ))
+                .hint(format!("select both, as in matern32[{both}]")));
+            }
+            // The two columns of a place are replaced by its coordinates once.
+            if columns[0] == word {
+                inputs.extend(own.map(|input| input.to_string()));
+            }
         }
-        let (both, names) = (columns.join(","), columns.join(" and "));
-        Err(Error::usage(format!(
-            "⟨kernel⟩: '{word}' alone is not an input, because {names} are the coordinates of one place"
-        ))
-        .hint(format!("select both, as in matern32[{both}]")))
-    }
-
-    /// Returns the numbers of the inputs that a word of a selection names.
-    fn inputs_called(&self, word: &str) -> Result<String> {
-        if word.chars().all(|c| c.is_ascii_digit()) && !word.is_empty() {
-            return Ok(word.to_owned());
-        }
-        let inputs = self.inputs_of(word).filter(|inputs| !inputs.is_empty()).ok_or_else(|| {
-            let names: Vec<&str> = self.features.iter().map(Feature::name).collect();
-            Error::usage(format!(
-                "⟨kernel⟩: there is no input called '{word}', expected one of {}",
-                names.join(", ")
-            ))
-        })?;
-        Ok(inputs.map(|input| input.to_string()).collect::<Vec<_>>().join(","))
-    }
-
-    fn inputs_of(&self, column: &str) -> Option<Range<usize>> {
-        let mut features = self.feature_inputs();
-        let made_of = |(feature, _): &(&Feature, _)| feature.columns().iter().any(|known| known == column);
-        features.find(made_of).map(|(_, inputs)| inputs)
+        Ok(inputs.join(","))
     }
 }
 

@@ -1,28 +1,30 @@
-//! Derives the features of a table, and the statistics of its inputs, from the facts about its
-//! columns.
+//! Derives the features of a table, and the statistics of its inputs, from its cells.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-use super::bad_cells::BadCells;
 use super::check::folded;
-use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows, special};
+use super::columns::{
+    Feature, FeatureKind, Schema, SchemaOptions, SplitBy, check_labelled, check_rows, special,
+};
 use super::distinct::Level;
-use super::facts::{ColumnFacts, Demand, Misfit, Positive, share_affine};
-use super::group_formula::GroupFormula;
-use super::groups::check_groups;
+use super::facts::BadCells;
+use super::facts::{ColumnFacts, Demand, check_first, share_affine};
+use super::groups::GroupFormula;
+use super::groups::{GroupLevels, check_groups};
 use super::left_out::reason;
+use super::odd::odd_values;
 use super::places::{check_places, gaps, infer_place};
+use super::role::Role;
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
-use crate::tables::DateOrder;
 use crate::tables::column::level_order;
 use crate::tables::marker::long_whole;
 use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
+use crate::tables::{DateOrder, Table};
 use sparsegp::data::{Affine, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The maximum number of categories of one column, if each is an input.
 const MOST_INPUTS: usize = 1000;
@@ -37,21 +39,18 @@ impl Schema {
     /// Like [`Schema::infer`], from the facts about a table.
     pub(crate) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         check_options(facts, options)?;
-        let mut warnings = facts.notes.clone();
+        let (source, mut warnings) = (&facts.source, facts.notes.clone());
         let features = infer_features(facts, options, &mut warnings)?;
         // Fixed effects may be an intercept alone.
         let intercept_will_do = options.drop_first && !options.groups.is_empty();
         if features.is_empty() && !intercept_will_do {
-            return Err(Error::data(format!(
-                "{}: no feature is left besides the target {}",
-                facts.source,
-                quoted(&options.target)
-            ))
-            .hint("exclude fewer columns, or name features with ⟨features⟩"));
+            let target = quoted(&options.target);
+            return Err(Error::data(format!("{source}: no feature is left besides the target {target}"))
+                .hint("exclude fewer columns, or name features with ⟨features⟩"));
         }
         let (encoding, notes) = TargetEncoding::of_facts(facts, options)?;
         warnings.extend(notes);
-        let schema = Schema {
+        let mut schema = Schema {
             features,
             target: options.target.clone(),
             encoding,
@@ -64,14 +63,12 @@ impl Schema {
             readings: options.readings.clone().unwrap_or_default(),
             later: BTreeMap::new(),
         };
-        let mut schema = Schema { fills: schema.means(facts)?, ..schema };
+        schema.take_facts(facts, false)?;
         schema.read_dates_from_text(facts, options)?;
         warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 && !intercept_will_do {
-            return Err(Error::data(format!(
-                "{}: every feature has the same category in all rows, expected at least one feature that varies",
-                facts.source
-            )));
+            let found = format!("{source}: every feature has the same category in all rows");
+            return Err(Error::data(format!("{found}, expected at least one feature that varies")));
         }
         schema.check_exposure_kind()?;
         schema.check_positive_columns(facts)?;
@@ -92,48 +89,29 @@ impl Schema {
 
     /// Checks that the exposure and the weights are numbers above 0 in every row.
     fn check_positive_columns(&self, facts: &TableFacts) -> Result<()> {
-        for name in self.exposure.iter().chain(&self.weights) {
+        for (name, role) in [(&self.exposure, Role::Exposure), (&self.weights, Role::Weight)] {
+            let Some(name) = name else { continue };
             let column = facts.require(name)?;
             column.check_numbers()?;
-            let misfits = [&column.missing, &column.not_positive].into_iter().flatten();
-            misfits.min_by_key(|misfit| misfit.row).map_or(Ok(()), |first| Err(first.error.clone()))?;
+            check_first([column.missing.as_ref(), column.unsuited(role)])?;
         }
         Ok(())
-    }
-
-    /// The mean of each numeric feature over the training rows, 0 for others.
-    fn means(&self, facts: &TableFacts) -> Result<Vec<f64>> {
-        let mean = |feature: &Feature| match feature {
-            Feature::Numeric { name, .. } => Ok(facts.require(name)?.affine().shift),
-            Feature::Date { name, .. } => {
-                Ok(facts.require(name)?.calendar.as_ref().map_or(0.0, |calendar| calendar.mean()))
-            }
-            Feature::Place { .. } | Feature::Categorical { .. } => Ok(0.0),
-        };
-        self.features.iter().map(mean).collect()
     }
 
     /// Returns one line about how missing cells are treated, if there are any.
     fn gaps_note(&self, facts: &TableFacts) -> Result<Option<String>> {
         let (mut numbers, mut categories) = (Vec::new(), Vec::new());
         for feature in &self.features {
-            let missing = gaps(facts, feature)?.0;
-            let list = match feature {
-                Feature::Numeric { .. } | Feature::Date { .. } | Feature::Place { .. } => &mut numbers,
-                Feature::Categorical { .. } => &mut categories,
-            };
-            list.extend(
-                (missing > 0).then(|| (feature.name(), format!("{} ({missing})", quoted(feature.name())))),
-            );
+            let (name, missing) = (feature.name.as_str(), gaps(facts, feature)?.0);
+            let list = if feature.is_categorical() { &mut categories } else { &mut numbers };
+            list.extend((missing > 0).then(|| (name, format!("{} ({missing})", quoted(name)))));
         }
         let list = |columns: &[(&str, String)]| folded(columns.iter().map(|(_, words)| words.clone()));
         let mut done = Vec::new();
         if let Some((first, _)) = numbers.first() {
             let input = quoted(&format!("{first} is missing"));
-            done.push(format!(
-                "in {} the mean replaces them, and an input {input} marks them",
-                list(&numbers)
-            ));
+            let numbers = list(&numbers);
+            done.push(format!("in {numbers} the mean replaces them, and an input {input} marks them"));
         }
         if !categories.is_empty() {
             done.push(format!("in {} they are a separate category", list(&categories)));
@@ -144,16 +122,12 @@ impl Schema {
 
     /// Checks that every row of the features can be used, as [`Schema::design`] does.
     pub(crate) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
-        let mut first: Option<&Misfit> = None;
-        for feature in &self.features {
-            let misfit = match feature {
-                Feature::Numeric { name, .. } => facts.require(name)?.infinite.as_ref(),
-                Feature::Place { .. } => facts.require_place()?.misfit.as_ref(),
-                Feature::Categorical { .. } | Feature::Date { .. } => None,
-            };
-            first = [first, misfit].into_iter().flatten().min_by_key(|misfit| misfit.row);
-        }
-        first.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
+        let misfit = |feature: &Feature| match feature.kind {
+            FeatureKind::Numeric => Ok(facts.require(&feature.name)?.infinite.as_ref()),
+            FeatureKind::Place { .. } => Ok(facts.require_place()?.misfit.as_ref()),
+            FeatureKind::Categorical { .. } | FeatureKind::Date { .. } => Ok(None),
+        };
+        check_first(self.features.iter().map(misfit).collect::<Result<Vec<_>>>()?)
     }
 
     /// Returns the scaling that [`Scaling::standardise`] computes on the `rows` training rows, and the names of the inputs whose value is
@@ -164,27 +138,27 @@ impl Schema {
         for feature in &self.features {
             let column = facts.require(&feature.columns()[0])?;
             let missing = of_share(share_affine(gaps(facts, feature)?.1, rows));
-            match feature {
-                Feature::Place { .. } => {
+            match &feature.kind {
+                FeatureKind::Place { .. } => {
                     let place = facts.require_place()?;
                     inputs
                         .extend(place.affines().into_iter().zip(place.varies().iter().map(|varies| !varies)));
                 }
-                Feature::Numeric { .. } => inputs.push((column.affine(), !column.varies_in_training())),
-                Feature::Date { origin, cycles, .. } => {
+                FeatureKind::Numeric => inputs.push((column.affine(), !column.varies_in_training())),
+                FeatureKind::Date { origin, cycles } => {
                     let calendar = column.calendar.clone().unwrap_or_default();
                     let affines = calendar.affines(*origin, cycles, column.gaps.1).into_iter();
                     // Only the trend counts as constant.
                     let constant = std::iter::once(!column.varies_in_training());
                     inputs.extend(affines.zip(constant.chain(std::iter::repeat(false))));
                 }
-                Feature::Categorical { levels, missing: own, coded: true, .. } => {
+                FeatureKind::Categorical { levels, coded: true, .. } => {
                     let all = |affine: Affine| affine.shift == 1.0;
-                    let constant = (*own && all(missing.0))
+                    let constant = (feature.missing && all(missing.0))
                         || levels.iter().any(|level| all(column.level_affine(level, rows)));
                     inputs.push((Affine::IDENTITY, constant));
                 }
-                Feature::Categorical { levels, .. } => {
+                FeatureKind::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     inputs.extend(levels.map(|level| of_share(column.level_affine(level, rows))));
                 }
@@ -280,33 +254,30 @@ impl SchemaOptions {
 
     /// Returns what the values of a column must be, or `None` for a column that is not used.
     pub(crate) fn demand(&self, name: &str) -> Option<Demand> {
+        if let Some(known) = &self.known {
+            return (known.uses(name) || known.weights_name() == Some(name)).then_some(Demand::None);
+        }
         if name == self.target {
             // If the options leave the kind open, one of these is inferred.
             let guessed = || if self.classes { vec![] } else { vec![TargetKind::Real, TargetKind::Count] };
-            return Some(Demand::Target(self.kind().map_or_else(guessed, |kind| vec![kind])));
+            let kinds = self.kind().map_or_else(guessed, |kind| vec![kind]);
+            return Some(Demand::Role(kinds.into_iter().map(Role::Target).collect()));
         }
-        let role = [(&self.exposure, Positive::Exposure), (&self.weights, Positive::Weight)];
-        match role.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
-            Some((_, positive)) => Some(Demand::Positive(positive)),
-            None => {
-                let grouped =
-                    || self.groups.iter().flat_map(GroupFormula::columns).any(|column| column == name);
-                (self.is_feature(name) || grouped()).then_some(Demand::None)
-            }
+        let roles = [(&self.exposure, Role::Exposure), (&self.weights, Role::Weight)];
+        if let Some((_, role)) = roles.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
+            return Some(Demand::Role(vec![role]));
         }
+        let grouped = || self.groups.iter().flat_map(GroupFormula::columns).any(|column| column == name);
+        (self.is_feature(name) || grouped()).then_some(Demand::None)
     }
 }
 
 /// Checks that every column that an option names exists, and that the options do not contradict each other.
 fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
-    for (_, name) in special(options) {
-        facts.require_name(name)?;
-    }
     let features = options.features.as_deref().unwrap_or_default();
-    for name in features.iter().chain(&options.exclude).chain(&options.categorical).chain(&options.keep) {
-        facts.require_name(name)?;
-    }
-    options.split.iter().try_for_each(|by| facts.require_name(by.column()))?;
+    let others = features.iter().chain(&options.exclude).chain(&options.categorical).chain(&options.keep);
+    let named = special(options).map(|(_, name)| name).chain(others.map(String::as_str));
+    named.chain(options.split.iter().map(SplitBy::column)).try_for_each(|name| facts.require_name(name))?;
     check_roles(options)?;
     check_groups(facts, options)?;
     check_places(facts, options)?;
@@ -340,11 +311,9 @@ fn check_roles(options: &SchemaOptions) -> Result<()> {
     let mut seen: HashMap<&str, &str> = HashMap::new();
     for (role, name) in special(options) {
         if let Some(other) = seen.insert(name, role) {
-            return Err(Error::usage(format!(
-                "the column {} cannot be both {other} and {role}",
-                quoted(name)
-            ))
-            .hint(format!("name another column as {role}")));
+            let column = quoted(name);
+            return Err(Error::usage(format!("the column {column} cannot be both {other} and {role}"))
+                .hint(format!("name another column as {role}")));
         }
         if features.iter().any(|feature| feature == name) {
             return Err(Error::usage(format!("the {role} {} cannot be a feature too", quoted(name))));
@@ -353,46 +322,30 @@ fn check_roles(options: &SchemaOptions) -> Result<()> {
     Ok(())
 }
 
-/// The categorical columns that look suspicious.
+/// The categorical columns that look suspicious, each with the reason where columns differ in it.
 #[derive(Default)]
 struct Doubts {
     /// Columns with a different category in every row.
     identifiers: Vec<String>,
-    /// Columns with a category that spans several lines, each with that category.
-    lines: Vec<(String, String)>,
-    /// Columns with more numbers than other text, each with examples of that text.
-    mixed: Vec<(String, String)>,
-    /// Columns with too many categories, each with their number.
-    many: Vec<(String, String)>,
+    /// Columns with a category that spans several lines, with that category.
+    lines: Vec<String>,
+    /// Columns with more numbers than other text, with examples of that text.
+    mixed: Vec<String>,
+    /// Columns with too many categories, with their number.
+    many: Vec<String>,
 }
 
 impl Doubts {
     /// Returns one line for each kind of doubt.
-    fn told(&self, source: &str) -> Vec<String> {
-        let listed = |what: &str, columns: &[(String, String)]| {
-            let list = folded(columns.iter().map(|(name, about)| format!("{name} ({about})")));
-            (!columns.is_empty()).then(|| format!("{source}: {what}: {list}"))
-        };
-        let identifiers = match self.identifiers.as_slice() {
-            [] => None,
-            [name] => Some(format!(
-                "{source}: column {name} has a different category in every row; it is likely an identifier"
-            )),
-            names => Some(format!(
-                "{source}: columns {} have a different category in every row; they are likely identifiers",
-                folded(names.iter().cloned())
-            )),
-        };
-        let lines = match self.lines.as_slice() {
-            [] => None,
-            [(name, level)] => {
-                Some(format!("{source}: column {name} has a category of several lines, {level}"))
-            }
-            columns => listed("columns have categories of several lines", columns),
-        };
-        let mixed = listed("columns of numbers and text are categories", &self.mixed);
-        let many = listed("the rarest categories are treated as one", &self.many);
-        identifiers.into_iter().chain(lines).chain(mixed).chain(many).collect()
+    fn told(self, source: &str) -> impl Iterator<Item = String> {
+        let kinds = [
+            ("columns with a different category in every row are likely identifiers", self.identifiers),
+            ("columns have categories of several lines", self.lines),
+            ("columns of numbers and text are categories", self.mixed),
+            ("the rarest categories are treated as one", self.many),
+        ];
+        let kinds = kinds.into_iter().filter(|(_, columns)| !columns.is_empty());
+        kinds.map(move |(what, columns)| format!("{source}: {what}: {}", folded(columns.into_iter())))
     }
 }
 
@@ -410,10 +363,10 @@ fn left_out<'a>(
     let follows = facts.require(&options.target)?.follows_rows();
     let mut found = Vec::new();
     for &name in names {
-        let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
-        let asked = asked || options.is_place(name);
-        // Identifiers have no currency and no separators of thousands.
-        let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
+        let asked = options.keep.iter().chain(&options.categorical).any(|kept| kept == name)
+            || options.is_place(name)
+            // Identifiers have no currency and no separators of thousands.
+            || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
         let reason = reason(name, facts.require(name)?, most_levels(!options.drop_first), follows);
         found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
     }
@@ -427,15 +380,9 @@ fn left_out<'a>(
     let words = folded(found.iter().map(|(name, reason)| format!("{} ({reason})", quoted(name))));
     let kept: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
     let (noun, them) = if kept.len() == 1 { ("column", "it") } else { ("columns", "them") };
-    notes.push(format!(
-        "{}: {noun} left out: {words}; ⟨keep {}⟩ keeps {them}",
-        facts.source,
-        if kept.iter().any(|name| name.contains(' ')) {
-            format!("'{}'", kept.join(","))
-        } else {
-            kept.join(",")
-        }
-    ));
+    let (source, names) = (&facts.source, kept.join(","));
+    let names = if names.contains(' ') { format!("'{names}'") } else { names };
+    notes.push(format!("{source}: {noun} left out: {words}; ⟨keep {names}⟩ keeps {them}"));
     Ok(kept)
 }
 
@@ -474,31 +421,26 @@ fn infer_feature(
     options: &SchemaOptions,
     doubts: &mut Doubts,
 ) -> Result<Feature> {
-    let (declared, coded) = (options.is_categorical(name), !options.drop_first);
+    let declared = options.is_categorical(name);
     let column = facts.require(name)?;
     column.supported()?;
-    if let Some(calendar) = column.calendar.as_ref() {
+    let kind = if column.is_time() {
         if declared {
-            return Err(Error::data(format!(
-                "{}: column {} holds dates, expected categories",
-                facts.source,
-                quoted(name)
-            ))
-            .hint("leave it out of ⟨categorical⟩: dates make a trend and phases of day, week and year"));
+            let found = format!("{}: column {} holds dates", facts.source, quoted(name));
+            return Err(Error::data(format!("{found}, expected categories"))
+                .hint("leave it out of ⟨categorical⟩: dates make a trend and phases of day, week and year"));
         }
-        let (origin, cycles) = (calendar.origin(), calendar.cycles());
-        return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
-    }
-    if declared {
-        return Ok(categorical(facts, name, coded, column, doubts));
-    }
-    if !column.has_text() || column.is_boolean() {
-        return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
-    }
-    if column.is_mostly_numbers() {
-        doubts.mixed.push((quoted(name), column.bad.words()));
-    }
-    Ok(categorical(facts, name, coded, column, doubts))
+        // The facts complete dates and places.
+        FeatureKind::Date { origin: 0.0, cycles: Vec::new() }
+    } else if !declared && (!column.has_text() || column.is_boolean()) {
+        FeatureKind::Numeric
+    } else {
+        if !declared && column.is_mostly_numbers() {
+            doubts.mixed.push(format!("{} ({})", quoted(name), column.bad.words()));
+        }
+        categorical(facts, name, !options.drop_first, column, doubts)
+    };
+    Ok(Feature { name: name.to_owned(), kind, missing: column.gaps.1 > 0 })
 }
 
 /// Checks that no column of numbers contains mistakes, such as a word among numbers; one error reports all such columns.
@@ -531,7 +473,7 @@ fn categorical(
     coded: bool,
     values: &ColumnFacts,
     doubts: &mut Doubts,
-) -> Feature {
+) -> FeatureKind {
     let mut levels = values.distinct.texts();
     let most = most_levels(coded);
     let rest = levels.len() > most || values.distinct.more;
@@ -539,15 +481,71 @@ fn categorical(
         let mut frequent: Vec<&Level> = values.distinct.levels.iter().collect();
         frequent.sort_by_key(|level| std::cmp::Reverse(level.rows));
         levels = frequent.iter().take(most - 1).map(|level| level.text.clone()).collect();
-        doubts.many.push((quoted(name), format!("{} categories", values.distinct.count())));
+        doubts.many.push(format!("{} ({} categories)", quoted(name), values.distinct.count()));
     }
     if levels.len() > 2 && levels.len() == facts.rows {
         doubts.identifiers.push(quoted(name));
     }
     if let Some(level) = levels.iter().find(|level| level.contains('\n')) {
-        doubts.lines.push((quoted(name), shown(level)));
+        doubts.lines.push(format!("{} ({})", quoted(name), shown(level)));
     }
     levels.sort_by(|a, b| level_order(a, b));
     levels.extend(rest.then(|| OTHERS.to_owned()));
-    Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0, coded, rest }
+    FeatureKind::Categorical { levels, coded, rest }
+}
+
+impl Schema {
+    /// Finds the features of a training table and checks that a model can learn from it. Rows without a target are ignored.
+    ///
+    /// The columns of [`SchemaOptions::places`] are one feature. A column of numbers (or of `true` and `false`) is numeric and a column of
+    /// text is categorical. In a column with at least 20 values and at least 90 % numbers, text counts as missing; any other column that
+    /// mixes both is categorical. The error for shorter columns, and for numbers in different units, names the first such cells.
+    ///
+    /// Unless the options set the kind of target, the values decide. Two distinct values are binary if they are text, or true and false, or
+    /// numbers in more than two rows. Text with more distinct values, each at least twice on average, has classes. Whole numbers that begin
+    /// at 0 or 1 and become rarer are counts (see `counts`). Other numbers are real.
+    ///
+    /// The positive class is the requested class. Without a request it is the class that means yes if the other means no (as in yes and no,
+    /// true and false, 1 and -1). Otherwise it is the larger number, or the text with fewer rows, or the later text in sorted order.
+    ///
+    /// Returns the schema, and warnings about columns that can be used but look wrong.
+    ///
+    /// # Errors
+    ///
+    /// If the target or another named column is absent, no feature is left, a column holds values that do not
+    /// suit its role, there is only one row, or the target cannot be learned from: a value is missing or not of the kind, the values do not
+    /// vary, there are not exactly two classes, the levels have a gap or are too few or too many, or the requested positive class does not
+    /// occur. Usage errors if a column has two roles, if an exposure is given for a target that is not a count, or if a positive class is
+    /// requested for a target without classes.
+    pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+        let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
+        if let Some(known) = &options.known {
+            known.check_training(&labelled)?;
+            return Ok((known.clone(), Vec::new()));
+        }
+        let readings = options.readings.clone().unwrap_or_default();
+        let read = labelled.read(&readings, &|_| true)?;
+        let names = table.columns().iter().map(|named| named.name.as_str());
+        let places = options.places.as_ref();
+        let mut facts = TableFacts::new(table.source(), names, &|name| options.demand(name), places);
+        facts.push(&read, None);
+        let unlabelled = check_labelled(&options.target, &facts.source, labelled.rows(), table.rows())?;
+        if options.readings.is_none() {
+            let (found, note) = options.readings_of(&facts)?;
+            if !found.is_empty() {
+                let options = SchemaOptions { readings: Some(found), ..options.clone() };
+                let (schema, notes) = Schema::infer(table, &options)?;
+                return Ok((schema, note.into_iter().chain(notes).collect()));
+            }
+            notes.extend(note);
+        }
+        let (mut schema, found) = Schema::of_facts(&facts, options)?;
+        let mut levels = GroupLevels::default();
+        levels.push(&read, options)?;
+        schema.take_groups(&levels, options)?;
+        notes.extend(found);
+        notes.extend(unlabelled);
+        notes.extend(odd_values(&facts, &schema, &read)?);
+        Ok((schema, notes))
+    }
 }

@@ -6,7 +6,8 @@ use super::check::folded;
 use super::columns::SchemaOptions;
 use super::counts::Whole;
 use super::distinct::Level;
-use super::facts::ColumnFacts;
+use super::facts::{ColumnFacts, check_first};
+use super::role::Role;
 use super::table_facts::TableFacts;
 use super::target::{TargetEncoding, advise, constant, values_listed};
 use crate::tables::column::{level_order, number_text};
@@ -110,13 +111,10 @@ impl Target<'_> {
             let once: Vec<&Level> = levels.iter().filter(|level| level.training <= 1).collect();
             return if once.is_empty() { Ok(TargetKind::Class) } else { Err(self.lone_classes(&once)) };
         }
-        Err(Error::data(format!(
-            "{} holds text with {} distinct values ({}), expected numbers, or classes with at least two rows each",
-            self.column,
-            facts.distinct.count(),
-            values_listed(&facts.distinct.texts())
-        ))
-        .hint("check that ⟨target⟩ names the right column"))
+        let (count, values) = (facts.distinct.count(), values_listed(&facts.distinct.texts()));
+        let found = format!("holds text with {count} distinct values ({values})");
+        let expected = "expected numbers, or classes with at least two rows each";
+        Err(self.error(&found, expected, "check that ⟨target⟩ names the right column"))
     }
 
     /// Returns the error for classes with one row each, and suggests a similar class for each.
@@ -127,12 +125,14 @@ impl Target<'_> {
             Some(class) => format!("{} (did you mean {}?)", shown(&level.text), shown(class)),
             None => shown(&level.text),
         };
-        Error::data(format!(
-            "{} has {} in one row only, expected classes of several rows",
-            self.column,
-            folded(lone.iter().map(named))
-        ))
-        .hint("correct or remove the row; ⟨task classification⟩ accepts it as a class")
+        let found = format!("has {} in one row only", folded(lone.iter().map(named)));
+        let hint = "correct or remove the row; ⟨task classification⟩ accepts it as a class";
+        self.error(&found, "expected classes of several rows", hint)
+    }
+
+    /// Returns an error about the target.
+    fn error(&self, found: &str, expected: &str, hint: &str) -> Error {
+        Error::data(format!("{} {found}, {expected}", self.column)).hint(hint)
     }
 
     /// Returns the kind for two classes, or for more.
@@ -151,12 +151,9 @@ impl Target<'_> {
             return Err(self.one_class(classes.first().map(String::as_str)));
         }
         if facts.distinct.more || classes.len() > MOST_CLASSES {
-            return Err(Error::data(format!(
-                "{} has {} distinct values, expected at most {MOST_CLASSES} classes",
-                self.column,
-                facts.distinct.count()
-            ))
-            .hint("group the classes, or use a likelihood of numbers"));
+            let found = format!("has {} distinct values", facts.distinct.count());
+            let expected = format!("expected at most {MOST_CLASSES} classes");
+            return Err(self.error(&found, &expected, "group the classes, or use a likelihood of numbers"));
         }
         classes.sort_by(|a, b| level_order(a, b));
         Ok(classes)
@@ -166,28 +163,20 @@ impl Target<'_> {
     fn check_classes(&self) -> Result<()> {
         self.facts.supported()?;
         let text = self.facts.has_text();
-        let unusable = if text { self.facts.missing.as_ref() } else { self.facts.not_finite() };
-        unusable.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
+        check_first([self.facts.missing.as_ref(), self.facts.infinite.as_ref().filter(|_| !text)])
     }
 
     /// Checks that every cell is a number that suits the kind.
     fn check_values(&self, kind: TargetKind) -> Result<()> {
         self.facts.check_numbers().map_err(|error| advise(kind, error))?;
-        let unsuited = self.facts.unsuited.iter().find(|(known, _)| *known == kind);
-        let unsuited = unsuited.and_then(|(_, first)| first.as_ref());
-        match unsuited.or(self.facts.missing.as_ref()) {
-            Some(misfit) => Err(misfit.error.clone()),
-            None => Ok(()),
-        }
+        check_first([self.facts.unsuited(Role::Target(kind)).or(self.facts.missing.as_ref())])
     }
 
     fn no_positive(&self, kind: TargetKind, label: &str) -> Error {
-        Error::usage(format!(
-            "{} is of kind {kind}, which has no positive class, found the positive label {}",
-            self.column,
-            shown(label)
-        ))
-        .hint("leave the positive label out, or ask for a likelihood of two classes")
+        let (column, label) = (&self.column, shown(label));
+        let of_kind = format!("{column} is of kind {kind}, which has no positive class");
+        Error::usage(format!("{of_kind}, found the positive label {label}"))
+            .hint("leave the positive label out, or ask for a likelihood of two classes")
     }
 
     /// The encoding of a target of two classes.
@@ -241,30 +230,22 @@ impl Target<'_> {
     }
 
     fn not_a_class(&self, encoding: &TargetEncoding, label: &str) -> Error {
-        Error::data(format!(
-            "{} has the classes {}, found the positive label {}, expected one of them",
-            self.column,
-            values_listed(encoding.levels()),
-            shown(label)
-        ))
-        .hint("write the positive label as it is in the file")
+        let (classes, label) = (values_listed(encoding.levels()), shown(label));
+        let found = format!("has the classes {classes}, found the positive label {label}");
+        self.error(&found, "expected one of them", "write the positive label as it is in the file")
     }
 
     fn one_class(&self, class: Option<&str>) -> Error {
         let class = class.map_or_else(String::new, |class| format!(", {}", shown(class)));
-        Error::data(format!("{} has one class only{class}, expected two", self.column))
-            .hint("check that ⟨target⟩ names the right column and that the file has rows of both classes")
+        let hint = "check that ⟨target⟩ names the right column and that the file has rows of both classes";
+        self.error(&format!("has one class only{class}"), "expected two", hint)
     }
 
     /// The levels of an ordinal target, in order.
     fn levels(&self) -> Result<Vec<String>> {
         let (kind, facts) = (TargetKind::Ordinal, self.facts);
         facts.check_numbers().map_err(|error| advise(kind, error))?;
-        let unsuited = facts.unsuited.iter().find(|(known, _)| *known == kind);
-        let misfits = [unsuited.and_then(|(_, first)| first.as_ref()), facts.missing.as_ref()];
-        if let Some(first) = misfits.into_iter().flatten().min_by_key(|misfit| misfit.row) {
-            return Err(first.error.clone());
-        }
+        check_first([facts.unsuited(Role::Target(kind)), facts.missing.as_ref()])?;
         let mut numbers: Vec<f64> = if facts.is_boolean() {
             vec![facts.plain.range.0, facts.plain.range.1]
         } else {
@@ -272,23 +253,47 @@ impl Target<'_> {
         };
         numbers.sort_by(f64::total_cmp);
         numbers.dedup();
-        check_levels(&self.column, &numbers, &facts.distinct.count())?;
+        self.check_levels(&numbers, &facts.distinct.count())?;
         Ok(numbers.into_iter().map(|level| number_text(level).into_owned()).collect())
+    }
+
+    /// Checks the levels of an ordinal target, of which there are `count` in words.
+    fn check_levels(&self, levels: &[f64], count: &str) -> Result<()> {
+        let text = |level: f64| number_text(level).into_owned();
+        let (found, expected, hint) = match *levels {
+            [] => return Err(constant(&self.column, "0")),
+            [only] => return Err(constant(&self.column, &text(only))),
+            [low, high] => (
+                format!("has the 2 levels {} and {}", text(low), text(high)),
+                "expected at least 3 ordered levels".to_owned(),
+                "two levels are two classes: use a Bernoulli likelihood",
+            ),
+            _ if levels.len() > MOST_LEVELS => (
+                format!("has {count} levels"),
+                format!("expected at most {MOST_LEVELS} ordered levels"),
+                "use a likelihood of any real number, or group the levels",
+            ),
+            _ => match levels.windows(2).find(|pair| pair[1] - pair[0] > 1.0) {
+                None => return Ok(()),
+                Some(pair) => {
+                    let [missing, low, high] = [pair[0] + 1.0, pair[0], pair[1]].map(text);
+                    (
+                        format!("has no row of level {missing} between {low} and {high}"),
+                        "expected levels without gaps".to_owned(),
+                        "number the levels that occur 1, 2, 3, … in their order",
+                    )
+                }
+            },
+        };
+        Err(self.error(&found, &expected, hint))
     }
 }
 
 /// Returns true if `a` is the positive class and `b` its opposite, false for the reverse, and `None` for other words.
 fn is_positive(a: &str, b: &str) -> Option<bool> {
     let (a, b) = (a.to_lowercase(), b.to_lowercase());
-    let positive = |word: &str| POSITIVE_WORDS.contains(&word);
-    let negative = |word: &str| NEGATIVE_WORDS.contains(&word);
-    if positive(&a) && negative(&b) {
-        Some(true)
-    } else if negative(&a) && positive(&b) {
-        Some(false)
-    } else {
-        None
-    }
+    let differ = |yes: &str, no: &str| POSITIVE_WORDS.contains(&yes) && NEGATIVE_WORDS.contains(&no);
+    if differ(&a, &b) { Some(true) } else { differ(&b, &a).then_some(false) }
 }
 
 /// Returns the index of the class that the user named as positive. "1.0" and "+1" are the class "1", as in a
@@ -302,45 +307,7 @@ fn positive_place(encoding: &TargetEncoding, label: &str) -> Option<usize> {
 }
 
 fn third_class(two: [&String; 2], third: &Level) -> Error {
-    let [a, b] = two.map(|class| shown(class));
-    Error::data(format!(
-        "{}: found {}, expected {a} or {b}, the two classes of the rows before",
-        third.place,
-        shown(&third.text)
-    ))
-    .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two classes")
-}
-
-/// Checks the levels of a column; `count` is their number in words.
-fn check_levels(column: &str, levels: &[f64], count: &str) -> Result<()> {
-    match levels {
-        [] | [_] => {
-            return Err(constant(column, &number_text(levels.first().copied().unwrap_or_default())));
-        }
-        [low, high] => {
-            let (low, high) = (number_text(*low), number_text(*high));
-            return Err(Error::data(format!(
-                "{column} has the 2 levels {low} and {high}, expected at least 3 ordered levels"
-            ))
-            .hint("two levels are two classes: use a Bernoulli likelihood"));
-        }
-        _ => {}
-    }
-    if levels.len() > MOST_LEVELS {
-        return Err(Error::data(format!(
-            "{column} has {count} levels, expected at most {MOST_LEVELS} ordered levels"
-        ))
-        .hint("use a likelihood of any real number, or group the levels"));
-    }
-    match levels.windows(2).find(|pair| pair[1] - pair[0] > 1.0) {
-        None => Ok(()),
-        Some(pair) => {
-            let missing = number_text(pair[0] + 1.0);
-            let (low, high) = (number_text(pair[0]), number_text(pair[1]));
-            Err(Error::data(format!(
-                "{column} has no row of level {missing} between {low} and {high}, expected levels without gaps"
-            ))
-            .hint("number the levels that occur 1, 2, 3, … in their order"))
-        }
-    }
+    let ([a, b], place, found) = (two.map(|class| shown(class)), &third.place, shown(&third.text));
+    Error::data(format!("{place}: found {found}, expected {a} or {b}, the two classes of the rows before"))
+        .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two classes")
 }

@@ -22,48 +22,33 @@ const NAMES: [&str; 9] =
 /// at least 20 of them, from 0 to n − 1 or from 1 to n; and if there are at least 20 of them, rising from row to row. The last two cases
 /// need a target that does not follow them.
 pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: bool) -> Option<&'static str> {
-    if column.present == 0 {
-        return column.supported().is_ok().then_some("no value in any row");
-    }
     let (distinct, present) = (column.distinct.levels.len(), column.present);
-    if distinct == 1 && column.gaps.0 == 0 {
-        return Some("the same value in every row");
-    }
-    let all = !column.distinct.more && distinct == present && present > 2;
-    if column.has_text() {
-        let mostly_numbers = column.is_boolean() || column.holds_mistakes();
-        // Beyond the maximum number of distinct values, the rows of the values that are known stand for all.
-        let rows = if column.distinct.more { column.distinct.rows() } else { present as u64 };
-        let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * rows as f64);
-        return match () {
-            () if mostly_numbers => None,
-            () if nearly => Some("a different value in nearly every row"),
-            () if distinct > most => Some("too many categories"),
-            () => None,
-        };
-    }
-    if column.is_time() || !column.is_whole() {
-        return None;
-    }
+    let (text, more) = (column.has_text(), column.distinct.more);
+    let all = !more && distinct == present && present > 2;
+    // Beyond the maximum number of distinct values, the rows of the values that are known stand for all.
+    let rows = if more { column.distinct.rows() } else { present as u64 };
+    let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * rows as f64);
     let rising = !column.not_rising && present > 2;
-    if name.starts_with("Unnamed: ") && column.is_whole() {
-        return Some("whole numbers without a name");
-    }
-    if is_named_so(name) && (all || rising || column.distinct.more) {
-        return Some("distinct whole numbers, named as identifiers are");
-    }
-    if !(all || rising) || present < FEWEST_ROWS || (rising && follows) {
-        return None;
-    }
     let (low, high) = column.plain.range;
     let runs = (low == 0.0 || low == 1.0) && high - low < 1.05 * present as f64;
-    if runs {
-        Some("whole numbers that count the rows")
-    } else if rising {
-        Some("whole numbers in the order of the rows, which the target does not follow")
-    } else {
-        None
-    }
+    // The first condition that holds decides.
+    let rules = [
+        (present == 0, column.supported().is_ok().then_some("no value in any row")),
+        (distinct == 1 && column.gaps.0 == 0, Some("the same value in every row")),
+        (text && (column.is_boolean() || column.holds_mistakes()), None),
+        (text && nearly, Some("a different value in nearly every row")),
+        (text && distinct > most, Some("too many categories")),
+        (text || column.is_time() || !column.is_whole(), None),
+        (name.starts_with("Unnamed: "), Some("whole numbers without a name")),
+        (
+            is_named_so(name) && (all || rising || more),
+            Some("distinct whole numbers, named as identifiers are"),
+        ),
+        (!(all || rising) || present < FEWEST_ROWS || (rising && follows), None),
+        (runs, Some("whole numbers that count the rows")),
+        (rising, Some("whole numbers in the order of the rows, which the target does not follow")),
+    ];
+    rules.into_iter().find(|(holds, _)| *holds)?.1
 }
 
 fn is_named_so(name: &str) -> bool {

@@ -1,7 +1,6 @@
 //! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes
 //! and levels.
 
-mod bad_cells;
 mod calendar;
 mod check;
 mod columns;
@@ -9,21 +8,17 @@ mod counts;
 mod design;
 mod distinct;
 mod explained;
-mod extremes;
 pub(crate) mod facts;
-mod group_formula;
 mod groups;
 mod in_kernel;
-mod infer;
 mod infer_schema;
 mod infer_target;
 mod left_out;
 mod odd;
-mod place_facts;
 mod places;
 pub(crate) mod ratings;
+mod role;
 mod spread;
-mod surface;
 pub(crate) mod table_facts;
 mod target;
 
@@ -31,13 +26,13 @@ pub use calendar::Cycle;
 pub use calendar::after;
 pub(crate) use check::constant_inputs;
 pub use check::input_warnings;
-pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
+pub use columns::{Feature, FeatureKind, Schema, SchemaOptions, SplitBy, UnseenLevels};
 pub(crate) use columns::{check_labelled, check_rows};
 pub use design::UnseenColumn;
-pub use group_formula::{GroupFormula, Grouping};
-pub(crate) use groups::GroupLevels;
+pub use groups::{GroupFormula, Grouping};
+pub(crate) use groups::{GroupLevels, labels};
 pub(crate) use left_out::followed;
 pub(crate) use odd::odd_values;
+pub use places::{EARTH_RADIUS, Places, Surface};
 pub use ratings::natural_order;
-pub use surface::{EARTH_RADIUS, Places, Surface};
 pub use target::TargetEncoding;

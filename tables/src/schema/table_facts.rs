@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{ColumnFacts, Demand};
-use super::place_facts::PlaceFacts;
-use super::surface::Places;
+use super::places::PlaceFacts;
+use super::places::Places;
 use crate::tables::table::{Table, absent};
 use sparsegp::error::{Error, Result};
 
@@ -39,14 +39,11 @@ impl TableFacts {
         source: &str,
         names: impl Iterator<Item = &'a str>,
         demand: &dyn Fn(&str) -> Option<Demand>,
+        places: Option<&Places>,
     ) -> TableFacts {
         let columns = names.map(|name| (name.to_owned(), demand(name).map(ColumnFacts::new)));
-        TableFacts { source: source.to_owned(), columns: columns.collect(), ..TableFacts::default() }
-    }
-
-    /// Declares that two columns hold places.
-    pub(crate) fn with_places(self, places: Option<&Places>) -> TableFacts {
-        TableFacts { place: places.map(PlaceFacts::new), ..self }
+        let (source, place) = (source.to_owned(), places.map(PlaceFacts::new));
+        TableFacts { source, columns: columns.collect(), place, ..TableFacts::default() }
     }
 
     /// Returns the facts about places.
@@ -81,10 +78,8 @@ impl TableFacts {
             facts.columns.iter().map(|(name, facts)| (name.clone(), demand(facts))).collect()
         };
         if demands(self) != demands(&later) {
-            return Err(Error::data(format!(
-                "{} and {} differ in their columns, expected parts of one table",
-                self.source, later.source
-            )));
+            let differ = format!("{} and {} differ in their columns", self.source, later.source);
+            return Err(Error::data(format!("{differ}, expected parts of one table")));
         }
         self.rows += later.rows;
         self.take_notes(&later.notes);
@@ -112,18 +107,18 @@ impl TableFacts {
 
     /// Checks that there is a column of this name.
     pub(crate) fn require_name(&self, name: &str) -> Result<()> {
-        if self.find(name).is_some() {
-            Ok(())
-        } else {
-            Err(absent(&self.source, "column", name, self.names()))
-        }
+        let absent = || absent(&self.source, "column", name, self.names());
+        self.find(name).map(|_| ()).ok_or_else(absent)
     }
 
     /// Returns the facts about a column; an error if it is absent or not used.
     pub(crate) fn require(&self, name: &str) -> Result<&ColumnFacts> {
-        self.find(name)
-            .and_then(|(_, facts)| facts.as_ref())
-            .ok_or_else(|| absent(&self.source, "column", name, self.names()))
+        self.get(name).ok_or_else(|| absent(&self.source, "column", name, self.names()))
+    }
+
+    /// Returns the facts about a column, if it is used.
+    pub(crate) fn get(&self, name: &str) -> Option<&ColumnFacts> {
+        self.find(name)?.1.as_ref()
     }
 
     fn find(&self, name: &str) -> Option<&(String, Option<ColumnFacts>)> {

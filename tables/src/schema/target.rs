@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::role::Role;
 use crate::readable::few;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
 use crate::tables::marker::are_markers;
@@ -27,35 +28,6 @@ pub(crate) fn advise(kind: TargetKind, error: Error) -> Error {
         _ => "correct or remove the row; a column of two classes needs a likelihood of two classes",
     };
     if error.advice().is_none() { error.hint(hint) } else { error }
-}
-
-/// Checks a value that is not missing; `row` counts from 0 within the table, `name` is the column's.
-pub(crate) fn check_value(kind: TargetKind, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
-    let value = table.finite(row, name, value)?;
-    let (expected, hint) = match kind {
-        TargetKind::Positive if value <= 0.0 => {
-            ("a number above 0", "correct or remove the row, or use a likelihood of any real number")
-        }
-        TargetKind::UnitInterval if value <= 0.0 || value >= 1.0 => (
-            "a number above 0 and below 1",
-            "to keep targets of exactly 0 or 1, shrink all of them inside with (y(n−1)+0.5)/n for n rows \
-             (Smithson & Verkuilen 2006)",
-        ),
-        TargetKind::Count if value < 0.0 || value.fract() != 0.0 => {
-            ("a count (0, 1, 2, …)", "correct or remove the row, or use a likelihood of any real number")
-        }
-        TargetKind::Count if value > HIGHEST_WHOLE => (
-            "a count of at most 2^53",
-            "larger counts cannot be distinguished; use a likelihood of any real number",
-        ),
-        TargetKind::Ordinal if value.fract() != 0.0 || value.abs() > HIGHEST_WHOLE => (
-            "a level written as a whole number",
-            "number the levels 1, 2, 3, … in their order, or use a likelihood of any real number",
-        ),
-        _ => return Ok(()),
-    };
-    let (place, found) = (table.place(row, name), number_text(value));
-    Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
 }
 
 /// The kind of a target and, if its cells are classes or levels, the number of each.
@@ -121,7 +93,7 @@ impl TargetEncoding {
             if self.kind == TargetKind::Ordinal {
                 *value = self.code_of_level(table, row, name, *value)?;
             } else {
-                check_value(self.kind, table, row, name, *value)?;
+                Role::Target(self.kind).check(table, row, name, *value)?;
             }
         }
         Ok(values)

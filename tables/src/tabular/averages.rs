@@ -59,23 +59,19 @@ impl TableModel {
         let is_mixture = likelihood.mixing().is_some();
         if !(of_target || is_mixture) {
             let name = likelihood.name();
-            return Err(Error::usage(format!(
-                "⟨average⟩ needs a function in units of the target, which the {name} likelihood does not have"
-            ))
-            .hint(
-                "use Gaussian or Student-t noise; without ⟨average⟩ the grid has the predictions of points",
-            ));
+            let needs = "⟨average⟩ needs a function in units of the target";
+            let hint =
+                "use Gaussian or Student-t noise; without ⟨average⟩ the grid has the predictions of points";
+            return Err(
+                Error::usage(format!("{needs}, which the {name} likelihood does not have")).hint(hint)
+            );
         }
         let most = Model::MOST_JOINT_ROWS;
-        match grid.points_of_cell(parts) {
-            Some(points @ 1..) if points <= most => Ok(points),
-            points => {
-                let points = points.map_or("too many".to_owned(), |points| points.to_string());
-                Err(Error::usage(format!(
-                    "⟨average {parts}⟩: a cell has {points} points, expected at most {most}"
-                )))
-            }
-        }
+        let points = grid.points_of_cell(parts);
+        points.filter(|points| (1..=most).contains(points)).ok_or_else(|| {
+            let found = points.map_or("too many".to_owned(), |points| points.to_string());
+            Error::usage(format!("⟨average {parts}⟩: a cell has {found} points, expected at most {most}"))
+        })
     }
 
     /// The area around each point, up to a constant.
@@ -114,7 +110,7 @@ impl TableModel {
 
     /// The average over the points `x` of a cell.
     fn average(&self, x: MatRef<'_, f64>, areas: &[f64]) -> Result<CellAverage> {
-        let (means, covariance) = Model::joint(self, x)?;
+        let (means, covariance) = self.joint(x)?;
         let total: f64 = areas.iter().sum();
         let (mut mean, mut variance) = (0.0, 0.0);
         for (k, area) in areas.iter().enumerate() {

@@ -51,26 +51,12 @@ pub struct Baselines {
 }
 
 impl Baselines {
-    /// Fits the baselines of a model that was fitted to this request. An interruption skips the remaining
-    /// baselines.
-    ///
-    /// # Errors
-    ///
-    /// If the table does not suit the model.
-    pub fn of(request: &FitRequest<'_>, model: &TableModel, session: &mut Session<'_>) -> Result<Baselines> {
-        Baselines::of_sample(&TrainingSample::draw(request, model)?, model, session)
-    }
-
-    /// Like [`of`](Self::of), on training rows that were drawn before.
+    /// Fits the baselines of a model, on a sample of its training rows. An interruption skips the remaining baselines.
     ///
     /// # Errors
     ///
     /// If the rows do not suit a linear model.
-    pub fn of_sample(
-        sample: &TrainingSample,
-        model: &TableModel,
-        session: &mut Session<'_>,
-    ) -> Result<Baselines> {
+    pub fn of(sample: &TrainingSample, model: &TableModel, session: &mut Session<'_>) -> Result<Baselines> {
         Ok(Baselines {
             training: sample.figures(model),
             constant: Constant::of(model.schema().encoding(), sample.all.observations()),

@@ -276,11 +276,9 @@ pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableMode
     let is_coded = |(code, level): (usize, &String)| level.parse() == Ok(code as f64);
     let suits = levels.is_empty() || (levels.len() == known && levels.iter().enumerate().all(is_coded));
     if !suits {
-        return Err(Error::data(format!(
-            "the target has the values {}, expected rows with each value from 0 to {}",
-            levels.join(", "),
-            known.saturating_sub(1)
-        )));
+        let (values, last) = (levels.join(", "), known.saturating_sub(1));
+        let found = format!("the target has the values {values}");
+        return Err(Error::data(format!("{found}, expected rows with each value from 0 to {last}")));
     }
     let count = train.targets.len();
     Ok(TableModel::of(fitted, schema, Scaling::none(inputs), &options, count, notes))

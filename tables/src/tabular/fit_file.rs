@@ -7,10 +7,12 @@ use super::rows::TableRows;
 use super::sampled::{Sampled, survey_of};
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
 use super::survey::{Surveyed, survey};
-use crate::schema::SchemaOptions;
-use crate::tables::Ahead;
+use crate::schema::{Schema, SchemaOptions};
+use crate::tables::table::absent;
+use crate::tables::{Ahead, column_names, large_size, read_table_with};
 use sparsegp::data::{BatchPlan, Role, Roles, check_fractions};
 use sparsegp::error::{Error, Result};
+use sparsegp::files::check_input;
 use sparsegp::hyper::{Clock, Session};
 use sparsegp::options::{FitOptions, Hyper, ModelKind};
 use sparsegp::training::BatchSource;
@@ -97,38 +99,25 @@ pub fn check_file_fit(
 fn check_without_table(columns: &SchemaOptions, options: &FitOptions) -> Result<()> {
     // Sums by level add up over blocks of rows, so fits with groups read the rows in order.
     let one_pass = !columns.groups.is_empty() && options.neighbours.is_none();
-    if options.is_collapsed() && !one_pass {
-        let by_batches = "use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩";
-        let (asked, hint) = match options.hyper {
-            _ if options.neighbours.is_some() => {
-                ("⟨neighbours⟩".to_owned(), "leave out one of the two, or fit a part of the rows")
-            }
-            Some(hyper) if options.has_own_q() => (format!("⟨hyper {hyper}⟩"), by_batches),
-            _ => (format!("⟨objective {}⟩", options.objective), by_batches),
-        };
-        return Err(Error::usage(format!(
-            "{asked} needs all rows in memory and cannot be trained through ⟨shuffle_buffer⟩"
-        ))
-        .hint(hint));
-    }
+    let collapsed = options.is_collapsed() && !one_pass;
+    let hyper = options.hyper.filter(|_| options.has_own_q());
+    let asked = match hyper {
+        Some(hyper) => format!("⟨hyper {hyper}⟩"),
+        None => format!("⟨objective {}⟩", options.objective),
+    };
+    let one_of_two = "leave out one of the two, or fit a part of the rows";
+    let on_a_part = "use it on a part of the rows, and start from that model with ⟨from⟩";
     let whole = [
-        ("⟨hyper alternating⟩", options.hyper == Some(Hyper::Alternating)),
-        ("⟨inducing auto⟩", options.growth.is_some()),
-        ("⟨restarts⟩", options.restarts > 1),
+        (collapsed && options.neighbours.is_some(), "⟨neighbours⟩", one_of_two),
+        (collapsed, asked.as_str(), "use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩"),
+        (options.hyper == Some(Hyper::Alternating), "⟨hyper alternating⟩", on_a_part),
+        (options.growth.is_some(), "⟨inducing auto⟩", on_a_part),
+        (options.restarts > 1, "⟨restarts⟩", on_a_part),
+        (options.steps.batch_schedule.is_some(), "⟨batch_schedule⟩", "give ⟨batch_size⟩ instead"),
     ];
-    if let Some((name, _)) = whole.into_iter().find(|(_, asked)| *asked) {
-        return Err(Error::usage(format!(
-            "{name} needs all rows in memory and cannot be used with ⟨shuffle_buffer⟩"
-        ))
-        .hint(format!("use {name} on a part of the rows, and start from that model with ⟨from⟩")));
-    }
-    if options.steps.batch_schedule.is_some() {
-        return Err(Error::usage(
-            "⟨batch_schedule⟩ needs all rows in memory: batches read through ⟨shuffle_buffer⟩ have one size",
-        )
-        .hint("give ⟨batch_size⟩ instead"));
-    }
-    Ok(())
+    let Some((_, name, hint)) = whole.into_iter().find(|(applies, ..)| *applies) else { return Ok(()) };
+    let needs = format!("{name} needs all rows in memory and cannot be used with ⟨shuffle_buffer⟩");
+    Err(Error::usage(needs).hint(hint))
 }
 
 /// Fits a model to a file without holding its rows in memory. `planned` receives the memory plan before training starts, `session` every
@@ -149,6 +138,7 @@ pub fn fit_file(
 ) -> Result<FileFit> {
     check_file_fit(request.path, request.columns, request.options, request.shuffle_buffer)?;
     if let Some(start) = request.start {
+        check_start_target(start.schema(), request.columns)?;
         start.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
         request.columns.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
     }
@@ -178,18 +168,16 @@ pub fn fit_file(
 fn check_readable_twice(path: &Path) -> Result<()> {
     let source = path.display();
     if path == Path::new("-") {
-        return Err(Error::usage(
-            "standard input cannot be read again in every epoch: ⟨shuffle_buffer⟩ needs a file",
-        ));
+        let found = "standard input cannot be read again in every epoch";
+        return Err(Error::usage(format!("{found}: ⟨shuffle_buffer⟩ needs a file")));
     }
     let metadata = path.metadata();
     let metadata = metadata.map_err(|error| Error::data(format!("{source}: cannot be read: {error}")))?;
     if metadata.is_file() || metadata.is_dir() {
         return Ok(());
     }
-    Err(Error::usage(format!(
-        "{source}: is not an ordinary file; ⟨shuffle_buffer⟩ reads its file again in every epoch"
-    )))
+    let found = format!("{source}: is not an ordinary file");
+    Err(Error::usage(format!("{found}; ⟨shuffle_buffer⟩ reads its file again in every epoch")))
 }
 
 /// Returns the role of every row; counts the rows first if some are held out.
@@ -199,16 +187,13 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
     if shares.test + shares.validation == 0.0 {
         return Ok(Roles::default());
     }
-    let target = request.start.map_or(request.columns.target.as_str(), |start| start.schema().target_name());
-    roles_of_file(request.path, target, request.columns, shares)
+    roles_of_file(request.path, request.columns, shares)
 }
 
 fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
-    if let Some(start) = request.start {
-        check_start_target(start.schema(), request.columns)?;
-    }
-    let columns = schema_options(request.columns, request.options)?;
-    let survey_of = survey_of(&columns, request.start.map(TableModel::schema), roles, request.options);
+    let known = request.start.map(|start| start.schema().clone());
+    let columns = SchemaOptions { known, ..schema_options(request.columns, request.options)? };
+    let survey_of = survey_of(&columns, roles, request.options);
     let surveyed = survey(request.path, &survey_of)?;
     match roles.rows() {
         Some(counted) if counted != surveyed.rows => Err(changed(request.path, surveyed.rows, counted)),
@@ -235,5 +220,50 @@ fn plan_memory(file: &DataFile, sampled: &Sampled, buffer_rows: Option<usize>) -
         buffer_rows: buffer,
         most_rows,
         most_bytes: most_rows * row_bytes,
+    }
+}
+
+/// The maximum size, in bytes of numbers, of data that are read to find out if a column that the test rows
+/// lack is used.
+const MOST_BYTES: u64 = 1 << 28;
+
+/// Checks that a file of test rows has the target and the columns that a fit of `columns` to `data` uses, or that the start model `start`
+/// uses. The check ignores files that can be read only once.
+///
+/// # Errors
+///
+/// If the file cannot be read, or lacks such a column.
+pub fn check_test_file(
+    test: &Path,
+    data: &Path,
+    columns: &SchemaOptions,
+    start: Option<&Schema>,
+) -> Result<()> {
+    let source = test.display().to_string();
+    check_input(test, &source)?;
+    let Some(names) = column_names(test, columns.delimiter)? else { return Ok(()) };
+    let listed = || names.iter().map(String::as_str);
+    let has = |name: &str| names.iter().any(|known| known == name);
+    let target = start.map_or(columns.target.as_str(), Schema::target_name);
+    if !has(target) {
+        return Err(absent(&source, "column", target, listed()));
+    }
+    if let Some(schema) = start {
+        return schema.check_columns(&source, listed());
+    }
+    let weights = columns.weights.as_deref();
+    let Some(known) = column_names(data, columns.delimiter)? else { return Ok(()) };
+    let used = |name: &&String| columns.uses(name) && weights != Some(name.as_str());
+    if known.iter().filter(used).all(|name| has(name))
+        || large_size(data, columns.delimiter, &|_| true, MOST_BYTES).is_some()
+    {
+        return Ok(());
+    }
+    // Whether a column is left out depends on all of its cells. The fit itself reports problems with the
+    // data.
+    let table = read_table_with(data, columns.delimiter, &columns.missing);
+    match table.and_then(|table| Schema::infer(&table, columns)) {
+        Ok((schema, _)) => schema.check_columns(&source, listed()),
+        Err(_) => Ok(()),
     }
 }

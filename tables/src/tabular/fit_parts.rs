@@ -116,7 +116,7 @@ impl PartSurvey {
         readings: Option<&Readings>,
     ) -> Result<PartSurvey> {
         let (columns, roles) = (request.schema_options(readings)?, request.roles()?);
-        let survey = survey_of(&columns, None, &roles, request.options);
+        let survey = survey_of(&columns, &roles, request.options);
         let names = table.columns().iter().map(|named| named.name.as_str());
         let mut sums = PartSurvey::new(table.source(), names, &survey, part)?;
         sums.take(&survey, table)?;
@@ -179,10 +179,7 @@ impl Preparation {
         let names = table.columns().iter().map(|named| named.name.as_str());
         self.schema.check_columns(table.source(), names)?;
         let roles = Roles::scattered(self.validation_fraction, self.seed)?;
-        let table = table.with_values(self.schema.target_name());
-        let table = &*table.read(&self.schema.readings, &|_| true)?;
-        let train = (0..table.rows()).filter(|&row| roles.of(table.row(row)) == Role::Train);
-        let mut rows = TableRows::of(&self.schema, table)?.part(train.collect());
+        let mut rows = TableRows::of_role(&self.schema, table, &roles, Role::Train)?;
         rows.scale(&self.scaling);
         Ok(rows)
     }
@@ -207,7 +204,7 @@ impl<'a> PartsFit<'a> {
         request.check()?;
         let roles = request.roles()?;
         let columns = request.schema_options(None)?;
-        let survey = survey_of(&columns, None, &roles, request.options);
+        let survey = survey_of(&columns, &roles, request.options);
         let surveyed = in_passes(&survey, &mut |survey| parts.survey(survey.columns.readings.as_ref()))?;
         let mut counts = vec![0; parts.count()];
         for &(part, rows) in &surveyed.parts {

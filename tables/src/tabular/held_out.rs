@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::survey::BLOCK_ROWS;
-use crate::schema::{SchemaOptions, SplitBy};
-use crate::tables::column::number_text;
+use crate::schema::{SchemaOptions, SplitBy, labels};
 use crate::tables::read::How;
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::shown;
@@ -56,24 +55,22 @@ pub(crate) fn training_rows(table: &Table, columns: &SchemaOptions, shares: Shar
 }
 
 /// Returns the roles of the rows of a file that have a target, the same as those of [`split_table`].
-pub(super) fn roles_of_file(
-    path: &Path,
-    target: &str,
-    columns: &SchemaOptions,
-    shares: Shares,
-) -> Result<Roles> {
-    let by = columns.split.as_ref();
+pub(super) fn roles_of_file(path: &Path, columns: &SchemaOptions, shares: Shares) -> Result<Roles> {
+    let (target, by) = (columns.target.as_str(), columns.split.as_ref());
     let how = How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() };
     let wanted = |name: &str| name == target || by.is_some_and(|by| by.column() == name);
     let blocks = || TableBlocks::new(path, BLOCK_ROWS, &wanted, how);
-    let mut labelled = Labelled::default();
+    let (mut labelled, mut rows): (Vec<u32>, usize) = Default::default();
     for block in blocks()? {
         let block = block?;
-        let missing = block.column(target).map(Column::lacking);
-        let missing = |row: usize| missing.as_ref().is_some_and(|missing| missing(row));
-        (0..block.rows()).for_each(|row| labelled.push(!missing(row)));
+        let lacking = block.column(target).map(Column::lacking);
+        let is_known = |row: &usize| lacking.as_ref().is_none_or(|lacking| !lacking(*row));
+        // Too many rows for `u32` are refused when roles are drawn.
+        let number = |row: usize| u32::try_from(rows + row).unwrap_or(u32::MAX);
+        labelled.extend((0..block.rows()).filter(is_known).map(number));
+        rows += block.rows();
     }
-    if labelled.count() == 0 {
+    if labelled.is_empty() {
         // The next reader of the file reports the problem.
         return Ok(Roles::default());
     }
@@ -82,12 +79,9 @@ pub(super) fn roles_of_file(
     };
     let roles = match by {
         Some(by) => roles_by(&each, by, shares)?,
-        None => Roles::new(labelled.count(), shares.test, shares.validation, shares.seed)?,
+        None => Roles::new(labelled.len(), shares.test, shares.validation, shares.seed)?,
     };
-    Ok(match labelled.listed {
-        Some(listed) => roles.among(&listed, labelled.rows),
-        None => roles,
-    })
+    Ok(roles.among(&labelled, rows))
 }
 
 /// Returns the roles of all rows by their groups or times.
@@ -109,19 +103,15 @@ pub(super) fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
     let (mut known, mut rows): (HashMap<String, u32>, Vec<u32>) = Default::default();
     each(&mut |block| {
         let column = block.require(name)?;
+        if let Some(row) = (0..block.rows()).find(|&row| column.is_missing(row)) {
+            return Err(block.missing(row, name));
+        }
+        let label = labels(block, name)?;
         for row in 0..block.rows() {
-            if column.is_missing(row) {
-                return Err(block.missing(row, name));
-            }
-            let key = match column {
-                Column::Number(values) | Column::Time(values) => number_text(values[row]),
-                Column::Text(text) => text.get(row).unwrap_or_default().into(),
-                Column::Unsupported { data_type, .. } => return Err(block.unsupported(name, data_type)),
-            };
-            let next = known.len() as u32;
-            rows.push(match known.get(&*key) {
+            let (label, next) = (label(row), known.len() as u32);
+            rows.push(match known.get(&*label) {
                 Some(&group) => group,
-                None => *known.entry(key.into_owned()).or_insert(next),
+                None => *known.entry(label.into_owned()).or_insert(next),
             });
         }
         Ok(())
@@ -159,11 +149,8 @@ fn reading_of(each: &EachBlock<'_>, name: &str) -> Result<Option<Reading>> {
 fn push_times(block: &Table, name: &str, reading: Option<&Reading>, times: &mut Vec<f64>) -> Result<()> {
     let column = block.require(name)?;
     let no_time = |row: usize| {
-        let found = shown(column.text(row).unwrap_or_default());
-        Error::data(format!(
-            "{}: found {found}, expected a date or a number to split by",
-            block.place(row, name)
-        ))
+        let (place, found) = (block.place(row, name), shown(column.text(row).unwrap_or_default()));
+        Error::data(format!("{place}: found {found}, expected a date or a number to split by"))
     };
     let read = match reading {
         Some(reading) => reading.read(column).map_err(no_time)?,
@@ -179,28 +166,4 @@ fn push_times(block: &Table, name: &str, reading: Option<&Reading>, times: &mut 
     }
     times.extend(values.iter());
     Ok(())
-}
-
-/// The rows with a target; indices are stored only from the first row without one.
-#[derive(Default)]
-struct Labelled {
-    rows: usize,
-    listed: Option<Vec<u32>>,
-}
-
-impl Labelled {
-    fn push(&mut self, labelled: bool) {
-        // Too many rows for `u32` are refused when roles are drawn.
-        let row = u32::try_from(self.rows).unwrap_or(u32::MAX);
-        match &mut self.listed {
-            Some(listed) if labelled => listed.push(row),
-            None if !labelled => self.listed = Some((0..row).collect()),
-            _ => {}
-        }
-        self.rows += 1;
-    }
-
-    fn count(&self) -> usize {
-        self.listed.as_ref().map_or(self.rows, Vec::len)
-    }
 }

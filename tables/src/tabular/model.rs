@@ -4,7 +4,6 @@
 use super::rows::{TableRows, target_of};
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
-use faer::Mat;
 use sha2::{Digest, Sha256};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
@@ -104,15 +103,13 @@ impl TableModel {
             (_, &[input]) if !self.model.scaling().warps_input(input) => vec![names[input].clone()],
             _ => Vec::new(),
         };
-        let mut values = self.model.hyperparameters();
-        for (of, (name, _)) in values.iter_mut().zip(self.hyperparameters()) {
+        let values = self.model.hyperparameters().into_iter().zip(self.hyperparameters());
+        let named = |(mut of, (name, _)): (Hyperparameter, (String, f64))| {
             of.name = name;
-        }
-        let with_columns = |of: Hyperparameter| {
             let columns = columns_of(&of.inputs);
             (of, columns)
         };
-        values.into_iter().map(with_columns).collect()
+        values.map(named).collect()
     }
 
     /// Returns notes about hyper-parameters, by the same names.
@@ -208,36 +205,12 @@ impl TableModel {
         let n = table.rows();
         if n > Model::MOST_JOINT_ROWS {
             let (source, most) = (table.source(), Model::MOST_JOINT_ROWS);
-            return Err(Error::usage(format!(
-                "{source}: has more than {most} rows, the maximum for samples, which are drawn jointly at all rows"
-            ))
-            .hint("give fewer rows, or use quantiles, which have no such limit"));
+            let found = format!("{source}: has more than {most} rows, the maximum for samples");
+            return Err(Error::usage(format!("{found}, which are drawn jointly at all rows"))
+                .hint("give fewer rows, or use quantiles, which have no such limit"));
         }
         let x = self.schema.design(table, unseen)?;
         self.model.output_samples(x.as_ref(), count, seed, output)
-    }
-
-    /// Returns mean and covariance of the latent function at all rows of a table together; see [`Model::joint`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::predict`] and [`Model::joint`].
-    pub fn joint(&self, table: &Table, unseen: UnseenLevels) -> Result<(Vec<f64>, Mat<f64>)> {
-        self.model.joint(self.schema.design(table, unseen)?.as_ref())
-    }
-
-    /// Returns mean and covariance of a latent process at all rows of a table together; see [`Model::joint_of_process`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::predict`] and [`Model::joint_of_process`].
-    pub fn joint_of_process(
-        &self,
-        table: &Table,
-        unseen: UnseenLevels,
-        process: usize,
-    ) -> Result<(Vec<f64>, Mat<f64>)> {
-        self.model.joint_of_process(self.schema.design(table, unseen)?.as_ref(), process)
     }
 
     /// Returns the coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].

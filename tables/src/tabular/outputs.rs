@@ -151,17 +151,14 @@ fn check_shareable(options: &FitOptions, schemas: &[Schema], sharing: Sharing) -
     for schema in schemas {
         let kind = LikelihoodKind::default_of(schema.encoding().kind());
         if options.likelihood_kind() != LikelihoodKind::Gaussian || kind != LikelihoodKind::Gaussian {
-            return Err(Error::usage(format!(
-                "⟨outputs {sharing}⟩ needs targets that are numbers with Gaussian noise, but '{}' is of another kind",
-                schema.target_name()
-            ))
-            .hint("use ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩ for a separate model of every target"));
+            let needs = format!("⟨outputs {sharing}⟩ needs targets that are numbers with Gaussian noise");
+            let target = schema.target_name();
+            return Err(Error::usage(format!("{needs}, but '{target}' is of another kind")).hint("use ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩ for a separate model of every target"));
         }
     }
     if options.model == ModelKind::Glm {
-        return Err(Error::usage(format!(
-            "⟨outputs {sharing}⟩ is for Gaussian processes, not for ⟨model glm⟩"
-        )));
+        let what = format!("⟨outputs {sharing}⟩ is for Gaussian processes");
+        return Err(Error::usage(format!("{what}, not for ⟨model glm⟩")));
     }
     Ok(())
 }
@@ -409,7 +406,7 @@ impl TableOutputs {
         let missing = schemas.first().map_or(&[][..], |schema| schema.missing_values());
         let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
         let mut given: HashSet<String> = columns.iter().map(|(name, _)| name.clone()).collect();
-        let needed = schemas.iter().flat_map(Schema::input_columns_needed);
+        let needed = schemas.iter().flat_map(|schema| schema.needed_columns(true)).map(str::to_owned);
         let absent: Vec<_> =
             needed.filter(|name| given.insert(name.clone())).map(|name| (name, vec![None; rows])).collect();
         let columns = columns.iter().filter(|(name, _)| used.contains(name.as_str()));
@@ -422,21 +419,19 @@ impl TableOutputs {
     ///
     /// A usage error that names the columns.
     pub fn check_grid(&self, grid: &Grid, unseen: UnseenLevels) -> Result<()> {
-        let mut needed: Vec<String> = Vec::new();
-        for name in self.schemas(unseen).iter().flat_map(Schema::input_columns_needed) {
+        let schemas = self.schemas(unseen);
+        let mut needed: Vec<&str> = Vec::new();
+        for name in schemas.iter().flat_map(|schema| schema.needed_columns(true)) {
             if !needed.contains(&name) {
                 needed.push(name);
             }
         }
-        if let Some(name) = grid.names().find(|name| !needed.iter().any(|known| known == name)) {
+        if let Some(name) = grid.names().find(|name| !needed.contains(name)) {
             let known = needed.join(", ");
             return Err(Error::usage(format!("⟨grid⟩: the model has no input '{name}', expected {known}")));
         }
-        let missing: Vec<&str> = needed
-            .iter()
-            .map(String::as_str)
-            .filter(|name| !grid.names().any(|given| given == *name))
-            .collect();
+        let is_missing = |name: &&str| !grid.names().any(|given| given == *name);
+        let missing: Vec<&str> = needed.into_iter().filter(is_missing).collect();
         let Some(first) = missing.first() else { return Ok(()) };
         let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
         let grouped = self.models().any(|model| !model.schema().groups().is_empty());
@@ -515,10 +510,8 @@ impl TableOutputs {
         let inputs = |model: &TableModel| model.schema().features().len();
         let alike = models.iter().all(|model| inputs(model) == inputs(&models[0]));
         if models.len() < 2 || !alike {
-            return Err(damaged_model(
-                name,
-                &"its models contradict each other as models of several outputs",
-            ));
+            let what = "its models contradict each other as models of several outputs";
+            return Err(damaged_model(name, &what));
         }
         Ok(models.into())
     }

@@ -1,8 +1,6 @@
 //! Uniform samples of the rows of a stream, stored as cells until the meaning of the columns is
 //! known.
 
-use std::collections::BTreeMap;
-
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -34,18 +32,30 @@ pub(crate) struct Reservoir {
     words: u64,
     #[serde(skip)]
     random: Option<ChaCha8Rng>,
-    rows: Vec<usize>,
-    columns: Vec<Cells>,
+    columns: Vec<SampledColumn>,
+    rows: Vec<SampledRow>,
 }
 
-/// The cells of one column, in the order of the sample.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Cells {
+/// A column of a sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct SampledColumn {
     name: String,
-    numbers: Vec<f64>,
-    texts: BTreeMap<usize, String>,
     /// True if numbers are instants.
     time: bool,
+}
+
+/// The index of a row in the file, and its cells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct SampledRow {
+    row: usize,
+    cells: Vec<Cell>,
+}
+
+/// A cell; NaN if it is missing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Cell {
+    Number(f64),
+    Text(Box<str>),
 }
 
 impl Reservoir {
@@ -81,7 +91,7 @@ impl Reservoir {
     /// then.
     pub(crate) fn merge(&mut self, mut later: Reservoir) -> Result<()> {
         let names = |reservoir: &Reservoir| -> Vec<String> {
-            reservoir.columns.iter().map(|cells| cells.name.clone()).collect()
+            reservoir.columns.iter().map(|column| column.name.clone()).collect()
         };
         let key = |reservoir: &Reservoir| (reservoir.most, reservoir.seed, reservoir.number);
         let columns = later.rows.is_empty() || self.rows.is_empty() || names(self) == names(&later);
@@ -116,25 +126,15 @@ impl Reservoir {
         if count == self.rows.len() {
             return;
         }
-        let mut places: Vec<usize> = (0..self.rows.len()).collect();
-        let (chosen, _) = places.partial_shuffle(random, count);
-        self.rows = chosen.iter().map(|&place| self.rows[place]).collect();
-        for cells in &mut self.columns {
-            cells.keep(chosen);
-        }
+        let (chosen, _) = self.rows.partial_shuffle(random, count);
+        self.rows = chosen.to_vec();
     }
 
     fn append(&mut self, later: Reservoir) {
-        let held = self.rows.len();
-        self.rows.extend(later.rows);
         if self.columns.is_empty() {
             self.columns = later.columns;
-            return;
         }
-        for (cells, later) in self.columns.iter_mut().zip(later.columns) {
-            cells.numbers.extend(later.numbers);
-            cells.texts.extend(later.texts.into_iter().map(|(place, text)| (held + place, text)));
-        }
+        self.rows.extend(later.rows);
     }
 
     pub(crate) fn offered(&self) -> usize {
@@ -143,79 +143,51 @@ impl Reservoir {
 
     /// Offers a row of a table, counted from 0 within the table.
     pub(crate) fn offer(&mut self, table: &Table, row: usize) {
-        let place = if self.offered < self.most {
-            self.rows.push(0);
-            self.offered
-        } else {
-            self.place()
-        };
+        let place = if self.offered < self.most { self.offered } else { self.place() };
         self.offered += 1;
         if place >= self.most {
             return;
         }
-        self.rows[place] = table.row(row);
         if self.columns.is_empty() {
-            let cells = |named: &NamedColumn| Cells {
-                name: named.name.clone(),
-                numbers: Vec::new(),
-                texts: BTreeMap::new(),
-                time: false,
-            };
-            self.columns = table.columns().iter().map(cells).collect();
+            let column = |named: &NamedColumn| SampledColumn { name: named.name.clone(), time: false };
+            self.columns = table.columns().iter().map(column).collect();
         }
-        for (cells, named) in self.columns.iter_mut().zip(table.columns()) {
-            cells.set(place, &named.column, row);
+        for (column, named) in self.columns.iter_mut().zip(table.columns()) {
+            column.time |= matches!(named.column, Column::Time(_));
+        }
+        let cell = |named: &NamedColumn| match &named.column {
+            Column::Number(values) | Column::Time(values) => Cell::Number(values[row]),
+            Column::Text(text) => {
+                text.get(row).map_or(Cell::Number(f64::NAN), |text| Cell::Text(text.into()))
+            }
+            // The use of such a column is refused elsewhere.
+            Column::Unsupported { .. } => Cell::Number(f64::NAN),
+        };
+        let sampled = SampledRow { row: table.row(row), cells: table.columns().iter().map(cell).collect() };
+        match self.rows.get_mut(place) {
+            Some(replaced) => *replaced = sampled,
+            None => self.rows.push(sampled),
         }
     }
 
     /// Returns the sample; `None` if no row was offered.
-    pub(crate) fn finish(self, source: &str) -> Option<Sample> {
-        let mut order: Vec<usize> = (0..self.rows.len()).collect();
-        order.sort_unstable_by_key(|&place| self.rows[place]);
-        let columns = self.columns.into_iter().map(|cells| cells.column(&order)).collect();
-        let rows: Vec<usize> = order.iter().map(|&place| self.rows[place]).collect();
+    pub(crate) fn finish(mut self, source: &str) -> Option<Sample> {
+        self.rows.sort_unstable_by_key(|sampled| sampled.row);
+        let column = |(at, SampledColumn { name, time }): (usize, SampledColumn)| {
+            let mut builder = ColumnBuilder::default();
+            for sampled in &self.rows {
+                match &sampled.cells[at] {
+                    Cell::Number(value) => builder.push_number(*value),
+                    Cell::Text(text) => builder.push_text(text),
+                }
+            }
+            let column = builder.finish();
+            NamedColumn { name, column: if time { column.into_time() } else { column } }
+        };
+        let columns = self.columns.into_iter().enumerate().map(column).collect();
+        let rows: Vec<usize> = self.rows.iter().map(|sampled| sampled.row).collect();
         let table = Table::from_block(source.to_owned(), columns, rows.len(), 0, Lines::default());
         (!rows.is_empty()).then_some(Sample { rows, table })
-    }
-}
-
-impl Cells {
-    fn set(&mut self, place: usize, column: &Column, row: usize) {
-        let mut number = f64::NAN;
-        self.texts.remove(&place);
-        match column {
-            Column::Number(values) => number = values[row],
-            Column::Time(values) => (number, self.time) = (values[row], true),
-            Column::Text(text) => {
-                self.texts.extend(text.get(row).map(|text| (place, text.to_owned())));
-            }
-            // The use of such a column is refused elsewhere.
-            Column::Unsupported { .. } => {}
-        }
-        if place < self.numbers.len() {
-            self.numbers[place] = number;
-        } else {
-            self.numbers.push(number);
-        }
-    }
-
-    fn keep(&mut self, places: &[usize]) {
-        self.numbers = places.iter().map(|&place| self.numbers[place]).collect();
-        let texts = places.iter().enumerate();
-        self.texts =
-            texts.filter_map(|(to, place)| self.texts.remove(place).map(|text| (to, text))).collect();
-    }
-
-    fn column(self, order: &[usize]) -> NamedColumn {
-        let mut builder = ColumnBuilder::default();
-        for place in order {
-            match self.texts.get(place) {
-                Some(text) => builder.push_text(text),
-                None => builder.push_number(self.numbers[*place]),
-            }
-        }
-        let column = builder.finish();
-        NamedColumn { name: self.name, column: if self.time { column.into_time() } else { column } }
     }
 }
 

@@ -26,19 +26,9 @@ pub(super) fn resolved(
         return Err(Error::usage(format!("the start model is a {known}, but ⟨model⟩ is {asked}"))
             .hint(format!("use ⟨model {known}⟩, or fit without ⟨from⟩")));
     }
-    let likelihood = match start {
-        Some(start) => {
-            let known = LikelihoodKind::of(&*start.latent().likelihood);
-            if let Some(asked) = options.likelihood.filter(|&asked| asked != known) {
-                return Err(Error::usage(format!(
-                    "the start model has the {known} likelihood, but ⟨likelihood⟩ is {asked}"
-                ))
-                .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
-            }
-            known
-        }
-        None => options.likelihood.unwrap_or(LikelihoodKind::default_of(kind)),
-    };
+    // The fit refuses a likelihood other than that of the start model.
+    let known = start.map(|start| LikelihoodKind::of(&*start.latent().likelihood));
+    let likelihood = options.likelihood.or(known).unwrap_or(LikelihoodKind::default_of(kind));
     let prior = start.map_or(options, |start| start.options());
     Ok(FitOptions {
         likelihood: Some(likelihood),

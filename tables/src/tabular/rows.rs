@@ -4,7 +4,7 @@ use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::Dataset;
-use sparsegp::data::Scaling;
+use sparsegp::data::{Role, Roles, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::objective::Targets;
 
@@ -28,6 +28,15 @@ impl TableRows {
     pub(super) fn of(schema: &Schema, table: &Table) -> Result<TableRows> {
         let columns = schema.design(table, UnseenLevels::New)?.transpose().to_owned();
         Ok(TableRows { columns, ..TableRows::without_inputs(schema, table)? })
+    }
+
+    /// Reads the rows of a role that have a target, in original units, numbered as in the file.
+    pub(super) fn of_role(schema: &Schema, table: &Table, roles: &Roles, role: Role) -> Result<TableRows> {
+        let table = table.with_values(schema.target_name());
+        let chosen = (0..table.rows()).filter(|&row| roles.of(table.row(row)) == role);
+        let mut part = TableRows::of(schema, &table)?.part(chosen.collect());
+        part.rows.iter_mut().for_each(|row| *row = table.row(*row));
+        Ok(part)
     }
 
     pub(super) fn without_inputs(schema: &Schema, table: &Table) -> Result<TableRows> {

@@ -26,14 +26,12 @@ const ROWS_PER_INDUCING: usize = 20;
 /// Returns the survey that a fit with these options needs.
 pub(super) fn survey_of<'a>(
     columns: &'a SchemaOptions,
-    known: Option<&'a Schema>,
     roles: &'a Roles,
     options: &FitOptions,
 ) -> Survey<'a> {
     let inducing = options.inducing.unwrap_or_default();
     Survey {
         columns,
-        known,
         roles,
         start_rows: WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)),
         check_rows: CHECK_ROWS,

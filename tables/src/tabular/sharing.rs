@@ -186,7 +186,7 @@ fn splits(table: &Table, schemas: &[Schema], seed: u64) -> Result<Vec<(Vec<usize
     let known = |row: usize| -> Vec<bool> { targets.iter().map(|target| !target[row].is_nan()).collect() };
     let few = targets.iter().map(|target| target.iter().filter(|y| !y.is_nan()).count() < FEW_CELLS);
     let few: Vec<bool> = few.collect();
-    let whole = held_out(n, seed, 1, |_| TRAINED_ON);
+    let whole = held_out(n, seed, 1, TRAINED_ON);
     if whole.is_none() || !few.contains(&true) {
         return Ok(whole.into_iter().collect());
     }

@@ -16,7 +16,6 @@ use sparsegp::training::{AllRows, BatchSource, Portion, RowBuffer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// The number of batches that are prepared in advance.
 const BATCHES_AHEAD: usize = 2;
@@ -67,10 +66,8 @@ impl DataFile {
 
 /// Creates the error about a file whose number of rows has changed.
 pub(super) fn changed(path: &Path, found: usize, expected: usize) -> Error {
-    Error::data(format!(
-        "{}: has {found} rows, expected {expected} as in the first pass: the file has changed",
-        path.display()
-    ))
+    let found = format!("{}: has {found} rows", path.display());
+    Error::data(format!("{found}, expected {expected} as in the first pass: the file has changed"))
 }
 
 /// The rows of a file with one role, in blocks. The last item is an error if the file has more or fewer rows than expected.
@@ -94,11 +91,7 @@ impl Parts {
             };
         };
         self.seen += block.rows();
-        let block = block.with_values(self.file.schema.target_name());
-        let chosen = (0..block.rows()).filter(|&row| self.file.roles.of(block.row(row)) == self.role);
-        let mut part = TableRows::of(&self.file.schema, &block)?.part(chosen.collect());
-        part.rows.iter_mut().for_each(|row| *row = block.row(*row));
-        Ok(Some(part))
+        TableRows::of_role(&self.file.schema, &block, &self.file.roles, self.role).map(Some)
     }
 }
 
@@ -143,7 +136,6 @@ impl AllRows for FileRows {
 pub(super) struct FileBatches {
     batching: Batching,
     ready: Ahead<Result<RowBuffer>>,
-    used: SyncSender<RowBuffer>,
     current: Option<RowBuffer>,
 }
 
@@ -164,8 +156,8 @@ impl FileBatches {
     /// Creates batches of at most `batch` rows, through a buffer of `buffer` rows (each at least 1).
     pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
         let batching = Batching { rows: FileRows(file), batch, buffer, seed, held: Arc::default() };
-        let (ready, used) = batching.start(0)?;
-        Ok(FileBatches { batching, ready, used, current: None })
+        let ready = batching.start(0)?;
+        Ok(FileBatches { batching, ready, current: None })
     }
 }
 
@@ -179,10 +171,6 @@ impl BatchSource for FileBatches {
     }
 
     fn next_batch(&mut self) -> Result<Portion<'_>> {
-        if let Some(used) = self.current.take() {
-            // A thread that has ended does not need the buffer back.
-            let _ = self.used.try_send(used);
-        }
         let stopped = || {
             Error::data(format!("{}: the reading thread has stopped", self.batching.file().path.display()))
         };
@@ -193,8 +181,7 @@ impl BatchSource for FileBatches {
     fn seek(&mut self, batches: usize) -> Result<()> {
         // The current thread and its buffer are dropped first.
         std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
-        (self.ready, self.used) = self.batching.start(batches)?;
-        self.current = None;
+        self.ready = self.batching.start(batches)?;
         Ok(())
     }
 }
@@ -204,9 +191,8 @@ impl Batching {
         &self.rows.0
     }
 
-    /// Starts a thread that makes all batches from number `first` on. It reuses the buffers that are sent back to it.
-    fn start(&self, first: usize) -> Result<(Ahead<Result<RowBuffer>>, SyncSender<RowBuffer>)> {
-        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
+    /// Starts a thread that makes all batches from number `first` on.
+    fn start(&self, first: usize) -> Result<Ahead<Result<RowBuffer>>> {
         let file = self.file();
         let per_epoch = file.train.div_ceil(self.batch);
         let mut maker = Maker {
@@ -219,11 +205,10 @@ impl Batching {
             at: 0,
             random: generator(self.seed, Purpose::Batches, 0),
             buffer: ShuffleBuffer::new(file.row_width(), self.buffer.min(file.train)),
-            returned,
             failed: false,
         };
         let mut skip = first % per_epoch;
-        let ready = Ahead::new(BATCHES_AHEAD, move || {
+        Ahead::new(BATCHES_AHEAD, move || {
             if maker.failed {
                 return None;
             }
@@ -234,8 +219,7 @@ impl Batching {
             }
             maker.failed = made.is_err();
             Some(made)
-        })?;
-        Ok((ready, used))
+        })
     }
 }
 
@@ -251,7 +235,6 @@ struct Maker {
     at: usize,
     random: ChaCha8Rng,
     buffer: ShuffleBuffer,
-    returned: Receiver<RowBuffer>,
     failed: bool,
 }
 
@@ -264,9 +247,7 @@ impl Maker {
         let size = self.rows_left.div_ceil(self.batches_left);
         let file = Arc::clone(self.batching.file());
         let dims = file.schema.dims();
-        let mut batch =
-            self.returned.try_recv().unwrap_or_else(|_| RowBuffer::of_dims(dims, self.batching.batch));
-        batch.clear();
+        let mut batch = RowBuffer::of_dims(dims, size);
         let exposed = file.schema.exposure_name().is_some();
         let weighted = file.schema.weights_name().is_some();
         for _ in 0..size {
@@ -419,7 +400,7 @@ mod tests {
         let roles = Roles::new(ROWS, test, 0.0, 1).expect("roles");
         let columns =
             SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
-        let found = survey(path, &survey_of(&columns, None, &roles, &FitOptions::default())).expect("usable");
+        let found = survey(path, &survey_of(&columns, &roles, &FitOptions::default())).expect("usable");
         assert_eq!(found.rows, ROWS);
         Arc::new(DataFile {
             path: path.to_owned(),

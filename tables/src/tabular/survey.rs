@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::reservoir::Reservoir;
 pub(super) use super::reservoir::Sample;
 use crate::schema::constant_inputs;
-use crate::schema::facts::Demand;
 use crate::schema::table_facts::TableFacts;
 use crate::schema::{
-    GroupLevels, Places, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values,
+    GroupLevels, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values,
 };
 use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
@@ -28,9 +27,8 @@ pub(crate) const BLOCKS_AHEAD: usize = 2;
 
 /// A request for a survey of a table.
 pub(super) struct Survey<'a> {
-    /// The columns to use; with `known`, only the target is read from here.
+    /// The columns to use; if they are known, only the target is read from here besides the schema.
     pub columns: &'a SchemaOptions,
-    pub known: Option<&'a Schema>,
     pub roles: &'a Roles,
     /// The number of training rows to sample for the start.
     pub start_rows: usize,
@@ -99,9 +97,10 @@ pub(super) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
 
 /// Reads the file once.
 fn one_pass(path: &Path, survey: &Survey<'_>) -> Result<PartSurvey> {
-    let missing = survey.known.map_or(&survey.columns.missing, |schema| &schema.missing);
-    let how = How { delimiter: survey.columns.delimiter, missing, ..How::default() };
-    let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), how)?;
+    let columns = survey.columns;
+    let missing = columns.known.as_ref().map_or(&columns.missing, |schema| &schema.missing);
+    let how = How { delimiter: columns.delimiter, missing, ..How::default() };
+    let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| columns.uses(name), how)?;
     let names = blocks.names().iter().map(String::as_str);
     let mut sums = PartSurvey::new(blocks.source(), names, survey, 0)?;
     for block in blocks.ahead()? {
@@ -128,30 +127,6 @@ pub(super) fn in_passes(
     Ok(surveyed)
 }
 
-impl Survey<'_> {
-    /// Returns the column to predict.
-    fn target(&self) -> &str {
-        self.known.map_or(&self.columns.target, |schema| schema.target_name())
-    }
-
-    fn places(&self) -> Option<Places> {
-        match self.known {
-            Some(schema) => schema.places(),
-            None => self.columns.places.clone(),
-        }
-    }
-
-    /// Returns the requirement for the values of a column; `None` for an unused column.
-    fn demand(&self, name: &str) -> Option<Demand> {
-        match self.known {
-            Some(schema) => {
-                (schema.uses(name) || schema.weights_name() == Some(name)).then_some(Demand::None)
-            }
-            None => self.columns.demand(name),
-        }
-    }
-}
-
 impl PartSurvey {
     /// Creates empty results for part `part` of a table with the columns `names`. Messages call the table `source`. Parts are numbered in the
     /// order of their rows; a whole table is part 0. The samples of parts are independent. Fails if columns are known and one of them is absent.
@@ -161,13 +136,17 @@ impl PartSurvey {
         survey: &Survey<'_>,
         part: usize,
     ) -> Result<PartSurvey> {
-        if let Some(schema) = survey.known {
-            schema.check_columns(source, names.clone())?;
-        }
+        let columns = survey.columns;
+        let places = match &columns.known {
+            Some(schema) => {
+                schema.check_columns(source, names.clone())?;
+                schema.places()
+            }
+            None => columns.places.as_ref(),
+        };
         let sample = |most: usize, number: u64| Reservoir::new(most, survey.seed, number, part as u64);
         Ok(PartSurvey {
-            facts: TableFacts::new(source, names, &|name| survey.demand(name))
-                .with_places(survey.places().as_ref()),
+            facts: TableFacts::new(source, names, &|name| columns.demand(name), places),
             start: sample(survey.start_rows, 0),
             check: sample(survey.check_rows, 1),
             validation: sample(survey.validation_rows, 2),
@@ -182,16 +161,14 @@ impl PartSurvey {
     /// Adds the next rows. Fails if columns are known and a cell does not suit them.
     pub(super) fn take(&mut self, survey: &Survey<'_>, block: &Table) -> Result<()> {
         self.rows += block.rows();
-        let block = block.with_values(survey.target());
-        let readings = match survey.known {
-            Some(schema) => Some(&schema.readings),
-            None => survey.columns.readings.as_ref(),
-        };
+        let SchemaOptions { target, known, readings, groups, .. } = survey.columns;
+        let block = block.with_values(target);
+        let readings = known.as_ref().map(|schema| &schema.readings).or(readings.as_ref());
         let block = &*match readings {
             Some(readings) => block.read(readings, &|_| true)?,
             None => Cow::Borrowed(&*block),
         };
-        if let Some(schema) = survey.known {
+        if let Some(schema) = known {
             self.check_known(schema, block)?;
         }
         self.training.clear();
@@ -209,7 +186,7 @@ impl PartSurvey {
             }
         }
         self.facts.push(block, Some(&self.training));
-        if survey.known.is_none() && !survey.columns.groups.is_empty() {
+        if known.is_none() && !groups.is_empty() {
             let train: Vec<usize> = (0..block.rows()).filter(|&row| self.training[row]).collect();
             self.levels.push(&block.take(&train), survey.columns)?;
         }
@@ -247,7 +224,7 @@ impl PartSurvey {
     /// Returns, for each text column that turned out to hold numbers or dates, how to convert it, and one line about these columns for the
     /// user. If there are any, the table has to be surveyed again with these [`SchemaOptions::readings`].
     fn readings(&self, survey: &Survey<'_>) -> Result<(Readings, Option<String>)> {
-        if survey.known.is_some() || survey.columns.readings.is_some() {
+        if survey.columns.known.is_some() || survey.columns.readings.is_some() {
             return Ok((Readings::new(), None));
         }
         survey.columns.readings_of(&self.facts)
@@ -256,9 +233,8 @@ impl PartSurvey {
     /// Evaluates the results of all rows. Fails if columns cannot be used, too few training rows are left, or the target is constant among them.
     fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
-        let unlabelled = check_labelled(survey.target(), &facts.source, facts.rows, self.rows)?;
-        let mut odd = false;
-        let (schema, mut warnings) = match survey.known {
+        let unlabelled = check_labelled(&survey.columns.target, &facts.source, facts.rows, self.rows)?;
+        let (schema, mut warnings) = match &survey.columns.known {
             Some(schema) => {
                 check_rows(&facts.source, facts.rows)?;
                 let column = format!("{}: the target {}", facts.source, quoted(schema.target_name()));
@@ -269,7 +245,6 @@ impl PartSurvey {
                 let (mut schema, warnings) = Schema::of_facts(facts, survey.columns)?;
                 schema.take_groups(&self.levels, survey.columns)?;
                 schema.check_facts(facts)?;
-                odd = true;
                 (schema, warnings)
             }
         };
@@ -278,13 +253,12 @@ impl PartSurvey {
         let (Some(start), Some(check), 2..) =
             (self.start.finish(&facts.source), self.check.finish(&facts.source), train)
         else {
-            return Err(Error::data(format!(
-                "{}: only {train} of {} rows are left for training, expected at least 2",
-                facts.source, facts.rows
-            ))
-            .hint("make the test or validation fraction smaller"));
+            let found =
+                format!("{}: only {train} of {} rows are left for training", facts.source, facts.rows);
+            return Err(Error::data(format!("{found}, expected at least 2"))
+                .hint("make the test or validation fraction smaller"));
         };
-        if odd {
+        if survey.columns.known.is_none() {
             let rows = check.table.read(&schema.readings, &|_| true)?;
             warnings.extend(odd_values(facts, &schema, &rows)?);
         }
@@ -313,11 +287,9 @@ impl PartSurvey {
 
 /// Creates the error for a target that is constant among the training rows although it varies in the file.
 pub(crate) fn constant_target(source: &str, schema: &Schema, rows: usize) -> Error {
-    Error::data(format!(
-        "{source}: the target {} is the same in all {rows} training rows, expected values that vary",
-        quoted(schema.target_name())
-    ))
-    .hint("hold out fewer rows, or try another ⟨seed⟩")
+    let found = format!("{source}: the target {} is the same", quoted(schema.target_name()));
+    Error::data(format!("{found} in all {rows} training rows, expected values that vary"))
+        .hint("hold out fewer rows, or try another ⟨seed⟩")
 }
 
 impl TableBlocks {

@@ -128,7 +128,9 @@ fn the_rarest_of_too_many_categories_are_one() {
             warnings,
             ["f.csv: the rarest categories are treated as one: 'c' (more than 10000 categories)"]
         );
-        let Feature::Categorical { levels, .. } = &schema.features()[0] else { panic!("no categories") };
+        let FeatureKind::Categorical { levels, .. } = &schema.features()[0].kind else {
+            panic!("no categories")
+        };
         assert_eq!((levels.len(), levels.last().map(String::as_str)), (known, Some("(others)")));
         assert!((0..500).all(|i| levels.contains(&format!("rare{i}"))));
         // Rare and new categories have the same inputs, and common ones their own.
@@ -157,7 +159,7 @@ fn whole_numbers_beyond_floats_are_distinct_levels_and_still_numbers() {
     let asked = SchemaOptions { categorical: vec!["id".into()], numbers: true, ..target("y") };
     let (schema, x, _) = train(&text, &asked).unwrap();
     assert_eq!((0..6).map(|row| x[(row, 0)]).collect::<Vec<_>>(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
-    let Feature::Categorical { levels, .. } = &schema.features()[0] else { panic!("no categories") };
+    let FeatureKind::Categorical { levels, .. } = &schema.features()[0].kind else { panic!("no categories") };
     assert_eq!(*levels, ids.clone().map(|id| id.to_string()).collect::<Vec<_>>());
     // A float that was rounded from one of them is none of them.
     let rounded = csv("id\n1.2345678901234568e18\n").unwrap();

@@ -140,8 +140,8 @@ fn averages_over_cells_are_weighted_sums_of_joint_predictions() {
         let averages = model.averages(&grid, 3, 2, 2, UnseenLevels::Error).expect("averages");
         // The cell around 30° and 70°: longitudes 20 to 40, latitudes 55 to 85.
         let points = [[25.0, 62.5], [25.0, 77.5], [35.0, 62.5], [35.0, 77.5]].map(Vec::from);
-        let (means, covariance) =
-            model.joint(&table(&["lon", "lat"], &points), UnseenLevels::Error).expect("joint predictions");
+        let x = model.schema().design(&table(&["lon", "lat"], &points), UnseenLevels::Error);
+        let (means, covariance) = model.joint(x.expect("inputs").as_ref()).expect("joint predictions");
         let area = |point: &Vec<f64>| if places.is_some() { point[1].to_radians().cos() } else { 1.0 };
         let total: f64 = points.iter().map(area).sum();
         let share: Vec<f64> = points.iter().map(|point| area(point) / total).collect();
@@ -158,7 +158,8 @@ fn averages_over_cells_are_weighted_sums_of_joint_predictions() {
         let points = model.averages(&grid, 0, 6, 1, UnseenLevels::Error).expect("points");
         for (k, point) in points.iter().enumerate() {
             let centre = grid.block(k as u64, 1).expect("a table");
-            let (mean, covariance) = model.joint(&centre, UnseenLevels::Error).expect("a joint prediction");
+            let x = model.schema().design(&centre, UnseenLevels::Error).expect("inputs");
+            let (mean, covariance) = model.joint(x.as_ref()).expect("a joint prediction");
             near(point.mean, mean[0], mean[0].abs());
             near(point.variance, covariance[(0, 0)], covariance[(0, 0)]);
         }
@@ -177,7 +178,9 @@ fn a_missing_cell_has_the_mean_place_and_an_input_marks_it() {
         model.schema().input_names(),
         ["lon, lat (x)", "lon, lat (y)", "lon, lat (z)", "lon, lat is missing"]
     );
-    let Feature::Place { centre, missing: true, .. } = &model.schema().features()[0] else {
+    let Feature { kind: FeatureKind::Place { centre, .. }, missing: true, .. } =
+        &model.schema().features()[0]
+    else {
         panic!("a place")
     };
     let design = model.schema().design(&table, UnseenLevels::Error).expect("a design");

@@ -159,7 +159,7 @@ fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'stati
     let covariances = match models.are_mixed() {
         true => models.covariances(few, unseen).map_err(|error| error.to_string()),
         false => numbers(models, |model| {
-            let (mean, covariance) = model.joint(few, unseen)?;
+            let (mean, covariance) = model.joint(model.schema().design(few, unseen)?.as_ref())?;
             Ok(mean.into_iter().chain(covariance.col_iter().flat_map(|c| c.iter().copied())).collect())
         }),
     };

@@ -73,12 +73,13 @@ fn columns(target: &str, kind: Option<TargetKind>) -> SchemaOptions {
     }
 }
 
-fn request<'a>(columns: &'a SchemaOptions, known: Option<&'a Schema>, roles: &'a Roles) -> Survey<'a> {
-    Survey { columns, known, roles, start_rows: 300, check_rows: 30_000, validation_rows: 50, seed: 5 }
-}
-
 fn surveyed(path: &Path, columns: &SchemaOptions, known: Option<&Schema>, test: f64) -> Result<Surveyed> {
-    survey(path, &request(columns, known, &Roles::new(ROWS, test, 0.1, 5)?))
+    let columns = &SchemaOptions { known: known.cloned(), ..columns.clone() };
+    let roles = &Roles::new(ROWS, test, 0.1, 5)?;
+    survey(
+        path,
+        &Survey { columns, roles, start_rows: 300, check_rows: 30_000, validation_rows: 50, seed: 5 },
+    )
 }
 
 /// Returns the schema and the warnings of a fit to the whole table, or its error before training.

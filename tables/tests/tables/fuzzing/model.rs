@@ -15,7 +15,7 @@ use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
 use sparsegp_reports::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::explain::Settings;
-use sparsegp_tables::schema::{Feature, Schema, UnseenLevels};
+use sparsegp_tables::schema::{FeatureKind, Schema, UnseenLevels};
 use sparsegp_tables::tables::{Column, NamedColumn, Table};
 use sparsegp_tables::tabular::TableModel;
 use std::collections::HashMap;
@@ -99,12 +99,12 @@ fn rows_for(schema: &Schema) -> Option<Table> {
         Column::from_text(levels.into_iter().map(|level| level.map(String::as_str)))
     };
     let features = schema.features().iter().flat_map(|feature| {
-        let column = match feature {
-            Feature::Numeric { .. } => Column::Number(vec![0.5, -1e6, 3.0]),
+        let column = match &feature.kind {
+            FeatureKind::Numeric => Column::Number(vec![0.5, -1e6, 3.0]),
             // Degrees of a place.
-            Feature::Place { .. } => Column::Number(vec![0.5, -90.0, 45.0]),
-            Feature::Date { .. } => Column::Time(vec![0.0, -1e12, 1.8e9]),
-            Feature::Categorical { levels, .. } => texts([levels.first(), levels.last(), levels.last()]),
+            FeatureKind::Place { .. } => Column::Number(vec![0.5, -90.0, 45.0]),
+            FeatureKind::Date { .. } => Column::Time(vec![0.0, -1e12, 1.8e9]),
+            FeatureKind::Categorical { levels, .. } => texts([levels.first(), levels.last(), levels.last()]),
         };
         let named = move |name: &String| NamedColumn { name: name.clone(), column: column.clone() };
         feature.columns().iter().map(named)
