@@ -5,7 +5,7 @@ use crate::convert::{LentMatrix, LentVector, matrix};
 use faer::{MatMut, MatRef};
 use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
-use sparsegp::kernels::{Gradient, Inputs, Kernel, Parameter, Scratch};
+use sparsegp::kernels::{Evaluated, Gradient, Inputs, Kernel, Parameter, Scratch};
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,14 +82,8 @@ impl Kernel for CustomKernel {
         }
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        gradient: Gradient<'_>,
-        _: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, gradient: Gradient<'_>, _: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         Python::attach(|py| {
             let wanted = (gradient.left.is_some(), gradient.right.is_some());
             let found = self.own.call(|_| {
