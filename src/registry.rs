@@ -17,9 +17,6 @@ use std::sync::Arc;
 ///
 /// let smooth = Entry {
 ///     names: &["smooth"],
-///     flags: &[],
-///     arguments: &[],
-///     parameters: &["variance", "lengthscales"],
 ///     build: |_| Ok(Box::new(Stationary::rbf(1.0, &[1.0]))),
 /// };
 /// let registry = Registry::default().with_kernel(smooth)?;

@@ -72,7 +72,7 @@ fn main() {
                         left: Some(left_grad.as_mut()),
                         right: both.then(|| right_grad.as_mut()),
                     };
-                    kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
+                    kernel.adjoint(inputs.evaluated(k.as_ref(), kbar.as_ref()), gradient, &mut scratch);
                 })
             };
             let (one, two) = (adjoint(false), adjoint(true));

@@ -1,8 +1,7 @@
 //! The additive kernel, all interactions of columns up to an order.
 
 use crate::dimension::{Dimension, DimensionError};
-use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, misfit};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, misfit};
 use crate::mapped::ActiveDims;
 use crate::pairwise::{self, LANES, OfDifferences, Run};
 use crate::parameter::Parameter;
@@ -11,19 +10,6 @@ use crate::stationary::Stationary;
 use crate::vector_math::exp;
 use faer::{MatMut, MatRef};
 use pulp::Simd;
-
-pub(crate) const ADDITIVE: Entry = Entry {
-    names: &["additive"],
-    flags: &[],
-    arguments: &["order"],
-    parameters: &["variances", "lengthscales"],
-    build: |options| {
-        let dims = options.dims().max(1);
-        let highest = dims.min(Additive::MAX_ORDER) as u32;
-        let order = options.integer("order", highest.min(2), 1..=highest)? as usize;
-        Ok(Box::new(Additive::new(&vec![1.0; order], &vec![1.0; dims])))
-    },
-};
 
 /// `Σ_o σ_o² e_o(z_1, …, z_D)`, `o = 1..=m`, with `z_d = exp(−(x_d − x'_d)²/(2ℓ_d²))` and the elementary symmetric polynomials `e_o`,
 /// sums over all products of `o` different `z_d` (Duvenaud, Nickisch and Rasmussen, 2011).
@@ -56,29 +42,14 @@ impl Additive {
         self.lengthscales.values.len()
     }
 
-    /// Returns the values of the parameters, for points with `dims` columns.
-    fn form(&self, dims: usize) -> Interactions<'_> {
-        assert_eq!(dims, self.dims(), "number of columns of points for an additive kernel");
-        Interactions {
-            variances: &self.variances.values,
-            lengthscales: &self.lengthscales.values,
-            dimensions: &self.dimensions,
-        }
+    fn order(&self) -> usize {
+        self.variances.values.len()
     }
-}
 
-/// The values of the parameters.
-struct Interactions<'a> {
-    variances: &'a [f64],
-    lengthscales: &'a [f64],
-    dimensions: &'a [Dimension],
-}
-
-impl Interactions<'_> {
     /// `e_o(1, …, 1)`, the number of products of each order, from order 1 on.
     fn products(&self) -> impl Iterator<Item = f64> + use<> {
-        let dims = self.lengthscales.len();
-        (0..self.variances.len()).scan(1.0, move |count, o| {
+        let dims = self.dims();
+        (0..self.order()).scan(1.0, move |count, o| {
             *count *= dims.saturating_sub(o) as f64 / (o + 1) as f64;
             Some(*count)
         })
@@ -88,10 +59,13 @@ impl Interactions<'_> {
 /// `z_d`.
 #[inline(always)]
 fn base<S: Simd>(tau: &Run, lengthscale: f64) -> Run {
-    tau.map(|tau| {
-        let scaled = tau / lengthscale;
-        exp::<S>(-0.5 * scaled * scaled)
-    })
+    let mut z = *tau;
+    // A closure would not be compiled for the vectors of `S`.
+    for z in &mut z {
+        let scaled = *z / lengthscale;
+        *z = exp::<S>(-0.5 * scaled * scaled);
+    }
+    z
 }
 
 /// `to += a·b`.
@@ -118,23 +92,14 @@ fn begin(polynomials: &mut [Run]) {
     polynomials[0] = [1.0; LANES];
 }
 
-impl OfDifferences for Interactions<'_> {
-    fn dimensions(&self) -> &[Dimension] {
-        self.dimensions
-    }
-
+impl OfDifferences for Additive {
     /// `z_d`, the polynomials of every number of columns, and their adjoints.
     fn workspace(&self) -> usize {
-        let dims = self.lengthscales.len();
-        dims + (dims + 2) * (self.variances.len() + 1)
+        self.dims() + (self.dims() + 2) * (self.order() + 1)
     }
 
-    fn parameters(&self) -> usize {
-        self.variances.len() + self.lengthscales.len()
-    }
-
-    fn variance(&self) -> f64 {
-        self.variances.iter().zip(self.products()).map(|(variance, count)| variance * count).sum()
+    fn at_zero(&self) -> f64 {
+        self.variances.values.iter().zip(self.products()).map(|(variance, count)| variance * count).sum()
     }
 
     fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
@@ -143,20 +108,20 @@ impl OfDifferences for Interactions<'_> {
 
     #[inline(always)]
     fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run {
-        let polynomials = &mut work[..self.variances.len() + 1];
+        let polynomials = &mut work[..self.order() + 1];
         begin(polynomials);
-        for (tau, &lengthscale) in tau.iter().zip(self.lengthscales) {
+        for (tau, &lengthscale) in tau.iter().zip(&self.lengthscales.values) {
             extend(polynomials, &base::<S>(tau, lengthscale));
         }
         let mut k = [0.0; LANES];
-        for (&variance, polynomial) in self.variances.iter().zip(&polynomials[1..]) {
+        for (&variance, polynomial) in self.variances.values.iter().zip(&polynomials[1..]) {
             add_product(&mut k, &[variance; LANES], polynomial);
         }
         k
     }
 
     #[inline(always)]
-    fn adjoint<S: Simd>(
+    fn pull_back<S: Simd>(
         &self,
         tau: &[Run],
         kbar: &Run,
@@ -164,21 +129,22 @@ impl OfDifferences for Interactions<'_> {
         parameters: &mut [Run],
         work: &mut [Run],
     ) {
-        let (dims, order) = (self.lengthscales.len(), self.variances.len());
+        let (dims, order) = (self.dims(), self.order());
+        let (variances, lengthscales) = (&self.variances.values[..order], &self.lengthscales.values[..dims]);
         let width = order + 1;
         let (z, rest) = work.split_at_mut(dims);
         let (bars, rest) = rest.split_at_mut(width);
         let polynomials = &mut rest[..(dims + 1) * width];
         begin(&mut polynomials[..width]);
         for d in 0..dims {
-            z[d] = base::<S>(&tau[d], self.lengthscales[d]);
+            z[d] = base::<S>(&tau[d], lengthscales[d]);
             polynomials.copy_within(d * width..(d + 1) * width, (d + 1) * width);
             extend(&mut polynomials[(d + 1) * width..][..width], &z[d]);
         }
         let (variances_bar, lengthscales_bar) = parameters.split_at_mut(order);
         for o in 0..order {
             add_product(&mut variances_bar[o], kbar, &polynomials[dims * width + o + 1]);
-            bars[o + 1] = kbar.map(|kbar| kbar * self.variances[o]);
+            bars[o + 1] = kbar.map(|kbar| kbar * variances[o]);
         }
         // The recursion backwards: `bars` are the adjoints of the polynomials of the first d + 1
         // columns, then of the first d.
@@ -192,7 +158,7 @@ impl OfDifferences for Interactions<'_> {
                     add_product(&mut lower[o - 1], &z[d], &upper[0]);
                 }
             }
-            let lengthscale = self.lengthscales[d];
+            let lengthscale = lengthscales[d];
             for lane in 0..LANES {
                 // A z of 0 times an infinite difference would be NaN.
                 let scaled = if z[d][lane] == 0.0 { 0.0 } else { tau[d][lane] / lengthscale };
@@ -206,26 +172,19 @@ impl OfDifferences for Interactions<'_> {
 
 impl Kernel for Additive {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        pairwise::evaluate(&self.form(inputs.dims()), inputs, out, scratch);
+        pairwise::evaluate(self, inputs, out, scratch);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        pairwise::adjoint(&self.form(inputs.dims()), inputs, kbar, grad, scratch);
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        pairwise::adjoint(self, at, grad, scratch);
     }
 
-    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.form(x.ncols()).variance());
+    fn diag(&self, _: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
+        out.fill(self.at_zero());
     }
 
-    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        self.form(x.ncols()).add_diagonal(kbar.iter().sum(), grad.parameters);
+    fn diag_adjoint(&self, _: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _: &mut Scratch) {
+        self.add_diagonal(kbar.iter().sum(), grad.parameters);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -249,15 +208,15 @@ impl Kernel for Additive {
     /// number of products of order `o`. Lengthscales start at one spread, because the base kernels
     /// are one-dimensional.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
-        let order = self.variances.values.len() as f64;
-        let products: Vec<f64> = self.form(self.dims()).products().collect();
+        let order = self.order() as f64;
+        let products: Vec<f64> = self.products().collect();
         self.variances.start(|o| target_variance / order / products[o]);
         self.lengthscales.start_from_spread(spread, |s, _| s);
     }
 
     /// Only a lone variance multiplies the whole kernel.
     fn fix_scale(&mut self) {
-        self.variances.fixed |= self.variances.values.len() == 1;
+        self.variances.fixed |= self.order() == 1;
     }
 
     /// With order 1, the kernel is a sum over columns.
@@ -290,17 +249,17 @@ impl Kernel for Additive {
             });
             Box::new(Wave::new(variance.sqrt(), phase, chance))
         };
-        let orders = self.variances.values.iter().zip(self.form(dims).products()).enumerate();
+        let orders = self.variances.values.iter().zip(self.products()).enumerate();
         let features = orders.map(|(o, (variance, count))| of_order(o + 1, variance * count)).collect();
         Some(Box::new(Joined { features, product: false }))
     }
 
     fn expression(&self) -> String {
-        format!("additive(order={})", self.variances.values.len())
+        format!("additive(order={})", self.order())
     }
 
     fn check(&self, dims: usize) -> Result<(), String> {
-        let (order, most) = (self.variances.values.len(), dims.min(Self::MAX_ORDER));
+        let (order, most) = (self.order(), dims.min(Self::MAX_ORDER));
         if self.dims() != dims {
             return Err(misfit(&self.expression(), self.dims(), dims));
         }

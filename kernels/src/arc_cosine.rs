@@ -2,25 +2,12 @@
 
 use crate::compose::split;
 use crate::distance::{Measure, ScaledPair};
-use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, check_each, expression_with};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
 use crate::sides::Sides;
-use crate::units::Unit;
 use faer::{MatMut, MatRef};
 use std::f64::consts::{FRAC_1_PI, PI};
-
-pub(crate) const ARC_COSINE: Entry = Entry {
-    names: &["arccosine"],
-    flags: &["ard"],
-    arguments: &["order"],
-    parameters: &["variance", "weight_variances", "bias_variance"],
-    build: |options| {
-        let order = options.integer("order", 1, 0..=ArcCosine::MAX_ORDER)?;
-        Ok(Box::new(ArcCosine::new(order, 1.0, &options.ones("weight_variances", "ard"), 1.0)))
-    },
-};
 
 /// `variance/π · J(θ) · (q(x) q(x'))^(order/2)` with `q(x) = Σ_d w_d x_d² + b`, `cos θ = (Σ_d w_d x_d x'_d + b)/√(q(x) q(x'))`
 /// (Cho and Saul, 2009) and
@@ -117,12 +104,11 @@ impl ArcCosine {
     /// Returns `Σ_ij K̄_ij K_ij`, the gradient in the squared norms of both sides, and K̄ times the factors that do not depend on the angle.
     fn radial_adjoint(
         &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
+        at: Evaluated<'_>,
         squares: &Sides,
         scratch: &mut Scratch,
     ) -> (f64, Sides, Vec<f64>) {
+        let Evaluated { inputs, k, kbar } = at;
         let (rows, cols) = inputs.shape();
         let gram = matches!(inputs, Inputs::Gram(_));
         let mut bars = Sides::zeros(inputs, 1, scratch);
@@ -235,37 +221,30 @@ impl Kernel for ArcCosine {
         scratch.give(scales);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let inputs = at.inputs;
         let (rows, cols) = inputs.shape();
         if rows == 0 || cols == 0 {
             return;
         }
         let (x, z) = inputs.distinct_sides();
         let [units, squares] = self.sides(inputs, scratch);
-        let (total, squares_bar, angular_bar) = self.radial_adjoint(inputs, k, kbar, &squares, scratch);
+        let (total, squares_bar, angular_bar) = self.radial_adjoint(at, &squares, scratch);
         let mut units_bar = Sides::zeros(inputs, x.ncols() + 1, scratch);
         let mut scales = scratch.take(x.ncols() + 1);
         scales.fill(1.0);
         let measure = Measure { scales: &scales, dimensions: &[] };
-        let pair = ScaledPair::new(units.inputs(inputs), measure, self.order == 0, scratch);
+        let of_units = units.inputs(inputs);
+        let pair = ScaledPair::new(of_units, measure, self.order == 0, scratch);
         let mut weigh = |run: &mut [f64], _: &[f64], kbar: &[f64]| {
             run.iter_mut().zip(kbar).for_each(|(value, kbar)| *value = kbar * self.angular_slope(*value));
         };
         let angular = MatRef::from_column_major_slice(&angular_bar, rows, cols);
-        pair.adjoint(k, angular, true, &mut weigh, units_bar.gradient(inputs, &mut []), scratch);
+        let bars = units_bar.gradient(inputs, &mut []);
+        pair.adjoint(of_units.evaluated(at.k, angular), true, &mut weigh, bars, scratch);
         pair.release(scratch);
-        let mut rest: &mut [f64] = &mut [];
-        if let [variance, others @ ..] = grad.parameters {
-            *variance += total / self.variance.at(0).max(f64::MIN_POSITIVE);
-            rest = others;
-        }
+        let (variance, rest) = split(grad.parameters, 1);
+        variance.iter_mut().for_each(|bar| *bar += total / self.variance.at(0).max(f64::MIN_POSITIVE));
         self.chain(x, &units.left, [&units_bar.left, &squares_bar.left], grad.left, rest);
         self.chain(z, &units.right, [&units_bar.right, &squares_bar.right], grad.right, rest);
         for sides in [units, squares, units_bar, squares_bar] {
@@ -315,19 +294,11 @@ impl Kernel for ArcCosine {
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         self.weights.start_from_spread(spread, |s, dims| 1.0 / (dims * s * s));
         self.bias.start(|_| 1.0);
-        let square = self.bias.at(0)
-            + spread
-                .iter()
-                .enumerate()
-                .map(|(d, s)| self.weights.values[self.weights.slot(d)] * s * s)
-                .sum::<f64>();
+        let along = spread.iter().enumerate().map(|(d, s)| self.weights.at(d) * s * s);
+        let square = self.bias.at(0) + along.sum::<f64>();
         let radial = self.radial(square);
         let unit = FRAC_1_PI * self.angular(0.0) * radial * radial;
         self.variance.start(|_| target_variance / unit);
-    }
-
-    fn units(&self, dims: usize) -> Vec<Unit> {
-        [vec![Unit::of_target(2.0)], units_along(&self.weights, -2.0, dims), vec![Unit::default()]].concat()
     }
 
     fn check(&self, dims: usize) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use crate::compose::{check_children, reborrow, split, told, with_slots};
 use crate::dimension::{Dimension, DimensionError, is_category};
-use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch, misfit};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Part, Scratch, misfit};
 use crate::matrix::{column, column_mut};
 use crate::parameter::{Parameter, Transform};
 use crate::units::Unit;
@@ -122,14 +122,8 @@ impl Kernel for Changepoint {
         scratch.give(value);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         let Gradient { parameters, left: mut left_target, right: mut right_target } = grad;
         let (rows, cols) = inputs.shape();
         let (x, z) = inputs.sides();
@@ -157,7 +151,7 @@ impl Kernel for Changepoint {
             let inner_kbar = MatRef::from_column_major_slice(&inner_kbar, rows, cols);
             let inner =
                 Gradient { parameters, left: reborrow(&mut left_target), right: reborrow(&mut right_target) };
-            child.adjoint(inputs, k, inner_kbar, inner, scratch);
+            child.adjoint(inputs.evaluated(k, inner_kbar), inner, scratch);
             self.pull_back(i, x, &left_bar, reborrow(&mut left_target), own);
             let gram = matches!(inputs, Inputs::Gram(_));
             let other = reborrow(if gram { &mut left_target } else { &mut right_target });

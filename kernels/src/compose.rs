@@ -1,7 +1,7 @@
 //! Kernels made of kernels: sum, product, scale.
 
 use crate::dimension::{Dimension, DimensionError};
-use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
@@ -130,14 +130,8 @@ impl Kernel for Combination {
         scratch.give(other);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         let Gradient { parameters, mut left, mut right } = grad;
         let (rows, cols) = inputs.shape();
         let size = rows * cols;
@@ -171,7 +165,7 @@ impl Kernel for Combination {
             };
             let k = MatRef::from_column_major_slice(value, rows, cols);
             let grad = Gradient { parameters, left: reborrow(&mut left), right: reborrow(&mut right) };
-            child.adjoint(inputs, k, child_kbar, grad, scratch);
+            child.adjoint(inputs.evaluated(k, child_kbar), grad, scratch);
         }
         scratch.give_all([values, own_kbar, buffer]);
     }
@@ -355,14 +349,8 @@ impl Kernel for Scale {
         }
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         let (rows, cols) = inputs.shape();
         let mut value = scratch.take(rows * cols);
         self.inner.eval(inputs, MatMut::from_column_major_slice_mut(&mut value, rows, cols), scratch);
@@ -381,7 +369,7 @@ impl Kernel for Scale {
             *own += total;
         }
         let [k, kbar] = [&value, &inner_kbar].map(|all| MatRef::from_column_major_slice(all, rows, cols));
-        self.inner.adjoint(inputs, k, kbar, Gradient { parameters, ..grad }, scratch);
+        self.inner.adjoint(inputs.evaluated(k, kbar), Gradient { parameters, ..grad }, scratch);
         scratch.give_all([value, inner_kbar, buffer]);
     }
 

@@ -2,44 +2,13 @@
 
 use crate::compose::split;
 use crate::dimension::{Dimension, DimensionError, add_where_equal, is_category, sum_where_equal};
-use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
 use crate::matrix::{column, column_mut, mirror_upper};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
 use crate::units::Unit;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
-
-pub(crate) const CONSTANT: Entry = Entry {
-    names: &["constant"],
-    flags: &[],
-    arguments: &[],
-    parameters: &["variance"],
-    build: |_| Ok(Box::new(Constant::new(1.0))),
-};
-
-pub(crate) const WHITE: Entry =
-    Entry { names: &["white"], build: |_| Ok(Box::new(Constant::white(1.0))), ..CONSTANT };
-
-pub(crate) const LINEAR: Entry = Entry {
-    names: &["linear"],
-    flags: &["ard"],
-    arguments: &[],
-    parameters: &["variance"],
-    build: |options| Ok(Box::new(Polynomial::linear(&options.ones("variance", "ard")))),
-};
-
-pub(crate) const POLYNOMIAL: Entry = Entry {
-    names: &["polynomial"],
-    flags: &["ard"],
-    arguments: &["degree"],
-    parameters: &["variance", "offset"],
-    build: |options| {
-        let degree = options.integer("degree", 2, 1..=Polynomial::MAX_DEGREE)?;
-        Ok(Box::new(Polynomial::new(degree, &options.ones("variance", "ard"), 1.0)))
-    },
-};
 
 /// One variance for all points: shared by all draws (an unknown offset), or independent for each draw (white noise).
 #[derive(Clone, Debug, PartialEq)]
@@ -71,14 +40,8 @@ impl Kernel for Constant {
         }
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        _scratch: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, _scratch: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         if let Some(variance) = grad.parameters.first_mut() {
             *variance += match inputs {
                 Inputs::Gram(x) if self.white => (0..x.nrows()).map(|i| kbar[(i, i)]).sum::<f64>(),
@@ -291,14 +254,8 @@ impl Kernel for Polynomial {
         }
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         let (variance, offset) = split(grad.parameters, self.variance.values.len());
         if self.offset.is_none() {
             return self.products_adjoint(inputs, kbar, Gradient { parameters: variance, ..grad }, scratch);

@@ -3,6 +3,7 @@
 
 use crate::kernel::Kernel;
 use crate::parameter::range_words;
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -29,17 +30,13 @@ pub type Build = fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError>;
 /// The definition of a kernel in a [`Grammar`](crate::Grammar): its names, its options and its
 /// constructor.
 ///
-/// Every kernel of this crate defines its entry next to its formulae. Kernels of other crates are
-/// added in the same way:
+/// Kernels of other crates are added like those of this crate:
 ///
 /// ```
 /// use sparsegp_kernels::{Entry, Grammar, Stationary};
 ///
 /// let smooth = Entry {
 ///     names: &["smooth"],
-///     flags: &["ard"],
-///     arguments: &[],
-///     parameters: &["variance", "lengthscales"],
 ///     build: |options| Ok(Box::new(Stationary::rbf(1.0, &options.ones("lengthscales", "ard")))),
 /// };
 /// let grammar = Grammar::default().with(smooth)?;
@@ -52,60 +49,48 @@ pub type Build = fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError>;
 pub struct Entry {
     /// The names of the kernel in expressions; [`Kernel::expression`] writes the first one.
     pub names: &'static [&'static str],
-    /// The options that take no value, such as `ard`.
-    pub flags: &'static [&'static str],
-    /// The options with a value that `build` reads itself, such as a degree.
-    pub arguments: &'static [&'static str],
-    /// The [names](crate::Parameter::name) of the parameters whose starting values can be given.
-    pub parameters: &'static [&'static str],
-    /// Builds the kernel; it only needs to read flags and arguments. Parameters without a given
-    /// start can have any value. The caller then refuses other options and sets the given values of
-    /// parameters.
+    /// Builds the kernel; it only needs to read flags and arguments. Parameters can have any value. The caller then refuses options that were
+    /// not read and are no [names](crate::Parameter::name) of parameters, and sets the given values of parameters.
     pub build: Build,
-}
-
-impl Entry {
-    /// Returns the name that [`Kernel::expression`] writes.
-    pub fn name(&self) -> &'static str {
-        self.names.first().copied().unwrap_or_default()
-    }
-
-    /// Builds the kernel with the given options.
-    pub(crate) fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
-        let mut kernel = (self.build)(options)?;
-        // Only the text gives values.
-        kernel.for_each_parameter_mut(&mut |parameter| parameter.given = false);
-        options.apply(kernel.as_mut(), [self.flags, self.arguments, self.parameters])?;
-        Ok(kernel)
-    }
 }
 
 /// A function that builds a kernel for points with the given number of columns; its parameters can
 /// have any value.
 pub type Make = Arc<dyn Fn(usize) -> Box<dyn Kernel> + Send + Sync>;
 
-/// A kernel that was added to a grammar at run time: a name and a constructor. The starting values
-/// of all its parameters can be given.
+/// A kernel of a grammar: its names, and a function or closure that builds it.
 #[derive(Clone)]
-pub(crate) struct Made {
-    pub name: String,
-    pub make: Make,
+pub(crate) struct Named {
+    pub names: Vec<String>,
+    pub build: Arc<dyn Fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError> + Send + Sync>,
 }
 
-impl Made {
+impl Named {
     /// Builds the kernel with the given options.
     pub fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
-        let mut kernel = (self.make)(options.dims);
+        let mut kernel = (self.build)(options)?;
         let names: Vec<String> = kernel.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        options.apply(kernel.as_mut(), [&[], &[], &names])?;
+        options.apply(kernel.as_mut(), &names)?;
         Ok(kernel)
     }
 }
 
-impl fmt::Debug for Made {
+impl From<Entry> for Named {
+    fn from(entry: Entry) -> Named {
+        let build = move |options: &Options<'_>| {
+            let mut kernel = (entry.build)(options)?;
+            // Only the text gives values.
+            kernel.for_each_parameter_mut(&mut |parameter| parameter.given = false);
+            Ok(kernel)
+        };
+        Named { names: entry.names.iter().map(|&name| name.to_owned()).collect(), build: Arc::new(build) }
+    }
+}
+
+impl fmt::Debug for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Made").field(&self.name).finish()
+        f.debug_tuple("Named").field(&self.names).finish()
     }
 }
 
@@ -120,11 +105,17 @@ pub(crate) struct Setting {
 pub struct Options<'a> {
     pub(crate) at: usize,
     pub(crate) name: &'a str,
-    pub(crate) settings: &'a [Setting],
+    settings: &'a [Setting],
     pub(crate) dims: usize,
+    /// The flags, and the options with a value, that the kernel has read.
+    read: RefCell<[Vec<String>; 2]>,
 }
 
-impl Options<'_> {
+impl<'a> Options<'a> {
+    pub(crate) fn new(at: usize, name: &'a str, settings: &'a [Setting], dims: usize) -> Options<'a> {
+        Options { at, name, settings, dims, read: RefCell::default() }
+    }
+
     /// The number of columns of the points that the kernel sees.
     pub fn dims(&self) -> usize {
         self.dims
@@ -134,13 +125,15 @@ impl Options<'_> {
         self.settings.iter().find(|setting| setting.key == key)
     }
 
-    /// Returns true if an option is present, with or without a value.
+    /// Returns true if an option that takes no value, such as `ard`, is present.
     pub fn flag(&self, key: &str) -> bool {
+        self.read.borrow_mut()[0].push(key.to_owned());
         self.setting(key).is_some()
     }
 
     /// Returns the numbers given as `key=…`; empty if the option is absent or has no value.
     pub fn values(&self, key: &str) -> &[f64] {
+        self.read.borrow_mut()[1].push(key.to_owned());
         self.setting(key).map_or(&[], |setting| &setting.values)
     }
 
@@ -150,6 +143,7 @@ impl Options<'_> {
     /// Returns an error at the position of the option if its value is not one whole number within
     /// the range.
     pub fn integer(&self, key: &str, default: u32, range: RangeInclusive<u32>) -> Result<u32, ParseError> {
+        self.read.borrow_mut()[1].push(key.to_owned());
         let Some(setting) = self.setting(key) else { return Ok(default) };
         let (low, high) = (*range.start(), *range.end());
         let found = range.clone().find(|&value| setting.values == [f64::from(value)]);
@@ -160,7 +154,8 @@ impl Options<'_> {
     /// Returns starting values of 1 for parameter `key`: one per dimension if `flag` is set or a
     /// list of values is given, otherwise one.
     pub fn ones(&self, key: &str, flag: &str) -> Vec<f64> {
-        let each = self.values(key).len() > 1 || self.flag(flag);
+        let listed = self.setting(key).is_some_and(|setting| setting.values.len() > 1);
+        let each = self.flag(flag) || listed;
         vec![1.0; if each { self.dims.max(1) } else { 1 }]
     }
 
@@ -170,15 +165,17 @@ impl Options<'_> {
         ParseError { column: at + 1, message: message.into(), unknown: None }
     }
 
-    /// Checks that every option is one of the allowed flags, arguments and parameters, and sets the
-    /// given parameters.
-    pub(crate) fn apply(&self, kernel: &mut dyn Kernel, allowed: [&[&str]; 3]) -> Result<(), ParseError> {
+    /// Checks that every option was read or is one of the parameters, and sets the given parameters.
+    pub(crate) fn apply(&self, kernel: &mut dyn Kernel, parameters: &[&str]) -> Result<(), ParseError> {
+        let [flags, arguments] = &*self.read.borrow();
         for (i, Setting { at, key, values }) in self.settings.iter().enumerate() {
-            let is = |keys: &[&str]| keys.contains(&key.as_str());
-            let [flag, argument, parameter] = allowed.map(is);
+            let (flag, argument) = (flags.contains(key), arguments.contains(key));
+            let parameter = parameters.contains(&key.as_str());
             if !(flag || argument || parameter) {
-                let (name, allowed) = (self.name, allowed.concat().join(", "));
-                return error(*at, format!("'{name}' has no option '{key}'; expected one of {allowed}"));
+                let known =
+                    flags.iter().chain(arguments).map(String::as_str).chain(parameters.iter().copied());
+                let (name, known) = (self.name, known.collect::<Vec<_>>().join(", "));
+                return error(*at, format!("'{name}' has no option '{key}'; expected one of {known}"));
             }
             if self.settings[..i].iter().any(|earlier| earlier.key == *key) {
                 return error(*at, format!("'{key}' is given twice"));

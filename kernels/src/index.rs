@@ -1,27 +1,10 @@
 //! A covariance between the levels of a category or the outputs of a table in long form.
 
 use crate::dimension::{Dimension, DimensionError, any_category};
-use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::parameter::{Parameter, Transform};
 use crate::random_feature::{Chance, Line, RandomFeature};
 use faer::{MatMut, MatRef};
-
-pub(crate) const COREGION: Entry = Entry {
-    names: &["coregion", "index"],
-    flags: &[],
-    arguments: &["rank"],
-    parameters: &["weights", "variances"],
-    build: |options| {
-        // One column may hold the codes of many levels; their number is not yet known.
-        let most = if options.dims() == 1 { MOST_RANK } else { options.dims() };
-        let rank = options.integer("rank", 1, 0..=u32::try_from(most.max(1)).unwrap_or(u32::MAX))?;
-        Ok(Box::new(Coregion::new(options.dims(), rank as usize)))
-    },
-};
-
-/// The highest rank for levels that are given as one column of codes.
-const MOST_RANK: usize = 64;
 
 /// `k(i, j) = (W Wᵀ + diag κ)_ij` between the levels of a category: a column of its codes, or one column for each level (Bonilla, Chai & Williams 2008; GPyTorch's
 /// `IndexKernel`, GPflow's `Coregion`).
@@ -160,14 +143,8 @@ impl Kernel for Coregion {
         scratch.give_all([left, right, covariance]);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         let gram = matches!(inputs, Inputs::Gram(_));
         let [left, right] = self.sides(inputs, scratch);
         let levels = self.levels();

@@ -29,6 +29,11 @@ impl<'a> Inputs<'a> {
         (left.nrows(), right.nrows())
     }
 
+    /// Returns the argument of [`Kernel::adjoint`] for covariances of these inputs.
+    pub fn evaluated(self, k: MatRef<'a, f64>, kbar: MatRef<'a, f64>) -> Evaluated<'a> {
+        Evaluated { inputs: self, k, kbar }
+    }
+
     /// The number of columns of the points.
     pub fn dims(&self) -> usize {
         self.sides().0.ncols()
@@ -49,6 +54,17 @@ impl<'a> Inputs<'a> {
             Inputs::Gram(x) => (x, x),
         }
     }
+}
+
+/// Covariances, and the gradient of a function F with respect to them.
+#[derive(Clone, Copy, Debug)]
+pub struct Evaluated<'a> {
+    /// The arguments of the covariances.
+    pub inputs: Inputs<'a>,
+    /// The covariances that [`Kernel::eval`] wrote.
+    pub k: MatRef<'a, f64>,
+    /// `∂F/∂K`.
+    pub kbar: MatRef<'a, f64>,
 }
 
 /// The destination of the results of an adjoint, in natural units. Every field is added to, never overwritten.
@@ -137,7 +153,7 @@ pub struct Part {
 ///
 /// let (ones, mut gradient) = (Mat::full(3, 3, 1.0), [0.0; 2]);
 /// let grad = Gradient { parameters: &mut gradient, left: None, right: None };
-/// kernel.adjoint(Inputs::Gram(x.as_ref()), k.as_ref(), ones.as_ref(), grad, &mut scratch);
+/// kernel.adjoint(Inputs::Gram(x.as_ref()).evaluated(k.as_ref(), ones.as_ref()), grad, &mut scratch);
 /// // The sum is linear in the variance.
 /// assert!((gradient[0] - k.as_ref().sum() / 2.0).abs() < 1e-12);
 /// # Ok::<(), sparsegp_kernels::ParseError>(())
@@ -146,16 +162,9 @@ pub trait Kernel: KernelBox + Send + Sync + Debug {
     /// Writes the covariance matrix of `inputs` into `out`.
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch);
 
-    /// Given `kbar = ∂F/∂K` and the `k` that [`Kernel::eval`] wrote, adds `∂F/∂parameters` and `∂F/∂points` to `grad`. For [`Inputs::Gram`]
-    /// every entry of `kbar` counts once, symmetric or not, and the derivative is with respect to both arguments.
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    );
+    /// Adds `∂F/∂parameters` and `∂F/∂points` to `grad`, given `∂F/∂K` at evaluated covariances. For [`Inputs::Gram`] every entry of
+    /// `kbar` counts once, symmetric or not, and the derivative is with respect to both arguments.
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch);
 
     /// Writes `k(x_i, x_i)` into `out`. By default it is the first parameter value, the variance of a stationary kernel.
     fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
@@ -209,10 +218,11 @@ pub trait Kernel: KernelBox + Send + Sync + Debug {
     }
 
     /// Returns the unit of every parameter value, in the order of [`Kernel::for_each_parameter`], for points with `dims` columns. By
-    /// default, `lengthscales` are lengths, and `variance` and `variances` are in squared units of the target.
+    /// default, `lengthscales` are lengths, `weight_variances` are inverse squared lengths, and `variance` and `variances` are in squared units of the target.
     fn units(&self, dims: usize) -> Vec<Unit> {
         let of_parameter = |parameter: &Parameter| match parameter.name.as_str() {
             "lengthscales" => units_along(parameter, 1.0, dims),
+            "weight_variances" => units_along(parameter, -2.0, dims),
             "variance" | "variances" => vec![Unit::of_target(2.0); parameter.values.len()],
             _ => vec![Unit::default(); parameter.values.len()],
         };

@@ -6,6 +6,7 @@ struct Readme;
 
 pub mod additive;
 pub mod arc_cosine;
+mod built_in;
 pub mod changepoint;
 pub mod compose;
 mod dimension;
@@ -39,7 +40,7 @@ pub use dimension::{Dimension, DimensionError};
 pub use dot_product::{Constant, Polynomial};
 pub use entry::{Entry, Make, Options, ParseError};
 pub use index::Coregion;
-pub use kernel::{Gradient, Inputs, Kernel, KernelBox, Part, Scratch, check_values, value_names};
+pub use kernel::{Evaluated, Gradient, Inputs, Kernel, KernelBox, Part, Scratch, check_values, value_names};
 pub use mapped::{ActiveDims, Columns, InputMap, Mapped, Signs, Warp, Warped, hamming};
 pub use parameter::{Parameter, Role, Transform};
 pub use parse::{Grammar, NameError, parse};

@@ -2,8 +2,7 @@
 
 use crate::compose::{split, top_level};
 use crate::dimension::{Dimension, DimensionError, is_category, is_number};
-use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch, misfit};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Part, Scratch, misfit};
 use crate::parameter::{Parameter, Transform};
 use crate::random_feature::{Chance, RandomFeature};
 use crate::sides::Sides;
@@ -11,15 +10,6 @@ use crate::stationary::Stationary;
 use crate::units::Unit;
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
-
-/// The `hamming` kernel, which depends on the columns in which only one of two points is positive.
-pub(crate) const HAMMING: Entry = Entry {
-    names: &["hamming"],
-    flags: &["ard"],
-    arguments: &[],
-    parameters: &["variance", "lengthscales"],
-    build: |options| Ok(Box::new(hamming(1.0, &options.ones("lengthscales", "ard")))),
-};
 
 /// A map of points, row by row, that [`Mapped`] applies before its kernel.
 pub trait InputMap: Clone + Debug + Send + Sync + 'static {
@@ -352,6 +342,29 @@ impl<M: InputMap> Mapped<M> {
         Sides::of(inputs, self.map.width(inputs.dims()), scratch, |points, to| self.map.map(points, to))
     }
 
+    /// Adds the gradients in the points and in all parameters, given the adjoint of the kernel inside at mapped points.
+    fn through(
+        &self,
+        inputs: Inputs<'_>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+        adjoint: impl FnOnce(Inputs<'_>, Gradient<'_>, &mut Scratch),
+    ) {
+        let (x, z) = inputs.distinct_sides();
+        let sides = self.sides(inputs, scratch);
+        let mut bars = Sides::zeros(inputs, self.map.width(inputs.dims()), scratch);
+        let (own, parameters) = split(grad.parameters, self.own());
+        let mut inner = bars.gradient(inputs, parameters);
+        // Both sides depend on the parameters of the map.
+        inner.left = inner.left.filter(|_| grad.left.is_some() || !own.is_empty());
+        inner.right = inner.right.filter(|_| grad.right.is_some() || !own.is_empty());
+        adjoint(sides.inputs(inputs), inner, scratch);
+        self.map.pull_back(x, &bars.left, grad.left, own);
+        self.map.pull_back(z, &bars.right, grad.right, own);
+        sides.release(scratch);
+        bars.release(scratch);
+    }
+
     /// The number of values of the map's parameters.
     fn own(&self) -> usize {
         self.map.parameters().iter().map(|parameter| parameter.values.len()).sum()
@@ -365,27 +378,10 @@ impl<M: InputMap> Kernel for Mapped<M> {
         sides.release(scratch);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        let (x, z) = inputs.distinct_sides();
-        let sides = self.sides(inputs, scratch);
-        let mut bars = Sides::zeros(inputs, self.map.width(inputs.dims()), scratch);
-        let (own, parameters) = split(grad.parameters, self.own());
-        let mut inner = bars.gradient(inputs, parameters);
-        // Both sides depend on the parameters of the map.
-        inner.left = inner.left.filter(|_| grad.left.is_some() || !own.is_empty());
-        inner.right = inner.right.filter(|_| grad.right.is_some() || !own.is_empty());
-        self.inner.adjoint(sides.inputs(inputs), k, kbar, inner, scratch);
-        self.map.pull_back(x, &bars.left, grad.left, own);
-        self.map.pull_back(z, &bars.right, grad.right, own);
-        sides.release(scratch);
-        bars.release(scratch);
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        self.through(at.inputs, grad, scratch, |mapped, inner, scratch| {
+            self.inner.adjoint(mapped.evaluated(at.k, at.kbar), inner, scratch);
+        });
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
@@ -396,16 +392,9 @@ impl<M: InputMap> Kernel for Mapped<M> {
     }
 
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
-        let inputs = Inputs::Gram(x);
-        let sides = self.sides(inputs, scratch);
-        let mut bars = Sides::zeros(inputs, self.map.width(x.ncols()), scratch);
-        let (own, parameters) = split(grad.parameters, self.own());
-        let mut inner = bars.gradient(inputs, parameters);
-        inner.left = inner.left.filter(|_| grad.left.is_some() || !own.is_empty());
-        self.inner.diag_adjoint(sides.inputs(inputs).sides().0, kbar, inner, scratch);
-        self.map.pull_back(x, &bars.left, grad.left, own);
-        sides.release(scratch);
-        bars.release(scratch);
+        self.through(Inputs::Gram(x), grad, scratch, |mapped, inner, scratch| {
+            self.inner.diag_adjoint(mapped.sides().0, kbar, inner, scratch);
+        });
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {

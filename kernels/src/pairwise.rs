@@ -1,7 +1,8 @@
 //! Walks over pairs of points for kernels that combine functions of the difference in each column.
 
+use crate::compose::value_count;
 use crate::dimension::{Dimension, any_category, is_category};
-use crate::kernel::{Gradient, Inputs, Scratch};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch};
 use crate::matrix::{add_transpose, column, column_mut, mirror_upper};
 use crate::vector_math::{Pass, dispatch};
 use faer::{MatMut, MatRef};
@@ -15,23 +16,19 @@ pub(crate) type Run = [f64; LANES];
 const PANEL: usize = 8;
 
 /// A covariance as a function of the differences `τ_d = x_d − x'_d`. Methods must be `#[inline(always)]`.
-pub(crate) trait OfDifferences {
-    /// Returns the contents of the columns; the difference of two codes is 0 if they are equal, otherwise 1.
-    fn dimensions(&self) -> &[Dimension] {
-        &[]
-    }
+///
+/// The difference of two codes of a category is 0 if they are equal, otherwise 1.
+pub(crate) trait OfDifferences: Kernel {
     /// Returns the number of runs of working memory that each method needs.
     fn workspace(&self) -> usize;
-    /// Returns the number of parameter values.
-    fn parameters(&self) -> usize;
     /// Returns the covariance of a point with itself.
-    fn variance(&self) -> f64;
-    /// Adds the gradient of `total` times the variance in the parameters; does nothing if `parameters` is empty.
+    fn at_zero(&self) -> f64;
+    /// Adds the gradient of `total` times [`OfDifferences::at_zero`] in the parameters; does nothing if `parameters` is empty.
     fn add_diagonal(&self, total: f64, parameters: &mut [f64]);
     /// The covariances at `tau`, a run per column of the points.
     fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run;
     /// Writes `∂F/∂τ` and adds `∂F/∂parameters`, a run per value, given `kbar = ∂F/∂k`.
-    fn adjoint<S: Simd>(
+    fn pull_back<S: Simd>(
         &self,
         tau: &[Run],
         kbar: &Run,
@@ -112,6 +109,7 @@ pub(crate) fn evaluate<F: OfDifferences>(
     scratch: &mut Scratch,
 ) {
     let (x, z) = inputs.sides();
+    assert_eq!(x.ncols(), form.min_dims(), "number of columns of points for a kernel of differences");
     let gram = matches!(inputs, Inputs::Gram(_));
     let mut left = blocks(x, scratch);
     let mut tau = zeroed(x.ncols(), scratch);
@@ -123,8 +121,8 @@ pub(crate) fn evaluate<F: OfDifferences>(
         dispatch(Column { form, left, right: z, j, tau, work, out });
     }
     if gram {
-        let variance = form.variance();
-        mirror_upper(out, |_| variance);
+        let at_zero = form.at_zero();
+        mirror_upper(out, |_| at_zero);
     }
     scratch.give_all([left, tau, work]);
 }
@@ -162,7 +160,7 @@ impl<F: OfDifferences> Pass for ColumnAdjoint<'_, F> {
             let mut padded = [0.0; LANES];
             padded[..kbar.len()].copy_from_slice(kbar);
             differences(block, self.right, self.j, self.form.dimensions(), self.tau);
-            self.form.adjoint::<S>(self.tau, &padded, self.tau_bar, self.parameters, self.work);
+            self.form.pull_back::<S>(self.tau, &padded, self.tau_bar, self.parameters, self.work);
             if any_category(self.form.dimensions()) {
                 let of_codes = self.tau_bar.iter_mut().enumerate();
                 let of_codes = of_codes.filter(|(d, _)| is_category(self.form.dimensions(), *d));
@@ -177,11 +175,11 @@ impl<F: OfDifferences> Pass for ColumnAdjoint<'_, F> {
 /// Adds the gradient of `Σ kbar∘k`.
 pub(crate) fn adjoint<F: OfDifferences>(
     form: &F,
-    inputs: Inputs<'_>,
-    kbar: MatRef<'_, f64>,
+    at: Evaluated<'_>,
     mut grad: Gradient<'_>,
     scratch: &mut Scratch,
 ) {
+    let Evaluated { inputs, kbar, .. } = at;
     let (x, z) = inputs.sides();
     let (rows, dims) = (x.nrows(), x.ncols());
     let gram = matches!(inputs, Inputs::Gram(_));
@@ -189,7 +187,7 @@ pub(crate) fn adjoint<F: OfDifferences>(
     let mut left_bar = zeroed(left.len() / LANES, scratch);
     let [mut tau, mut tau_bar, mut right_bar] = [(); 3].map(|()| zeroed(dims, scratch));
     // The gradient in the parameters is always computed, at hardly any cost.
-    let mut parameters = zeroed(form.parameters(), scratch);
+    let mut parameters = zeroed(value_count(form), scratch);
     let mut work = zeroed(form.workspace(), scratch);
     let mut both = scratch.take(if gram { rows * PANEL } else { 0 });
     let mut buffer = scratch.take(rows);

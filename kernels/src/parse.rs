@@ -40,24 +40,13 @@
 //! Custom kernels are added as an [`Entry`] with [`Grammar::with`], or as a closure with
 //! [`Grammar::with_made`].
 
+use crate::built_in::BUILT_IN;
 use crate::changepoint::Changepoint;
 use crate::compose::{Combination, Operation, Scale};
-use crate::entry::{Entry, Made, Make, Options, ParseError, Setting, error};
+use crate::entry::{Entry, Make, Named, Options, ParseError, Setting, error};
 use crate::kernel::Kernel;
 use crate::mapped::{ActiveDims, Warped};
-use crate::{additive, arc_cosine, dot_product, index, mapped, periodic, spectral_mixture, stationary};
-
-/// The kernels that [`parse`] knows by name; their files have the details.
-const BUILT_IN: [&[Entry]; 8] = [
-    stationary::ENTRIES,
-    periodic::ENTRIES,
-    &[spectral_mixture::SPECTRAL_MIXTURE, additive::ADDITIVE],
-    &[dot_product::LINEAR, dot_product::POLYNOMIAL],
-    &[arc_cosine::ARC_COSINE],
-    &[dot_product::CONSTANT, dot_product::WHITE],
-    &[index::COREGION],
-    &[mapped::HAMMING],
-];
+use std::sync::Arc;
 
 /// The maximum depth of nested parentheses and selections, far more than any use needs, and few
 /// enough not to overflow the stack.
@@ -70,13 +59,12 @@ const AROUND: [&str; 3] = ["scale", "warp", "changepoint"];
 /// The kernels that can be written by name: the built-in kernels, and added ones.
 #[derive(Clone, Debug)]
 pub struct Grammar {
-    entries: Vec<Entry>,
-    made: Vec<Made>,
+    kernels: Vec<Named>,
 }
 
 impl Default for Grammar {
     fn default() -> Self {
-        Grammar { entries: BUILT_IN.concat(), made: Vec::new() }
+        Grammar { kernels: BUILT_IN.iter().copied().map(Named::from).collect() }
     }
 }
 
@@ -99,12 +87,8 @@ impl Grammar {
     ///
     /// # Errors
     /// If the entry has no name, or a name that is not a word or belongs to another kernel.
-    pub fn with(mut self, entry: Entry) -> Result<Grammar, NameError> {
-        for &name in if entry.names.is_empty() { &[""] } else { entry.names } {
-            self.check_name(name)?;
-        }
-        self.entries.push(entry);
-        Ok(self)
+    pub fn with(self, entry: Entry) -> Result<Grammar, NameError> {
+        self.with_named(entry.into())
     }
 
     /// Returns the grammar with one more kernel, which `make` builds for a given number of columns.
@@ -125,9 +109,17 @@ impl Grammar {
     /// assert!(made.parse("smooth(ard)", 1).is_err_and(|error| error.column == 8));
     /// # Ok::<(), sparsegp_kernels::NameError>(())
     /// ```
-    pub fn with_made(mut self, name: &str, make: Make) -> Result<Grammar, NameError> {
-        self.check_name(name)?;
-        self.made.push(Made { name: name.to_owned(), make });
+    pub fn with_made(self, name: &str, make: Make) -> Result<Grammar, NameError> {
+        let build = Arc::new(move |options: &Options<'_>| Ok(make(options.dims())));
+        self.with_named(Named { names: vec![name.to_owned()], build })
+    }
+
+    fn with_named(mut self, kernel: Named) -> Result<Grammar, NameError> {
+        if kernel.names.is_empty() {
+            return Err(NameError::Malformed(String::new()));
+        }
+        kernel.names.iter().try_for_each(|name| self.check_name(name))?;
+        self.kernels.push(kernel);
         Ok(self)
     }
 
@@ -144,25 +136,16 @@ impl Grammar {
 
     /// Returns true if a name belongs to a kernel.
     pub fn knows(&self, name: &str) -> bool {
-        AROUND.contains(&name) || self.entry(name).is_some() || self.made(name).is_some()
+        AROUND.contains(&name) || self.named(name).is_some()
     }
 
     /// Returns the names that expressions use, in the order in which kernels were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|entry| entry.name()).chain(self.made.iter().map(|made| made.name.as_str()))
+        self.kernels.iter().map(|kernel| kernel.names[0].as_str())
     }
 
-    /// Returns the kernels, in the order in which they were added.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    fn entry(&self, name: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.names.contains(&name))
-    }
-
-    fn made(&self, name: &str) -> Option<&Made> {
-        self.made.iter().find(|made| made.name == name)
+    fn named(&self, name: &str) -> Option<&Named> {
+        self.kernels.iter().find(|kernel| kernel.names.iter().any(|own| own == name))
     }
 
     /// Reads a kernel for points with `dims` columns.
@@ -187,16 +170,11 @@ impl Grammar {
     fn build(&self, node: Node, dims: usize) -> Result<Box<dyn Kernel>, ParseError> {
         match node {
             Node::Leaf { at, name, settings } => {
-                let options = Options { at, name: &name, settings: &settings, dims };
-                match (self.entry(&name), self.made(&name)) {
-                    (Some(entry), _) => entry.kernel(&options),
-                    (None, Some(made)) => made.kernel(&options),
-                    (None, None) => Err(ParseError {
-                        column: at + 1,
-                        message: format!("'{name}' is not known; expected {}", self.kernels()),
-                        unknown: Some(name),
-                    }),
-                }
+                let Some(kernel) = self.named(&name) else {
+                    let message = format!("'{name}' is not known; expected {}", self.kernels());
+                    return Err(ParseError { column: at + 1, message, unknown: Some(name) });
+                };
+                kernel.kernel(&Options::new(at, &name, &settings, dims))
             }
             Node::Combination { operation, children } => {
                 let mut built = Vec::with_capacity(children.len());
@@ -211,7 +189,7 @@ impl Grammar {
             }
             Node::Around { at, name, inner, settings } => {
                 let inner: Result<Vec<_>, _> = inner.into_iter().map(|node| self.build(node, dims)).collect();
-                around(&Options { at, name, settings: &settings, dims }, inner?)
+                around(&Options::new(at, name, &settings, dims), inner?)
             }
             Node::Active { inner, ranges } => {
                 let columns = columns(ranges, dims)?;
@@ -482,7 +460,7 @@ fn around(options: &Options<'_>, mut inner: Vec<Box<dyn Kernel>>) -> Result<Box<
         }
         (name, _) => return error(options.at, format!("'{name}' takes one kernel")),
     };
-    options.apply(kernel.as_mut(), [&[], &[], parameters])?;
+    options.apply(kernel.as_mut(), parameters)?;
     Ok(kernel)
 }
 

@@ -1,8 +1,7 @@
 //! Periodic and cosine kernels, through sines and cosines of each point.
 
 use crate::distance::Measure;
-use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
 use crate::matrix::mirror_upper;
 use crate::parameter::Parameter;
 use crate::profile::{Coefficients, Profile, Scaled};
@@ -13,32 +12,43 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::f64::consts::PI;
 
-pub(crate) const ENTRIES: &[Entry] = &[
-    Entry {
-        names: &["periodic"],
-        flags: &["ard", "ard_period"],
-        arguments: &[],
-        parameters: &["variance", "lengthscales", "period"],
-        build: |options| {
-            let [lengthscales, period] = [("lengthscales", "ard"), ("period", "ard_period")]
-                .map(|(name, flag)| options.ones(name, flag));
-            Ok(Box::new(Periodic::new(1.0, &lengthscales, &period)))
-        },
-    },
-    Entry {
-        names: &["cosine"],
-        flags: &["ard"],
-        arguments: &[],
-        parameters: &["variance", "lengthscales"],
-        build: |options| Ok(Box::new(Cosine::new(1.0, &options.ones("lengthscales", "ard")))),
-    },
-];
+/// The phases `2π (x_d − centre_d)/length_d` of points. Kernels of them depend on differences only, so the centres are subtracted, and small
+/// phases keep their digits.
+#[derive(Clone, Copy)]
+struct Phases<'a> {
+    /// The points whose means are the centres.
+    origin: MatRef<'a, f64>,
+    lengths: &'a Parameter,
+}
 
-/// Returns the mean of column `d`, which is subtracted first. Both kernels depend on differences
-/// only, and small phases keep their digits.
-fn centre(x: MatRef<'_, f64>, d: usize) -> f64 {
-    let mean = x.col(d).iter().sum::<f64>() / x.nrows().max(1) as f64;
-    if mean.is_finite() { mean } else { 0.0 }
+impl Phases<'_> {
+    /// Returns the centre and `2π/length` of column `d`.
+    fn column(self, d: usize) -> (f64, f64) {
+        let mean = self.origin.col(d).iter().sum::<f64>() / self.origin.nrows().max(1) as f64;
+        (if mean.is_finite() { mean } else { 0.0 }, 2.0 * PI / self.lengths.at(d))
+    }
+
+    /// Adds the gradients in the points and in the lengths, given `bar(d, i)`, the gradient in the phase of column `d` of point `i`.
+    fn adjoint(
+        self,
+        x: MatRef<'_, f64>,
+        bar: impl Fn(usize, usize) -> f64,
+        mut points: Option<MatMut<'_, f64>>,
+        lengths: &mut [f64],
+    ) {
+        for d in 0..x.ncols() {
+            let (centre, rate) = self.column(d);
+            for i in 0..x.nrows() {
+                let bar = bar(d, i) * rate;
+                if let Some(points) = &mut points {
+                    points[(i, d)] += bar;
+                }
+                if let Some(length) = lengths.get_mut(self.lengths.slot(d)) {
+                    *length -= bar * (x[(i, d)] - centre) / self.lengths.at(d);
+                }
+            }
+        }
+    }
 }
 
 /// `variance · exp(−½ Σ_d sin²(π (x_d − x'_d)/period_d) / ℓ_d²)`.
@@ -65,12 +75,16 @@ impl Periodic {
         }
     }
 
+    fn phases<'a>(&'a self, inputs: Inputs<'a>) -> Phases<'a> {
+        Phases { origin: inputs.sides().0, lengths: &self.period }
+    }
+
     /// Cosines and sines of the points, one contiguous run of each per column.
     fn features(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> Sides {
-        let origin = inputs.sides().0;
+        let phases = self.phases(inputs);
         Sides::of(inputs, 2 * inputs.dims(), scratch, |x, features| {
             for (d, pair) in features.chunks_exact_mut((2 * x.nrows()).max(1)).enumerate() {
-                let (centre, rate) = (centre(origin, d), 2.0 * PI / self.period.at(d));
+                let (centre, rate) = phases.column(d);
                 let (cosines, sines) = pair.split_at_mut(x.nrows());
                 for ((cosine, sine), &x) in cosines.iter_mut().zip(sines).zip(x.col(d).iter()) {
                     (*sine, *cosine) = ((x - centre) * rate).sin_cos();
@@ -93,34 +107,6 @@ impl Periodic {
         let c = Coefficients { variance: self.variance.at(0), alpha: 1.0 };
         Scaled { profile: Profile::SquaredExponential, c, measure: Measure { scales, dimensions: &[] } }
     }
-
-    /// Adds the gradient in the points and in the periods that follows from the gradient in the
-    /// features of one side.
-    fn chain(&self, side: Side<'_>, mut points: Option<MatMut<'_, f64>>, period: &mut [f64]) {
-        let n = side.x.nrows();
-        for d in 0..side.x.ncols() {
-            let (centre, rate) = (centre(side.origin, d), 2.0 * PI / self.period.at(d));
-            for i in 0..n {
-                let (cosine, sine) = (2 * d * n + i, (2 * d + 1) * n + i);
-                let phase =
-                    side.features[cosine] * side.gradient[sine] - side.features[sine] * side.gradient[cosine];
-                if let Some(points) = &mut points {
-                    points[(i, d)] += phase * rate;
-                }
-                if let Some(period) = period.get_mut(self.period.slot(d)) {
-                    *period -= phase * rate * (side.x[(i, d)] - centre) / self.period.at(d);
-                }
-            }
-        }
-    }
-}
-
-/// One argument of the kernel: its points, their centre, their features and the gradient in the features.
-struct Side<'a> {
-    x: MatRef<'a, f64>,
-    origin: MatRef<'a, f64>,
-    features: &'a [f64],
-    gradient: &'a [f64],
 }
 
 impl Kernel for Periodic {
@@ -132,22 +118,16 @@ impl Kernel for Periodic {
         scratch.give(scales);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        let (x, z) = inputs.distinct_sides();
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let inputs = at.inputs;
         let dims = inputs.dims();
         let scales = self.scales(dims, scratch);
         let features = self.features(inputs, scratch);
         let mut bars = Sides::zeros(inputs, 2 * dims, scratch);
         let mut log_scales = scratch.zeros(2 * dims);
         let pair = bars.gradient(inputs, &mut log_scales);
-        let sums = self.scaled(&scales).adjoint(features.inputs(inputs), k, kbar, pair, scratch);
+        let of_features = features.inputs(inputs).evaluated(at.k, at.kbar);
+        let sums = self.scaled(&scales).adjoint(of_features, pair, scratch);
         let mut period: &mut [f64] = &mut [];
         if let [variance, rest @ ..] = grad.parameters {
             *variance += sums.value / self.variance.at(0).max(f64::MIN_POSITIVE);
@@ -157,10 +137,15 @@ impl Kernel for Periodic {
             }
             period = periods;
         }
-        let left = Side { x, origin: x, features: &features.left, gradient: &bars.left };
-        let right = Side { x: z, origin: x, features: &features.right, gradient: &bars.right };
-        self.chain(left, grad.left, period);
-        self.chain(right, grad.right, period);
+        let (x, z) = inputs.distinct_sides();
+        let left = (x, &features.left, &bars.left, grad.left);
+        for (x, features, bars, points) in [left, (z, &features.right, &bars.right, grad.right)] {
+            let bar = |d: usize, i: usize| {
+                let (cosine, sine) = (2 * d * x.nrows() + i, (2 * d + 1) * x.nrows() + i);
+                features[cosine] * bars[sine] - features[sine] * bars[cosine]
+            };
+            self.phases(inputs).adjoint(x, bar, points, period);
+        }
         [features, bars].into_iter().for_each(|sides| sides.release(scratch));
         scratch.give_all([scales, log_scales]);
     }
@@ -227,15 +212,19 @@ impl Cosine {
         }
     }
 
+    fn phases<'a>(&'a self, inputs: Inputs<'a>) -> Phases<'a> {
+        Phases { origin: inputs.sides().0, lengths: &self.lengthscales }
+    }
+
     /// Cosines, then sines of the phases of the points.
     fn features(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> Sides {
         self.lengthscales.check_dims(inputs.dims());
-        let origin = inputs.sides().0;
+        let phases = self.phases(inputs);
         Sides::of(inputs, 2, scratch, |x, features| {
             let (cosines, sines) = features.split_at_mut(x.nrows());
             cosines.fill(0.0);
             for d in 0..x.ncols() {
-                let (centre, rate) = (centre(origin, d), 2.0 * PI / self.lengthscales.at(d));
+                let (centre, rate) = phases.column(d);
                 for (phase, &x) in cosines.iter_mut().zip(x.col(d).iter()) {
                     *phase += (x - centre) * rate;
                 }
@@ -244,27 +233,6 @@ impl Cosine {
                 (*sine, *cosine) = cosine.sin_cos();
             }
         })
-    }
-
-    /// Adds the contribution of one side, given the features and `products = kbar · (features of the other side)`.
-    fn chain(&self, side: Side<'_>, mut points: Option<MatMut<'_, f64>>, lengthscales: &mut [f64]) {
-        let n = side.x.nrows();
-        let variance = self.variance.at(0);
-        let (cosines, sines) = side.features.split_at(n);
-        let (by_cosine, by_sine) = side.gradient.split_at(n);
-        for d in 0..side.x.ncols() {
-            let (centre, length) = (centre(side.origin, d), self.lengthscales.at(d));
-            for i in 0..n {
-                let phase =
-                    variance * (cosines[i] * by_sine[i] - sines[i] * by_cosine[i]) * (2.0 * PI / length);
-                if let Some(points) = &mut points {
-                    points[(i, d)] += phase;
-                }
-                if let Some(slot) = lengthscales.get_mut(self.lengthscales.slot(d)) {
-                    *slot -= phase * (side.x[(i, d)] - centre) / length;
-                }
-            }
-        }
     }
 }
 
@@ -280,15 +248,8 @@ impl Kernel for Cosine {
         features.release(scratch);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        let (x, z) = inputs.distinct_sides();
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let Evaluated { inputs, kbar, .. } = at;
         let features = self.features(inputs, scratch);
         let (left, right) = features.inputs(inputs).sides();
         let mut bars = Sides::zeros(inputs, 2, scratch);
@@ -303,10 +264,14 @@ impl Kernel for Cosine {
         let [left_bar, right_bar] = bars.matrices(inputs);
         let other_bar = if matches!(inputs, Inputs::Gram(_)) { left_bar } else { right_bar };
         matmul(other_bar, Accum::Add, kbar.transpose(), left, 1.0, Par::Seq);
-        let left = Side { x, origin: x, features: &features.left, gradient: &bars.left };
-        let right = Side { x: z, origin: x, features: &features.right, gradient: &bars.right };
-        self.chain(left, grad.left, lengthscales);
-        self.chain(right, grad.right, lengthscales);
+        // The gradient in the features is the variance times `bars`.
+        let (variance, (x, z)) = (self.variance.at(0), inputs.distinct_sides());
+        let left = (x, &features.left, &bars.left, grad.left);
+        for (x, features, bars, points) in [left, (z, &features.right, &bars.right, grad.right)] {
+            let n = x.nrows();
+            let bar = |_: usize, i: usize| variance * (features[i] * bars[n + i] - features[n + i] * bars[i]);
+            self.phases(inputs).adjoint(x, bar, points, lengthscales);
+        }
         [features, bars].into_iter().for_each(|sides| sides.release(scratch));
     }
 

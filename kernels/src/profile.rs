@@ -2,9 +2,9 @@
 //! of pairs.
 
 use crate::distance::{Measure, ScaledPair};
-use crate::kernel::{Gradient, Inputs, Scratch};
+use crate::kernel::{Evaluated, Gradient, Inputs, Scratch};
 use crate::vector_math::{Pass, dispatch, exp, ln_1p, map_in_place, mul_add};
-use faer::{MatMut, MatRef};
+use faer::MatMut;
 use pulp::Simd;
 use std::marker::PhantomData;
 
@@ -373,15 +373,8 @@ impl Scaled<'_> {
 
     /// Adds the gradient in points and in the logarithms of scales, which take the place of parameters; returns the sums that give the
     /// gradients of the coefficients.
-    pub fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        gradient: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) -> WeightedSums {
-        let pair = ScaledPair::new(inputs, self.measure, self.profile.has_kink(), scratch);
+    pub fn adjoint(&self, at: Evaluated<'_>, gradient: Gradient<'_>, scratch: &mut Scratch) -> WeightedSums {
+        let pair = ScaledPair::new(at.inputs, self.measure, self.profile.has_kink(), scratch);
         let passes = self.profile.passes();
         let mut sums = WeightedSums::default();
         let mut weigh = |run: &mut [f64], k: &[f64], kbar: &[f64]| {
@@ -389,10 +382,10 @@ impl Scaled<'_> {
             sums.value += part.value;
             sums.alpha += part.alpha;
         };
-        pair.adjoint(k, kbar, passes.needs_distance, &mut weigh, gradient, scratch);
+        pair.adjoint(at, passes.needs_distance, &mut weigh, gradient, scratch);
         pair.release(scratch);
-        if let Inputs::Gram(x) = inputs {
-            sums.value += self.c.variance * (0..x.nrows()).map(|i| kbar[(i, i)]).sum::<f64>();
+        if let Inputs::Gram(x) = at.inputs {
+            sums.value += self.c.variance * (0..x.nrows()).map(|i| at.kbar[(i, i)]).sum::<f64>();
         }
         sums
     }

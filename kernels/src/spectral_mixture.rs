@@ -1,7 +1,6 @@
 //! The spectral mixture kernel, whose spectral density is a sum of Gaussians.
 
-use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch};
 use crate::pairwise::{self, LANES, OfDifferences, Run};
 use crate::parameter::Parameter;
 use crate::units::Unit;
@@ -9,18 +8,6 @@ use crate::vector_math::{exp, sin_cos_cycles};
 use faer::{MatMut, MatRef};
 use pulp::Simd;
 use std::f64::consts::{PI, TAU};
-
-pub(crate) const SPECTRAL_MIXTURE: Entry = Entry {
-    names: &["spectral_mixture"],
-    flags: &[],
-    arguments: &["components"],
-    parameters: &["weights", "frequencies", "bandwidths"],
-    build: |options| {
-        let components = options.integer("components", 2, 1..=100)? as usize;
-        let each = vec![1.0; components * options.dims().max(1)];
-        Ok(Box::new(SpectralMixture::new(&vec![1.0; components], &each, &each)))
-    },
-};
 
 /// `Σ_q w_q Π_d exp(−2π² τ_d² b_qd²) cos(2π τ_d f_qd)`, `τ = x − x'` (Wilson and Adams, 2013, eq. 12): the spectral density is
 /// a mixture of Gaussians with weights `w_q`, means (frequencies) `f_qd` and standard deviations (bandwidths) `b_qd`.
@@ -48,42 +35,25 @@ impl SpectralMixture {
         self.frequencies.values.len() / self.weights.values.len().max(1)
     }
 
-    /// Returns the values of the parameters, for points with `dims` columns.
-    fn form(&self, dims: usize) -> Mixture<'_> {
-        assert_eq!(dims, self.dims(), "number of columns of points for a spectral mixture");
-        Mixture {
-            dims,
-            weights: &self.weights.values,
-            frequencies: &self.frequencies.values,
-            bandwidths: &self.bandwidths.values,
-        }
-    }
-}
-
-/// The values of the parameters.
-struct Mixture<'a> {
-    dims: usize,
-    weights: &'a [f64],
-    frequencies: &'a [f64],
-    bandwidths: &'a [f64],
-}
-
-impl Mixture<'_> {
     /// `exp(−2π² Σ_d τ_d² b_d²)` of component `q`.
     #[inline(always)]
     fn envelope<S: Simd>(&self, q: usize, tau: &[Run]) -> Run {
         let mut squares = [0.0; LANES];
-        for (tau, &b) in tau.iter().zip(&self.bandwidths[q * self.dims..]) {
+        for (tau, &b) in tau.iter().zip(&self.bandwidths.values[q * tau.len()..]) {
             squares.iter_mut().zip(tau).for_each(|(square, tau)| *square += (tau * b) * (tau * b));
         }
-        squares.map(|square| exp::<S>(-2.0 * PI * PI * square))
+        // A closure would not be compiled for the vectors of `S`.
+        for square in &mut squares {
+            *square = exp::<S>(-2.0 * PI * PI * *square);
+        }
+        squares
     }
 
     /// Writes `sin 2πτ_d f_d` and `cos 2πτ_d f_d` of component `q`.
     #[inline(always)]
     fn phases<S: Simd>(&self, q: usize, tau: &[Run], sines: &mut [Run], cosines: &mut [Run]) {
-        for (d, tau) in tau.iter().enumerate() {
-            let f = self.frequencies[q * self.dims + d];
+        let frequencies = &self.frequencies.values[q * tau.len()..];
+        for (d, (tau, &f)) in tau.iter().zip(frequencies).enumerate() {
             for lane in 0..LANES {
                 (sines[d][lane], cosines[d][lane]) = sin_cos_cycles::<S>(tau[lane] * f);
             }
@@ -91,31 +61,28 @@ impl Mixture<'_> {
     }
 }
 
-impl OfDifferences for Mixture<'_> {
+impl OfDifferences for SpectralMixture {
     fn workspace(&self) -> usize {
-        3 * self.dims
+        3 * self.dims()
     }
 
-    fn parameters(&self) -> usize {
-        self.weights.len() + 2 * self.frequencies.len()
-    }
-
-    fn variance(&self) -> f64 {
-        self.weights.iter().sum()
+    fn at_zero(&self) -> f64 {
+        self.weights.values.iter().sum()
     }
 
     fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
-        parameters.iter_mut().take(self.weights.len()).for_each(|weight| *weight += total);
+        parameters.iter_mut().take(self.weights.values.len()).for_each(|weight| *weight += total);
     }
 
     #[inline(always)]
     fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run {
-        let (sines, cosines) = work.split_at_mut(self.dims);
+        let dims = tau.len();
+        let (sines, cosines) = work.split_at_mut(dims);
         let mut k = [0.0; LANES];
-        for (q, &weight) in self.weights.iter().enumerate() {
+        for (q, &weight) in self.weights.values.iter().enumerate() {
             let mut product = self.envelope::<S>(q, tau);
             self.phases::<S>(q, tau, sines, cosines);
-            for cosine in &cosines[..self.dims] {
+            for cosine in &cosines[..dims] {
                 product.iter_mut().zip(cosine).for_each(|(product, cosine)| *product *= cosine);
             }
             k.iter_mut().zip(&product).for_each(|(k, product)| *k += weight * product);
@@ -124,7 +91,7 @@ impl OfDifferences for Mixture<'_> {
     }
 
     #[inline(always)]
-    fn adjoint<S: Simd>(
+    fn pull_back<S: Simd>(
         &self,
         tau: &[Run],
         kbar: &Run,
@@ -132,13 +99,13 @@ impl OfDifferences for Mixture<'_> {
         parameters: &mut [Run],
         work: &mut [Run],
     ) {
-        let dims = self.dims;
+        let dims = tau.len();
         let (sines, rest) = work.split_at_mut(dims);
         let (cosines, after) = rest.split_at_mut(dims);
-        let (weights_bar, rest) = parameters.split_at_mut(self.weights.len());
-        let (frequencies_bar, bandwidths_bar) = rest.split_at_mut(self.frequencies.len());
+        let (weights_bar, rest) = parameters.split_at_mut(self.weights.values.len());
+        let (frequencies_bar, bandwidths_bar) = rest.split_at_mut(self.frequencies.values.len());
         tau_bar.fill([0.0; LANES]);
-        for (q, &weight) in self.weights.iter().enumerate() {
+        for (q, &weight) in self.weights.values.iter().enumerate() {
             let envelope = self.envelope::<S>(q, tau);
             self.phases::<S>(q, tau, sines, cosines);
             // A cosine may be 0, so the product of all other cosines is computed from the products before and after it, without a division.
@@ -153,7 +120,7 @@ impl OfDifferences for Mixture<'_> {
             }
             for d in 0..dims {
                 let at = q * dims + d;
-                let (f, b) = (self.frequencies[at], self.bandwidths[at]);
+                let (f, b) = (self.frequencies.values[at], self.bandwidths.values[at]);
                 for lane in 0..LANES {
                     // An envelope of 0 times an infinite difference would not be a number.
                     let tau = if envelope[lane] == 0.0 { 0.0 } else { tau[d][lane] };
@@ -172,26 +139,19 @@ impl OfDifferences for Mixture<'_> {
 
 impl Kernel for SpectralMixture {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        pairwise::evaluate(&self.form(inputs.dims()), inputs, out, scratch);
+        pairwise::evaluate(self, inputs, out, scratch);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        pairwise::adjoint(&self.form(inputs.dims()), inputs, kbar, grad, scratch);
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        pairwise::adjoint(self, at, grad, scratch);
     }
 
-    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.form(x.ncols()).variance());
+    fn diag(&self, _: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
+        out.fill(self.at_zero());
     }
 
-    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        self.form(x.ncols()).add_diagonal(kbar.iter().sum(), grad.parameters);
+    fn diag_adjoint(&self, _: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _: &mut Scratch) {
+        self.add_diagonal(kbar.iter().sum(), grad.parameters);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {

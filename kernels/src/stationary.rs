@@ -2,43 +2,11 @@
 
 use crate::dimension::{Dimension, DimensionError};
 use crate::distance::Measure;
-use crate::entry::{Build, Entry, Options, ParseError};
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
+use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::parameter::Parameter;
 use crate::profile::{Coefficients, Profile, Scaled};
 use crate::random_feature::{Chance, Line, RandomFeature, Wave};
-use faer::{MatMut, MatRef};
-
-const fn entry(names: &'static [&'static str], build: Build) -> Entry {
-    Entry { names, flags: &["ard"], arguments: &[], parameters: &["variance", "lengthscales"], build }
-}
-
-/// Builds the kernel of a profile with the given options.
-fn asked(profile: Profile, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
-    Ok(Box::new(Stationary::new(profile, 1.0, &options.ones("lengthscales", "ard"))))
-}
-
-pub(crate) const ENTRIES: &[Entry] = &[
-    entry(&["rbf", "squared_exponential"], |options| asked(Profile::SquaredExponential, options)),
-    entry(&["matern12"], |options| asked(Profile::Matern12, options)),
-    entry(&["matern32"], |options| asked(Profile::Matern32, options)),
-    entry(&["matern52"], |options| asked(Profile::Matern52, options)),
-    Entry {
-        parameters: &["variance", "lengthscales", "alpha"],
-        ..entry(&["rational_quadratic", "rq"], |options| asked(Profile::RationalQuadratic, options))
-    },
-    Entry {
-        arguments: &["smoothness"],
-        ..entry(&["wendland"], |options| {
-            let profile = match options.integer("smoothness", 1, 0..=2)? {
-                0 => Profile::Wendland0,
-                1 => Profile::Wendland1,
-                _ => Profile::Wendland2,
-            };
-            asked(profile, options)
-        })
-    },
-];
+use faer::MatMut;
 
 /// A stationary kernel `variance · profile(r²)`.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,20 +104,13 @@ impl Kernel for Stationary {
         scratch.give(scales);
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        let dims = inputs.dims();
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, scratch: &mut Scratch) {
+        let dims = at.inputs.dims();
         let scales = self.scales(dims, scratch);
         let mut log_scales = scratch.zeros(dims);
         let c = self.coefficients(dims);
         let pair = Gradient { parameters: &mut log_scales, left: grad.left, right: grad.right };
-        let sums = self.scaled(c, &scales).adjoint(inputs, k, kbar, pair, scratch);
+        let sums = self.scaled(c, &scales).adjoint(at, pair, scratch);
         if let [variance, rest @ ..] = grad.parameters {
             *variance += sums.value / c.variance.max(f64::MIN_POSITIVE);
             for (d, log_scale) in log_scales.iter().enumerate() {

@@ -266,7 +266,8 @@ fn check_adjoint(kernel: &dyn Kernel, inputs: Inputs<'_>) -> Result<(), String> 
     let kbar = Mat::from_fn(k.nrows(), k.ncols(), weight);
     let mut scratch = Scratch::new();
     let mut gradients = Gradients::filled(kernel, inputs, 0.0);
-    kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), gradients.target(), &mut scratch);
+    let at = inputs.evaluated(k.as_ref(), kbar.as_ref());
+    kernel.adjoint(at, gradients.target(), &mut scratch);
     let scale = k.norm_max() * (k.nrows().max(k.ncols()) as f64);
     let (left, right) = inputs.sides();
     let gram = matches!(inputs, Inputs::Gram(_));
@@ -286,12 +287,12 @@ fn check_adjoint(kernel: &dyn Kernel, inputs: Inputs<'_>) -> Result<(), String> 
     // Results are added, a warm scratch changes nothing, and skipping one part of the gradient does
     // not change the others.
     let mut added = Gradients::filled(kernel, inputs, 2.0);
-    kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), added.target(), &mut scratch);
+    kernel.adjoint(at, added.target(), &mut scratch);
     let mut alone = Gradients::filled(kernel, inputs, 0.0);
     let only_parameters = Gradient { parameters: &mut alone.parameters, left: None, right: None };
-    kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), only_parameters, &mut scratch);
+    kernel.adjoint(at, only_parameters, &mut scratch);
     let only_left = Gradient { parameters: &mut [], left: Some(alone.left.as_mut()), right: None };
-    kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), only_left, &mut scratch);
+    kernel.adjoint(at, only_left, &mut scratch);
     for (((what, a), (_, b)), (_, c)) in gradients.numbers().zip(added.numbers()).zip(alone.numbers()) {
         let tolerance = 1e-13 * scale * (1.0 + a.abs());
         ensure((b - a - 2.0).abs() <= tolerance, || format!("{what} not added to: {a} and {b}"))?;

@@ -138,8 +138,13 @@ pub fn sin_cos_cycles<S: Simd>(t: f64) -> (f64, f64) {
     }
     let sine = sine * a;
     let (first, second) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
-    let negated = |value: f64, quarter: u64| f64::from_bits(value.to_bits() ^ ((quarter & 2) << 62));
-    (negated(first, quarter), negated(second, quarter.wrapping_add(1)))
+    (negated_in(quarter, first), negated_in(quarter.wrapping_add(1), second))
+}
+
+/// Negates a number in the second half of a cycle. A closure would not be compiled for vectors.
+#[inline(always)]
+fn negated_in(quarter: u64, value: f64) -> f64 {
+    f64::from_bits(value.to_bits() ^ ((quarter & 2) << 62))
 }
 
 /// The number of `f64` values in the widest vector.

@@ -147,7 +147,7 @@ class SVGP:
         float
         """
         exposure = None if exposure is None else _array(exposure, 1, "exposure")
-        return self._svgp.loss(_array(X, 2, "X"), _array(y, 1, "y"), exposure, float(scale), bool(hyper))
+        return self._svgp.loss((_array(X, 2, "X"), _array(y, 1, "y"), exposure), float(scale), bool(hyper))
 
     def step(self, size: float = 1.0) -> float:
         """Move q by its rule along the gradient of the last :meth:`loss`.
@@ -334,7 +334,7 @@ class SVGP:
             columns["exposure"] = "exposure"
             more.append(("exposure", ("number", exposure)))
         table = table.with_columns(_sparsegp.Table.of_columns("y", more))
-        model = self._svgp.table_model(table, columns, X, y, exposure)
+        model = self._svgp.table_model(table, columns, (X, y, exposure))
         kind, given = model.columns()["kind"], self._arguments
         cls = next(one for one in (SparseGPCountRegressor, SparseGPClassifier, SparseGPRegressor) if kind in one._kinds)
         shared = {name: given[name] for name in ("kernel", "likelihood", "objective", "beta", "n_threads", "random_state")}
@@ -358,7 +358,7 @@ class SVGP:
         ndarray of shape (n,)
         """
         exposure = None if exposure is None else _array(exposure, 1, "exposure")
-        return self._svgp.log_density(_array(X, 2, "X"), _array(y, 1, "y"), exposure)
+        return self._svgp.log_density((_array(X, 2, "X"), _array(y, 1, "y"), exposure))
 
     @property
     def hyperparameters(self) -> dict[str, float]:

@@ -1,6 +1,6 @@
 //! Conversion of errors and names of options to Python, and of arrays between faer and NumPy.
 
-use faer::{Mat, MatRef};
+use faer::Mat;
 use numpy::ndarray::{Dimension, Ix1, Ix2};
 use numpy::{
     Element, IntoPyArray, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods,
@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyVal
 use pyo3::prelude::*;
 use sparsegp::{Error, ErrorKind};
 use sparsegp_tables::options::names;
+use std::convert::Infallible;
 use std::ops::Deref;
 
 pyo3::create_exception!(
@@ -149,17 +150,69 @@ pub fn check_room(rows: usize, columns: usize) -> PyResult<()> {
     room.ok_or_else(|| PyMemoryError::new_err(format!("there is not enough memory for {rows} rows")))
 }
 
-/// Returns an array of numbers with this number of columns, row-major.
-pub fn rows_of(py: Python<'_>, numbers: Vec<f64>, columns: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
-    let rows = numbers.len().checked_div(columns).unwrap_or(0);
-    PyArray1::from_vec(py, numbers).reshape([rows, columns])
+/// Numbers of a matrix for Python row by row, and its number of columns.
+pub struct Rows(pub Vec<f64>, pub usize);
+
+impl<'py> IntoPyObject<'py> for Rows {
+    type Target = PyArray2<f64>;
+    type Output = Bound<'py, PyArray2<f64>>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let rows = self.0.len().checked_div(self.1).unwrap_or(0);
+        PyArray1::from_vec(py, self.0).reshape([rows, self.1])
+    }
 }
 
-/// Converts a matrix to a row-major array.
-pub fn matrix<'py>(py: Python<'py>, values: MatRef<'_, f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let (rows, columns) = values.shape();
-    let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
-    cells.collect::<Vec<f64>>().into_pyarray(py).reshape([rows, columns])
+/// A matrix, a row per point. An argument can be anything that NumPy converts to a matrix of floats.
+pub struct Matrix(pub Mat<f64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
+    type Error = PyErr;
+
+    fn extract(values: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let values = floats(values)?.extract::<LentMatrix<'_>>()?;
+        let values = values.as_array();
+        Ok(Matrix(Mat::from_fn(values.nrows(), values.ncols(), |i, j| values[(i, j)])))
+    }
+}
+
+impl<'py> IntoPyObject<'py> for Matrix {
+    type Target = PyArray2<f64>;
+    type Output = Bound<'py, PyArray2<f64>>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let (rows, columns) = self.0.shape();
+        let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j)));
+        cells.map(|at| self.0[at]).collect::<Vec<f64>>().into_pyarray(py).reshape([rows, columns])
+    }
+}
+
+/// A vector. An argument can be anything that NumPy converts to a vector of floats.
+pub struct Vector(pub Vec<f64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Vector {
+    type Error = PyErr;
+
+    fn extract(values: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Vector(floats(values)?.extract::<LentVector<'_>>()?.as_array().to_vec()))
+    }
+}
+
+impl<'py> IntoPyObject<'py> for Vector {
+    type Target = PyArray1<f64>;
+    type Output = Bound<'py, PyArray1<f64>>;
+    type Error = Infallible;
+
+    fn into_pyobject(self, py: Python<'py>) -> Result<Self::Output, Infallible> {
+        Ok(PyArray1::from_vec(py, self.0))
+    }
+}
+
+/// Converts an argument to a NumPy array of floats.
+fn floats<'py>(values: Borrowed<'_, 'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    values.py().import("numpy")?.call_method1("asarray", (values, "float64"))
 }
 
 /// A read-only array of Python. All array arguments have this type.
@@ -205,10 +258,4 @@ impl<'py, T: Element, D: Dimension> Deref for Lent<'py, T, D> {
     fn deref(&self) -> &Self::Target {
         &self.0
     }
-}
-
-/// Converts an array to a matrix with a row per point.
-pub fn points(x: &LentMatrix<'_>) -> Mat<f64> {
-    let x = x.as_array();
-    Mat::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)])
 }

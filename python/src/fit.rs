@@ -35,28 +35,21 @@ pub fn option_types() -> BTreeMap<&'static str, Vec<&'static str>> {
 
 /// The roles of the columns of a table.
 #[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 pub struct Columns {
-    #[pyo3(item)]
     target: String,
-    #[pyo3(item)]
     exposure: Option<String>,
-    #[pyo3(item)]
     weights: Option<String>,
-    #[pyo3(item)]
     keep: Vec<String>,
-    #[pyo3(item)]
     exclude: Vec<String>,
-    #[pyo3(item)]
     categorical: Vec<String>,
-    #[pyo3(item)]
     ordered: Vec<(String, Vec<String>)>,
-    #[pyo3(item, default)]
+    #[pyo3(default)]
     groups: Vec<String>,
-    #[pyo3(item, default)]
+    #[pyo3(default)]
     places: Option<(String, String)>,
-    #[pyo3(item, default)]
+    #[pyo3(default)]
     plane: Option<(String, String)>,
-    #[pyo3(item)]
     positive_label: Option<String>,
 }
 
@@ -119,11 +112,11 @@ pub fn fit(
     columns: Columns,
     options: &str,
     betas: Option<&str>,
-    custom: Option<&Bound<'_, Custom>>,
+    custom: Option<Custom>,
     listener: Option<Py<PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Model> {
-    let custom = Custom::or_none(custom);
+    let custom = custom.unwrap_or_default();
     let (betas, others) = grid_of(betas)?;
     let options = options_of(options, others, &custom)?;
     let columns = columns.options().map_err(raised)?;
@@ -188,10 +181,10 @@ pub fn compare(
     train_sizes: Vec<usize>,
     test_fraction: f64,
     folder: PathBuf,
-    custom: Option<&Bound<'_, Custom>>,
+    custom: Option<Custom>,
     threads: Option<usize>,
 ) -> PyResult<(String, String, Vec<String>)> {
-    let custom = Custom::or_none(custom);
+    let custom = custom.unwrap_or_default();
     let (betas, others) = grid_of(betas)?;
     let options = options_of(options, others, &custom)?;
     let objectives = objectives.iter().map(|word| word.parse::<Contender>());

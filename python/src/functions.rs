@@ -1,12 +1,11 @@
 //! Drawn functions and gradients of predictions for Python: arrays in, arrays out.
 
-use crate::convert::{LentMatrix, check_room, matrix, points, raised, rows_of};
+use crate::convert::{Matrix, Rows, Vector, check_room, raised};
 use crate::custom::Custom;
-use crate::host;
+use crate::host::Host;
 use crate::model::Model;
 use crate::table::Table;
 use faer::Mat;
-use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use sparsegp::ErrorKind;
 use sparsegp::hyper::stem;
@@ -22,55 +21,36 @@ pub struct Functions {
     custom: Custom,
 }
 
-/// A mean and a covariance.
-type Joint<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
-
-/// Arrays of equal shape.
-type Arrays<'py> = Vec<Bound<'py, PyArray2<f64>>>;
-
 #[pymethods]
 impl Functions {
     /// Returns the values at rows of inputs in original units: a row for each row of inputs, a column for
     /// each function.
-    #[pyo3(signature = (x, *, threads=None))]
-    fn values<'py>(
-        &self,
-        py: Python<'py>,
-        x: LentMatrix<'py>,
-        threads: Option<usize>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let x = points(&x);
-        let work = |host: host::Host<'_>| self.draws.values_unless(x.as_ref(), &host.stopped());
-        let found = self.custom.run(py, threads, None, work)?;
-        let numbers = (0..x.nrows()).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
-        rows_of(py, numbers, self.draws.count())
+    fn values(&self, py: Python<'_>, x: Matrix, threads: Option<usize>) -> PyResult<Rows> {
+        let work = |host: Host<'_>| self.draws.values_unless(x.0.as_ref(), &host.stopped());
+        Ok(by_row(&self.custom.run(py, threads, None, work)?, x.0.nrows()))
     }
 
     /// Returns the gradients in the inputs at rows of inputs, an array for every function.
-    #[pyo3(signature = (x, *, threads=None))]
-    fn gradients<'py>(
-        &self,
-        py: Python<'py>,
-        x: LentMatrix<'py>,
-        threads: Option<usize>,
-    ) -> PyResult<Arrays<'py>> {
-        let x = points(&x);
-        let work = |host: host::Host<'_>| self.draws.gradients_unless(x.as_ref(), &host.stopped());
-        let found = self.custom.run(py, threads, None, work)?;
-        found.iter().map(|gradient| matrix(py, gradient.as_ref())).collect()
+    fn gradients(&self, py: Python<'_>, x: Matrix, threads: Option<usize>) -> PyResult<Vec<Matrix>> {
+        let work = |host: Host<'_>| self.draws.gradients_unless(x.0.as_ref(), &host.stopped());
+        Ok(self.custom.run(py, threads, None, work)?.into_iter().map(Matrix).collect())
     }
+}
+
+/// Returns draws at this number of rows as a matrix with a column for each draw.
+fn by_row(draws: &[Vec<f64>], rows: usize) -> Rows {
+    let numbers = (0..rows).flat_map(|row| draws.iter().map(move |draw| draw[row])).collect();
+    Rows(numbers, draws.len())
 }
 
 /// Returns the inputs of a table in original units, categories as codes: a row for each row of the table.
 #[pyfunction]
-pub fn design<'py>(py: Python<'py>, model: &Model, table: &Table) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let design = model.shared().schema().design(&table.0, UnseenLevels::New).map_err(raised)?;
-    matrix(py, design.as_ref())
+pub fn design(model: &Model, table: &Table) -> PyResult<Matrix> {
+    model.shared().schema().design(&table.0, UnseenLevels::New).map(Matrix).map_err(raised)
 }
 
 /// Draws functions from the posterior. Returns `None` if the library cannot draw functions of the model.
 #[pyfunction]
-#[pyo3(signature = (model, count, seed, output=0, *, threads=None))]
 pub fn functions(
     py: Python<'_>,
     model: &Model,
@@ -79,8 +59,7 @@ pub fn functions(
     output: u64,
     threads: Option<usize>,
 ) -> PyResult<Option<Functions>> {
-    let engine = model.shared();
-    let work = |_: host::Host<'_>| match engine.function_draws(count, seed, output) {
+    let work = |_: Host<'_>| match model.shared().function_draws(count, seed, output) {
         Ok(draws) => Ok(Some(draws)),
         Err(error) if error.kind() == ErrorKind::Usage => Ok(None),
         Err(error) => Err(error),
@@ -107,19 +86,19 @@ pub fn hyperparameters(model: &Model) -> Vec<(String, f64)> {
 /// of inputs as returned by [`design`].
 #[pyfunction]
 #[pyo3(signature = (model, x, *, process=None, threads=None))]
-pub fn joint_at<'py>(
-    py: Python<'py>,
+pub fn joint_at(
+    py: Python<'_>,
     model: &Model,
-    x: LentMatrix<'py>,
+    x: Matrix,
     process: Option<usize>,
     threads: Option<usize>,
-) -> PyResult<Joint<'py>> {
-    let (x, engine) = (points(&x), model.shared());
+) -> PyResult<(Vector, Matrix)> {
+    let (x, engine) = (x.0.as_ref(), model.shared());
     let (mean, covariance) = model.run(py, threads, |_| match process {
-        None => engine.model().joint(x.as_ref()),
-        Some(process) => engine.model().joint_of_process(x.as_ref(), process),
+        None => engine.model().joint(x),
+        Some(process) => engine.model().joint_of_process(x, process),
     })?;
-    Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
+    Ok((Vector(mean), Matrix(covariance)))
 }
 
 /// Returns the inputs and the exposures of a table.
@@ -130,60 +109,48 @@ fn inputs_of(engine: &TableModel, table: &Table) -> sparsegp::Result<(Mat<f64>, 
 
 /// Returns the joint covariance of the targets at all rows of a table.
 #[pyfunction]
-#[pyo3(signature = (model, table, *, threads=None))]
-pub fn target_covariance<'py>(
-    py: Python<'py>,
+pub fn target_covariance(
+    py: Python<'_>,
     model: &Model,
     table: &Table,
     threads: Option<usize>,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
+) -> PyResult<Matrix> {
     let engine = model.shared();
-    let work = |_: host::Host<'_>| {
+    let work = |_: Host<'_>| {
         let (x, exposure) = inputs_of(&engine, table)?;
         engine.target_joint(x.as_ref(), &exposure)
     };
-    let (_, covariance) = model.run(py, threads, work)?;
-    matrix(py, covariance.as_ref())
+    Ok(Matrix(model.run(py, threads, work)?.1))
 }
 
 /// Draws targets jointly at all rows of a table: a row for each row of the table, a column for each draw.
 #[pyfunction]
-#[pyo3(signature = (model, table, count, seed, *, threads=None))]
-pub fn draws_together<'py>(
-    py: Python<'py>,
+pub fn draws_together(
+    py: Python<'_>,
     model: &Model,
     table: &Table,
     count: usize,
     seed: u64,
     threads: Option<usize>,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
+) -> PyResult<Rows> {
     check_room(table.0.rows(), count)?;
     let engine = model.shared();
-    let work = |_: host::Host<'_>| {
+    let work = |_: Host<'_>| {
         let (x, exposure) = inputs_of(&engine, table)?;
         engine.target_draws(x.as_ref(), &exposure, count, seed)
     };
-    let found = model.run(py, threads, work)?;
-    let numbers = (0..table.0.rows()).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
-    rows_of(py, numbers, count)
+    Ok(by_row(&model.run(py, threads, work)?, table.0.rows()))
 }
 
 /// Returns the gradients of predictions in the inputs at the rows of a table: of mean and variance of the
 /// target, then of mean and variance of the function.
 #[pyfunction]
-#[pyo3(signature = (model, table, *, threads=None))]
-pub fn slopes<'py>(
-    py: Python<'py>,
-    model: &Model,
-    table: &Table,
-    threads: Option<usize>,
-) -> PyResult<Arrays<'py>> {
+pub fn slopes(py: Python<'_>, model: &Model, table: &Table, threads: Option<usize>) -> PyResult<[Matrix; 4]> {
     let engine = model.shared();
-    let work = |_: host::Host<'_>| {
+    let work = |_: Host<'_>| {
         let (x, exposure) = inputs_of(&engine, table)?;
         engine.slopes(x.as_ref(), &exposure)
     };
     let found = model.run(py, threads, work)?;
-    let all = [found.mean, found.variance, found.latent_mean, found.latent_variance];
-    all.iter().map(|gradient| matrix(py, gradient.as_ref())).collect()
+    Ok([found.mean, found.variance, found.latent_mean, found.latent_variance].map(Matrix))
 }

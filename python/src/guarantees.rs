@@ -3,37 +3,9 @@
 // The documentation is in the format of Python tools.
 #![allow(rustdoc::all)]
 
-use crate::convert::{LentMatrix, LentVector, points, raised};
-use faer::Mat;
+use crate::convert::{Matrix, Vector, raised};
 use pyo3::prelude::*;
 use sparsegp_research as engine;
-
-/// Converts an argument to a NumPy array of floats.
-fn floats<'py>(values: Borrowed<'_, 'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    values.py().import("numpy")?.call_method1("asarray", (values, "float64"))
-}
-
-/// An argument that NumPy converts to a matrix, a row per point.
-pub struct Matrix(Mat<f64>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
-    type Error = PyErr;
-
-    fn extract(values: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Matrix(points(&floats(values)?.extract::<LentMatrix<'_>>()?)))
-    }
-}
-
-/// An argument that NumPy converts to a vector.
-pub struct Vector(Vec<f64>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Vector {
-    type Error = PyErr;
-
-    fn extract(values: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Vector(floats(values)?.extract::<LentVector<'_>>()?.as_array().to_vec()))
-    }
-}
 
 /// Bounds on the Hessian of a negative log joint: no eigenvalue is above ``smoothness`` or below ``strong_convexity``.
 ///

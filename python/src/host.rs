@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The interval between checks for Ctrl-C.
@@ -45,7 +45,7 @@ pub fn usual_threads() -> usize {
 fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     let threads = threads.unwrap_or_else(usual_threads);
     check_threads(threads).map_err(raised)?;
-    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pools = locked(&POOLS);
     let process = std::process::id();
     if let Some(old) = pools.take_if(|pools| pools.process != process) {
         // Its threads do not exist in this process, so they cannot be joined.
@@ -61,10 +61,9 @@ fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     Ok(pool)
 }
 
-/// A message from the work to the calling thread: an event, or a question with a name and bytes.
-enum News<T> {
-    Event(Event),
-    Question(&'static str, Vec<u8>),
+/// A message from the work to the calling thread: a call that needs the thread, or the outcome.
+enum News<'a, T> {
+    Call(Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send + 'a>),
     Done(Result<T, Box<dyn Any + Send>>),
 }
 
@@ -157,37 +156,62 @@ pub fn run_with<T: Send>(
         return on_this_thread(py, work);
     }
     let pool = pool(py, threads)?;
-    let (interrupted, enough) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (interrupted, enough) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let Ears { hear, answer } = ears;
+    let hear = hear.map(|hear| Arc::new(Mutex::new(hear)));
+    let answer = answer.map(|answer| Arc::new(Mutex::new(answer)));
     let (news, heard) = channel();
-    let (answer, answers) = channel();
-    let (reply, replies) = channel();
-    let tells = ears.hear.is_some();
-    let (interrupted, enough) = (&interrupted, &enough);
     let job = move || {
-        let (told, asked, done) = (news.clone(), news.clone(), news);
+        let (told, asked) = (news.clone(), news.clone());
         let mut tell = move |event: &Event| {
-            if tells && told.send(News::Event(*event)).is_ok() {
-                wait_for(&answers);
-            }
+            let (Some(hear), event) = (hear.clone(), *event) else { return };
+            let seen = on_caller(&told, move |py| locked(&hear)(py, &event));
+            enough.fetch_or(seen.unwrap_or(false), Ordering::Relaxed);
         };
-        let replies = Mutex::new(replies);
-        let ask = move |name: &'static str, work: Vec<u8>| -> Option<Vec<u8>> {
-            let replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.send(News::Question(name, work)).ok()?;
-            wait_for(&replies)?
+        let ask = move |name: &'static str, work: Vec<u8>| {
+            let answer = answer.clone()?;
+            on_caller(&asked, move |py| locked(&answer)(py, name, &work))
         };
         let host = Host { tell: &mut tell, ask: &ask, interrupted, enough };
         let outcome = catch_unwind(AssertUnwindSafe(|| work(host)));
         // The caller waits for this message.
-        let _ = done.send(News::Done(outcome));
+        let _ = news.send(News::Done(outcome));
     };
     let outcome = py.detach(move || {
         pool.in_place_scope(|scope| {
             scope.spawn(|_| job());
-            attend(heard, &answer, &reply, ears, interrupted, enough)
+            attend(&heard, interrupted)
         })
     })?;
     outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
+}
+
+/// Locks a mutex, also after a panic of another holder.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a call on the calling thread and waits for its result; `None` after an exception. Meanwhile this thread does other work of the pool,
+/// so that a listener can predict.
+fn on_caller<'a, T, R: Send + 'a>(
+    news: &Sender<News<'a, T>>,
+    call: impl FnOnce(Python<'_>) -> PyResult<R> + Send + 'a,
+) -> Option<R> {
+    let (reply, replies) = channel();
+    let call = Box::new(move |py: Python<'_>| call(py).map(|result| _ = reply.send(result)));
+    news.send(News::Call(call)).ok()?;
+    let mut pause = Duration::from_micros(50);
+    loop {
+        match replies.try_recv() {
+            Ok(result) => return Some(result),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => {}
+        }
+        if rayon::yield_now() != Some(rayon::Yield::Executed) {
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_millis(1));
+        }
+    }
 }
 
 /// Does work that a Python kernel or likelihood requested on a thread of a pool. This thread must not wait
@@ -202,75 +226,25 @@ fn on_this_thread<T: Send>(py: Python<'_>, work: impl FnOnce(Host<'_>) -> T + Se
     outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
 }
 
-/// Waits for an answer. Meanwhile the thread does other work of the pool, so that a listener can predict.
-fn wait_for<A>(answers: &Receiver<A>) -> Option<A> {
-    let mut pause = Duration::from_micros(50);
-    loop {
-        match answers.try_recv() {
-            Ok(answer) => return Some(answer),
-            Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) => {}
-        }
-        if rayon::yield_now() != Some(rayon::Yield::Executed) {
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(Duration::from_millis(1));
-        }
-    }
-}
-
-/// The loop of the calling thread until the work is done.
+/// The loop of the calling thread until the work is done. After an exception, further calls are dropped.
 fn attend<T>(
-    heard: Receiver<News<T>>,
-    answer: &Sender<()>,
-    reply: &Sender<Option<Vec<u8>>>,
-    mut ears: Ears<'_, '_>,
+    heard: &Receiver<News<'_, T>>,
     interrupted: &AtomicBool,
-    enough: &AtomicBool,
 ) -> PyResult<Result<T, Box<dyn Any + Send>>> {
     let mut raised = None;
     loop {
-        let asked = match heard.recv_timeout(LISTENING) {
+        let outcome = match heard.recv_timeout(LISTENING) {
             Ok(News::Done(done)) => return raised.map_or(Ok(done), Err),
-            Ok(News::Event(_)) if raised.is_some() => {
-                let _ = answer.send(());
-                continue;
-            }
-            Ok(News::Question(..)) if raised.is_some() => {
-                let _ = reply.send(None);
-                continue;
-            }
-            Ok(News::Question(name, work)) => {
-                let answered = Python::attach(|py| {
-                    py.check_signals()?;
-                    ears.answer.as_mut().map(|answer| answer(py, name, &work)).transpose()
-                });
-                let (found, outcome) = match answered {
-                    Ok(found) => (found, Ok(())),
-                    Err(error) => {
-                        interrupted.store(true, Ordering::Relaxed);
-                        (None, Err(error))
-                    }
-                };
-                let _ = reply.send(found);
-                outcome
-            }
-            Ok(News::Event(event)) => Python::attach(|py| {
-                py.check_signals()?;
-                ears.hear.as_mut().map_or(Ok(false), |hear| hear(py, &event))
-            })
-            .map(|seen| {
-                enough.fetch_or(seen, Ordering::Relaxed);
-                let _ = answer.send(());
-            }),
+            Ok(News::Call(_)) if raised.is_some() => continue,
+            Ok(News::Call(call)) => Python::attach(|py| py.check_signals().and_then(|()| call(py))),
             Err(RecvTimeoutError::Timeout) => Python::attach(|py| py.check_signals()),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(FitError::new_err("the work ended without an outcome"));
             }
         };
-        if let Err(error) = asked {
+        if let Err(error) = outcome {
             interrupted.store(true, Ordering::Relaxed);
             raised.get_or_insert(error);
-            let _ = answer.send(());
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Kernels for Python: created from text, evaluated at arrays, and checked by the test kits.
 
-use crate::convert::{LentMatrix, matrix, points, raised};
+use crate::convert::{Matrix, Vector, raised};
 use crate::custom::Custom;
 use crate::host;
-use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sparsegp::kernels::testkit::check_kernel_in;
@@ -44,8 +43,8 @@ pub fn check_likelihood(
 }
 
 impl Kernel {
-    fn check_columns(&self, x: &LentMatrix<'_>) -> PyResult<()> {
-        let columns = x.as_array().ncols();
+    fn check_columns(&self, x: &Matrix) -> PyResult<()> {
+        let columns = x.0.ncols();
         if columns == self.dims {
             return Ok(());
         }
@@ -56,9 +55,8 @@ impl Kernel {
 #[pymethods]
 impl Kernel {
     #[new]
-    #[pyo3(signature = (text, dims, custom=None))]
-    fn new(py: Python<'_>, text: &str, dims: usize, custom: Option<&Bound<'_, Custom>>) -> PyResult<Kernel> {
-        let custom = Custom::or_none(custom);
+    fn new(py: Python<'_>, text: &str, dims: usize, custom: Option<Custom>) -> PyResult<Kernel> {
+        let custom = custom.unwrap_or_default();
         let parsed = custom.watch(py, || Ok(custom.registry().grammar().parse(text, dims)))?;
         let kernel = parsed.map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
         if kernel.min_dims() > dims {
@@ -73,35 +71,28 @@ impl Kernel {
     /// Returns the covariances of the rows of `left` with the rows of `right`, or with each other if `right`
     /// is absent.
     #[pyo3(signature = (left, right=None))]
-    fn covariance<'py>(
-        &self,
-        py: Python<'py>,
-        left: LentMatrix<'py>,
-        right: Option<LentMatrix<'py>>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    fn covariance(&self, py: Python<'_>, left: Matrix, right: Option<Matrix>) -> PyResult<Matrix> {
         self.check_columns(&left)?;
         right.as_ref().map_or(Ok(()), |right| self.check_columns(right))?;
-        let (left, right) = (points(&left), right.map(|right| points(&right)));
-        let columns = right.as_ref().map_or(left.nrows(), |right| right.nrows());
-        let mut out = faer::Mat::zeros(left.nrows(), columns);
         let inputs = match &right {
-            Some(right) => Inputs::Cross { left: left.as_ref(), right: right.as_ref() },
-            None => Inputs::Gram(left.as_ref()),
+            Some(right) => Inputs::Cross { left: left.0.as_ref(), right: right.0.as_ref() },
+            None => Inputs::Gram(left.0.as_ref()),
         };
+        let (rows, columns) = inputs.shape();
+        let mut out = faer::Mat::zeros(rows, columns);
         self.custom.watch(py, || {
             self.kernel.eval(inputs, out.as_mut(), &mut Scratch::new());
-            matrix(py, out.as_ref())
+            Ok(Matrix(out))
         })
     }
 
     /// Returns the variance at every row.
-    fn diagonal<'py>(&self, py: Python<'py>, x: LentMatrix<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    fn diagonal(&self, py: Python<'_>, x: Matrix) -> PyResult<Vector> {
         self.check_columns(&x)?;
-        let x = points(&x);
-        let mut out = vec![0.0; x.nrows()];
+        let mut out = vec![0.0; x.0.nrows()];
         self.custom.watch(py, || {
-            self.kernel.diag(x.as_ref(), &mut out, &mut Scratch::new());
-            Ok(PyArray1::from_vec(py, out))
+            self.kernel.diag(x.0.as_ref(), &mut out, &mut Scratch::new());
+            Ok(Vector(out))
         })
     }
 
@@ -111,13 +102,11 @@ impl Kernel {
     }
 
     /// Returns the first problem that the test kit finds at two sets of points, or `None` if it passes.
-    fn check(&self, py: Python<'_>, left: LentMatrix<'_>, right: LentMatrix<'_>) -> PyResult<Option<String>> {
+    fn check(&self, py: Python<'_>, left: Matrix, right: Matrix) -> PyResult<Option<String>> {
         self.check_columns(&left)?;
         self.check_columns(&right)?;
-        let (left, right) = (points(&left), points(&right));
-        let grammar = self.custom.registry().grammar();
-        let check =
-            |_: host::Host<'_>| check_kernel_in(grammar, &*self.kernel, left.as_ref(), right.as_ref()).err();
+        let (grammar, left, right) = (self.custom.registry().grammar(), left.0.as_ref(), right.0.as_ref());
+        let check = |_: host::Host<'_>| check_kernel_in(grammar, &*self.kernel, left, right).err();
         self.custom.watch(py, || host::run(py, Some(1), None, check))
     }
 }

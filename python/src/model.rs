@@ -1,12 +1,11 @@
 //! A fitted model for Python: predictions of tables as arrays, descriptions, its file.
 
-use crate::convert::{matrix, python, raised, rows_of, zeros};
+use crate::convert::{Matrix, Rows, python, raised, zeros};
 use crate::custom::Custom;
 use crate::host;
 use crate::kernel::named_values;
 use crate::table::Table;
 use faer::Mat;
-use numpy::PyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -48,6 +47,11 @@ enum Wanted {
 /// The count of numbers per row, and the function that writes the predictions of a row, given its target, to
 /// an array.
 type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, f64, &mut [f64]) + Send + Sync + 'a>);
+
+/// Returns a prediction of `N` numbers per row.
+fn fixed<'a, const N: usize>(of: fn(&Predictions<'_>, usize, f64) -> [f64; N]) -> Fill<'a> {
+    (N, Box::new(move |predictions, row, target, out| out.copy_from_slice(&of(predictions, row, target))))
+}
 
 /// The number of rows that are predicted between checks for an interruption.
 const BLOCK_ROWS: usize = 1 << 16;
@@ -93,57 +97,44 @@ impl Model {
 
     /// Returns the function that computes the requested numbers of every row.
     fn fill<'a>(&'a self, wanted: &'a Wanted) -> PyResult<Fill<'a>> {
-        let functions = self.model.latent().likelihood.functions();
-        Ok(match wanted {
-            Wanted::Quantiles(levels) => (
-                levels.len(),
-                Box::new(move |predictions, row, _, out| {
+        let name = match wanted {
+            Wanted::Named(name) => name.as_str(),
+            Wanted::Quantiles(levels) => {
+                let fill = move |predictions: &Predictions<'_>, row: usize, _: f64, out: &mut [f64]| {
                     out.iter_mut().zip(levels).for_each(|(out, &p)| *out = predictions.quantile(row, p));
+                };
+                return Ok((levels.len(), Box::new(fill)));
+            }
+        };
+        let functions = self.model.latent().likelihood.functions();
+        Ok(match name {
+            "moments" => fixed(|predictions, row, _| {
+                let at = predictions.row(row);
+                [at.mean, at.variance]
+            }),
+            "probabilities" => (
+                self.model.schema().encoding().levels().len(),
+                Box::new(|predictions, row, _, out| out.copy_from_slice(&predictions.probabilities(row))),
+            ),
+            "label" => fixed(|predictions, row, _| {
+                [predictions.most_probable(row).map_or(f64::NAN, |label| label as f64)]
+            }),
+            // Several functions have no units, so they stay on the scale the model sees.
+            "latent" if functions > 1 => (
+                2 * functions,
+                Box::new(move |predictions, row, _, out| {
+                    for function in 0..functions {
+                        (out[function], out[functions + function]) = predictions.latent(row, function);
+                    }
                 }),
             ),
-            Wanted::Named(name) => match name.as_str() {
-                "moments" => (
-                    2,
-                    Box::new(|predictions, row, _, out| {
-                        let at = predictions.row(row);
-                        out.copy_from_slice(&[at.mean, at.variance]);
-                    }),
-                ),
-                "probabilities" => (
-                    self.model.schema().encoding().levels().len(),
-                    Box::new(|predictions, row, _, out| out.copy_from_slice(&predictions.probabilities(row))),
-                ),
-                "label" => (
-                    1,
-                    Box::new(|predictions, row, _, out| {
-                        out[0] = predictions.most_probable(row).map_or(f64::NAN, |label| label as f64);
-                    }),
-                ),
-                // Several functions have no units, so they stay on the scale the model sees.
-                "latent" if functions > 1 => (
-                    2 * functions,
-                    Box::new(move |predictions, row, _, out| {
-                        for function in 0..functions {
-                            (out[function], out[functions + function]) = predictions.latent(row, function);
-                        }
-                    }),
-                ),
-                "latent" => (
-                    2,
-                    Box::new(|predictions, row, _, out| {
-                        let at = predictions.row(row);
-                        out.copy_from_slice(&[at.latent_mean, at.latent_variance]);
-                    }),
-                ),
-                "log_density" => (
-                    1,
-                    Box::new(|predictions, row, target, out| out[0] = predictions.log_density(row, target)),
-                ),
-                "crps" => {
-                    (1, Box::new(|predictions, row, target, out| out[0] = predictions.crps(row, target)))
-                }
-                _ => return Err(PyValueError::new_err(format!("there is no prediction named '{name}'"))),
-            },
+            "latent" => fixed(|predictions, row, _| {
+                let at = predictions.row(row);
+                [at.latent_mean, at.latent_variance]
+            }),
+            "log_density" => fixed(|predictions, row, target| [predictions.log_density(row, target)]),
+            "crps" => fixed(|predictions, row, target| [predictions.crps(row, target)]),
+            _ => return Err(PyValueError::new_err(format!("there is no prediction named '{name}'"))),
         })
     }
 
@@ -181,14 +172,13 @@ impl Model {
 impl Model {
     /// Returns the requested predictions of a table: for each request, a matrix with a row for each row of
     /// the table.
-    #[pyo3(signature = (table, wanted, *, threads=None))]
-    fn predict<'py>(
+    fn predict(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         table: &Table,
         wanted: Vec<Wanted>,
         threads: Option<usize>,
-    ) -> PyResult<Vec<Bound<'py, PyArray2<f64>>>> {
+    ) -> PyResult<Vec<Rows>> {
         let compares = |wanted: &Wanted| matches!(wanted, Wanted::Named(name) if ["log_density", "crps"].contains(&name.as_str()));
         let targets =
             if wanted.iter().any(compares) { self.targets(table).map_err(raised)? } else { Vec::new() };
@@ -210,10 +200,9 @@ impl Model {
                     });
                 }
             })?;
-            Ok(rooms.into_iter().zip(&fills).map(|(numbers, fill)| (numbers, fill.0)).collect::<Vec<_>>())
+            Ok(rooms.into_iter().zip(&fills).map(|(numbers, fill)| Rows(numbers, fill.0)).collect())
         };
-        let all = self.run(py, threads, work)?;
-        all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
+        self.run(py, threads, work)
     }
 
     /// Returns a one-line note about levels in a table that training did not see, if there are any.
@@ -224,15 +213,14 @@ impl Model {
 
     /// Draws the target independently at every row: a row for each row of the table. The draws of a row
     /// depend only on the seed and the index of the row.
-    #[pyo3(signature = (table, count, seed, *, threads=None))]
-    fn draws<'py>(
+    fn draws(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         table: &Table,
         count: usize,
         seed: u64,
         threads: Option<usize>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    ) -> PyResult<Rows> {
         let mut numbers = zeros(table.0.rows(), count)?;
         let width = count.max(1);
         let work = move |host: host::Host<'_>| {
@@ -246,7 +234,7 @@ impl Model {
             })?;
             Ok(numbers)
         };
-        rows_of(py, self.run(py, threads, work)?, count)
+        Ok(Rows(self.run(py, threads, work)?, count))
     }
 
     /// Returns the weights of the latent processes in the function of the target, and the offset of the
@@ -257,13 +245,7 @@ impl Model {
 
     /// Returns the predicted probabilities `P(Y < y)` and `P(Y ≤ y)` for the target y of every row of a
     /// table.
-    #[pyo3(signature = (table, *, threads=None))]
-    fn pit<'py>(
-        &self,
-        py: Python<'py>,
-        table: &Table,
-        threads: Option<usize>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    fn pit(&self, py: Python<'_>, table: &Table, threads: Option<usize>) -> PyResult<Rows> {
         let work = |host: host::Host<'_>| {
             let (targets, mut pits) = (self.targets(table)?, Vec::new());
             self.in_blocks(table, &host, &mut |first, predictions| {
@@ -273,7 +255,7 @@ impl Model {
             })?;
             Ok(pits)
         };
-        rows_of(py, self.run(py, threads, work)?, 2)
+        Ok(Rows(self.run(py, threads, work)?, 2))
     }
 
     /// Returns the metrics document of the fit, as JSON text.
@@ -331,12 +313,9 @@ impl Model {
 
     /// Returns the inducing inputs in original units, stacked over the latent functions; `None` for a linear
     /// model.
-    fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+    fn inducing_points(&self) -> Option<Rows> {
         let layers: Vec<_> = self.model.latent().layers.iter().filter_map(Layer::inducing).collect();
-        if layers.is_empty() {
-            return Ok(None);
-        }
-        let (mut rows, inputs) = (Vec::new(), layers[0].z().ncols());
+        let (mut rows, inputs) = (Vec::new(), layers.first()?.z().ncols());
         for layer in layers {
             // The columns of grouped effects follow; inducing inputs have no such columns.
             let mut z: Mat<f64> = Mat::zeros(layer.z().nrows(), self.model.inputs());
@@ -344,7 +323,7 @@ impl Model {
             self.model.scaling().unscale_inputs(z.as_mut());
             rows.extend((0..z.nrows()).flat_map(|i| (0..inputs).map(move |j| (i, j))).map(|at| z[at]));
         }
-        rows_of(py, rows, inputs).map(Some)
+        Some(Rows(rows, inputs))
     }
 
     /// Returns the noise variance in squared units of the target, if the noise is Gaussian and the target is
@@ -361,14 +340,13 @@ impl Model {
     }
 
     /// Returns the covariance of the coefficients of a linear model, in the order of the document.
-    fn coefficient_covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        self.model.coefficient_covariance().map(|covariance| matrix(py, covariance.as_ref())).transpose()
+    fn coefficient_covariance(&self) -> Option<Matrix> {
+        self.model.coefficient_covariance().map(Matrix)
     }
 
     /// Writes a report. If a table of test rows is given, the report has figures for it and shows how
     /// predictions depend on the columns; targets may be missing. `again` is the call that reproduces the
     /// report.
-    #[pyo3(signature = (path, again, table=None, *, threads=None))]
     fn report(
         &self,
         py: Python<'_>,
@@ -400,7 +378,6 @@ impl Model {
 
     /// Returns the report as HTML text without test rows, with figures of the function at some training rows
     /// if the model still has them. `again` is the call that reproduces the fit.
-    #[pyo3(signature = (again, *, threads=None))]
     fn glance(&self, py: Python<'_>, again: String, threads: Option<usize>) -> PyResult<String> {
         let work = |_: host::Host<'_>| {
             let mut rows = KeptRows::new(&self.model);
@@ -419,9 +396,8 @@ impl Model {
 
     /// Reads a model file that the command line or Python wrote.
     #[staticmethod]
-    #[pyo3(signature = (path, custom=None))]
-    fn load(py: Python<'_>, path: PathBuf, custom: Option<&Bound<'_, Custom>>) -> PyResult<Model> {
-        let custom = Custom::or_none(custom);
+    fn load(py: Python<'_>, path: PathBuf, custom: Option<Custom>) -> PyResult<Model> {
+        let custom = custom.unwrap_or_default();
         let load = || TableModel::load_with(&path, custom.registry()).map_err(raised);
         let model = custom.watch(py, load)?;
         Ok(Model::new(Arc::new(model), custom))
@@ -434,9 +410,8 @@ impl Model {
 
     /// Reads a model from the contents of a model file.
     #[staticmethod]
-    #[pyo3(signature = (bytes, custom=None))]
-    fn from_bytes(py: Python<'_>, bytes: &[u8], custom: Option<&Bound<'_, Custom>>) -> PyResult<Model> {
-        let custom = Custom::or_none(custom);
+    fn from_bytes(py: Python<'_>, bytes: &[u8], custom: Option<Custom>) -> PyResult<Model> {
+        let custom = custom.unwrap_or_default();
         let read = || TableModel::from_bytes_with("the model", bytes, custom.registry()).map_err(raised);
         let model = custom.watch(py, read)?;
         Ok(Model::new(Arc::new(model), custom))

@@ -1,12 +1,11 @@
 //! Models of several targets, one for each, fitted together, in one file; the arithmetic is in the engine.
 
-use crate::convert::{raised, rows_of, zeros};
+use crate::convert::{Rows, raised, zeros};
 use crate::custom::Custom;
 use crate::fit::{Columns, hearing, options_of, sample_of};
 use crate::host::Host;
 use crate::model::Model;
 use crate::table::Table;
-use numpy::PyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sparsegp::hyper::Session;
@@ -31,11 +30,11 @@ pub fn fit_outputs(
     targets: Vec<String>,
     options: &str,
     sharing: Option<&str>,
-    custom: Option<&Bound<'_, Custom>>,
+    custom: Option<Custom>,
     listener: Option<Py<PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<(Vec<Model>, String)> {
-    let custom = Custom::or_none(custom);
+    let custom = custom.unwrap_or_default();
     let options = options_of(options, &[], &custom)?;
     let sharing: Option<Sharing> = sharing.map(str::parse).transpose().map_err(raised)?;
     let columns = columns.options().map_err(raised)?;
@@ -76,13 +75,8 @@ pub fn save_outputs(models: Vec<PyRef<'_, Model>>, path: PathBuf) -> PyResult<()
 
 /// Reads a file of one or several models that the command line or Python wrote.
 #[pyfunction]
-#[pyo3(signature = (path, custom=None))]
-pub fn load_outputs(
-    py: Python<'_>,
-    path: PathBuf,
-    custom: Option<&Bound<'_, Custom>>,
-) -> PyResult<Vec<Model>> {
-    let custom = Custom::or_none(custom);
+pub fn load_outputs(py: Python<'_>, path: PathBuf, custom: Option<Custom>) -> PyResult<Vec<Model>> {
+    let custom = custom.unwrap_or_default();
     let load = || TableOutputs::load_with(&path, custom.registry()).map_err(raised);
     let models = custom.watch(py, load)?.into_models();
     Ok(models.into_iter().map(|model| Model::new(model, custom.clone())).collect())
@@ -112,14 +106,12 @@ pub fn update_outputs(
 /// Returns the means of the functions of P outputs at the rows of a table, a row for each row of the table,
 /// and their covariances, a P × P matrix for each row.
 #[pyfunction]
-#[pyo3(signature = (models, table, *, threads=None))]
-#[allow(clippy::type_complexity)]
-pub fn output_functions<'py>(
-    py: Python<'py>,
-    models: Vec<PyRef<'py, Model>>,
+pub fn output_functions(
+    py: Python<'_>,
+    models: Vec<PyRef<'_, Model>>,
     table: &Table,
     threads: Option<usize>,
-) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>)> {
+) -> PyResult<(Rows, Rows)> {
     let outputs = together(&models);
     let width = models.len();
     let work = |_: Host<'_>| {
@@ -135,9 +127,8 @@ pub fn output_functions<'py>(
         }
         Ok((means, outputs.covariances(&table.0, UnseenLevels::New)?))
     };
-    let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
-    let (means, covariances) = model.run(py, threads, work)?;
-    Ok((rows_of(py, means, width)?, rows_of(py, covariances, width * width)?))
+    let (means, covariances) = first(&models)?.run(py, threads, work)?;
+    Ok((Rows(means, width), Rows(covariances, width * width)))
 }
 
 /// Draws all outputs at the rows of a table: a row for each row of the table, one output after the other.
@@ -145,15 +136,15 @@ pub fn output_functions<'py>(
 /// at each row.
 #[pyfunction]
 #[pyo3(signature = (models, table, count, seed, *, rows_together=false, threads=None))]
-pub fn output_draws<'py>(
-    py: Python<'py>,
-    models: Vec<PyRef<'py, Model>>,
+pub fn output_draws(
+    py: Python<'_>,
+    models: Vec<PyRef<'_, Model>>,
     table: &Table,
     count: usize,
     seed: u64,
     rows_together: bool,
     threads: Option<usize>,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
+) -> PyResult<Rows> {
     let outputs = together(&models);
     let (rows, width) = (table.0.rows(), models.len().saturating_mul(count));
     let mut numbers = zeros(rows, width)?;
@@ -168,8 +159,11 @@ pub fn output_draws<'py>(
         }
         Ok(numbers)
     };
-    let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
-    rows_of(py, model.run(py, threads, work)?, width)
+    Ok(Rows(first(&models)?.run(py, threads, work)?, width))
+}
+
+fn first<'a>(models: &'a [PyRef<'_, Model>]) -> PyResult<&'a Model> {
+    models.first().map(|model| &**model).ok_or_else(|| PyValueError::new_err("there are no models"))
 }
 
 fn together(models: &[PyRef<'_, Model>]) -> TableOutputs {

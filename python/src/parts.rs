@@ -1,13 +1,13 @@
 //! Fits to tables in partitions: the work of the holders of partitions, and the fit that asks them.
 
-use crate::convert::{LentMatrix, LentVector, python, raised};
+use crate::convert::{LentMatrix, LentVector, Rows, Vector, python, raised};
 use crate::custom::Custom;
 use crate::fit::{Columns, hearing, options_of};
 use crate::host::{self, Ears, Host};
 use crate::model::Model;
 use crate::table::Table;
 use faer::MatRef;
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::PyUntypedArrayMethods;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
@@ -137,27 +137,19 @@ impl Preparation {
     }
 
     /// Returns inputs (n × D) and targets of the training rows, and exposures and weights or None.
-    #[pyo3(signature = (table, first_row, *, threads=None))]
-    #[allow(clippy::type_complexity)]
-    fn rows<'py>(
+    fn rows(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         table: &Table,
         first_row: usize,
         threads: Option<usize>,
-    ) -> PyResult<(
-        Bound<'py, PyArray2<f64>>,
-        Bound<'py, PyArray1<f64>>,
-        Option<Bound<'py, PyArray1<f64>>>,
-        Option<Bound<'py, PyArray1<f64>>>,
-    )> {
+    ) -> PyResult<(Rows, Vector, Option<Vector>, Option<Vector>)> {
         let work = |_: Host<'_>| self.0.rows(&table.0.clone().from_row(first_row));
         let rows = host::run(py, threads, None, work)?.map_err(raised)?;
         let x = rows.inputs();
-        let cells = (0..x.nrows()).flat_map(|i| x.row(i).iter().copied());
-        let x = PyArray1::from_vec(py, cells.collect()).reshape([x.nrows(), x.ncols()])?;
-        let some = |values: Vec<f64>| (!values.is_empty()).then(|| PyArray1::from_vec(py, values));
-        Ok((x, PyArray1::from_vec(py, rows.targets), some(rows.exposure), some(rows.weights)))
+        let x = Rows((0..x.nrows()).flat_map(|i| x.row(i).iter().copied()).collect(), x.ncols());
+        let some = |values: Vec<f64>| (!values.is_empty()).then_some(Vector(values));
+        Ok((x, Vector(rows.targets), some(rows.exposure), some(rows.weights)))
     }
 
     /// Returns the class and its only argument, from which pickle creates an equal object.
@@ -197,19 +189,15 @@ impl Round {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (n, d) = (x.shape()[0], x.shape()[1]);
-        let (x, y) = (x.by_rows()?, y.by_rows()?);
-        let exposure = exposure.map(LentVector::by_rows).transpose()?;
-        let weights = weights.map(LentVector::by_rows).transpose()?;
+        let x = x.by_rows()?;
         let numbers = x.as_slice()?;
-        let vector = |name: &str, values: Option<&LentVector<'py>>| -> PyResult<()> {
-            match values.map(|values| values.len()).filter(|&len| len != n) {
-                Some(len) => Err(PyValueError::new_err(format!("{name} has {len} numbers, X has {n} rows"))),
-                None => Ok(()),
-            }
+        let vector = |name: &str, values: LentVector<'py>| match values.len() {
+            len if len == n => values.by_rows(),
+            len => Err(PyValueError::new_err(format!("{name} has {len} numbers, X has {n} rows"))),
         };
-        vector("y", Some(&y))?;
-        vector("exposure", exposure.as_ref())?;
-        vector("weights", weights.as_ref())?;
+        let y = vector("y", y)?;
+        let exposure = exposure.map(|values| vector("exposure", values)).transpose()?;
+        let weights = weights.map(|values| vector("weights", values)).transpose()?;
         let targets = Targets {
             y: y.as_slice()?,
             exposure: exposure.as_ref().map_or(Ok(&[][..]), |values| values.as_slice())?,

@@ -1,14 +1,13 @@
 //! A stochastic variational GP that a program trains with its own loop: the objective of a batch,
 //! its gradients, steps.
 
-use crate::convert::{LentMatrix, LentVector, matrix, points, raised, rows_of};
+use crate::convert::{Matrix, Rows, Vector, raised};
 use crate::custom::Custom;
 use crate::fit::{Columns, options_of};
 use crate::host;
 use crate::model::Model;
 use crate::table::Table;
 use faer::Mat;
-use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -51,24 +50,29 @@ struct State {
     evaluated: (bool, bool),
 }
 
-/// Means and variances, a row per input.
-type Marginals<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>);
+/// The inputs, targets and optional exposures of a batch.
+#[derive(FromPyObject)]
+struct Observed(Matrix, Vector, Option<Vector>);
 
-/// A vector, and a matrix or its diagonal.
-type Pair<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>);
+/// A covariance, or its diagonal.
+#[derive(FromPyObject, IntoPyObject)]
+enum Covariance {
+    Full(Matrix),
+    Diagonal(Vector),
+}
 
-fn pair<'py>(py: Python<'py>, mean: &[f64], matrix_of: MatrixRef<'_>) -> PyResult<Pair<'py>> {
-    let second = match matrix_of {
-        MatrixRef::Full(all) => matrix(py, all)?.into_any(),
-        MatrixRef::Diagonal(diagonal) => PyArray1::from_slice(py, diagonal).into_any(),
+fn pair(mean: &[f64], covariance: MatrixRef<'_>) -> (Vector, Covariance) {
+    let covariance = match covariance {
+        MatrixRef::Full(all) => Covariance::Full(Matrix(all.to_owned())),
+        MatrixRef::Diagonal(diagonal) => Covariance::Diagonal(Vector(diagonal.to_vec())),
     };
-    Ok((PyArray1::from_slice(py, mean), second))
+    (Vector(mean.to_vec()), covariance)
 }
 
 impl State {
     /// Creates the initial state of a model, with q = the prior.
-    fn new(options: &FitOptions, inducing: &LentMatrix<'_>, levels: usize) -> PyResult<State> {
-        let (z, registry) = (points(inducing), &options.registry);
+    fn new(options: &FitOptions, z: Mat<f64>, levels: usize) -> PyResult<State> {
+        let registry = &options.registry;
         let inputs = z.ncols();
         let kernel = options.kernel_of(inputs).map_err(raised)?;
         let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
@@ -101,14 +105,8 @@ impl State {
         value
     }
 
-    /// Checks the rows of a batch, and returns inputs, targets and exposures.
-    fn rows(
-        &self,
-        x: &LentMatrix<'_>,
-        y: Option<&LentVector<'_>>,
-        exposure: Option<&LentVector<'_>>,
-    ) -> PyResult<(Mat<f64>, Vec<f64>, Vec<f64>)> {
-        let x = points(x);
+    /// Checks inputs of the functions.
+    fn check(&self, x: &Mat<f64>) -> PyResult<()> {
         if x.ncols() != self.inputs {
             let (found, expected) = (x.ncols(), self.inputs);
             return Err(PyValueError::new_err(format!("X has {found} columns, expected {expected}")));
@@ -116,10 +114,13 @@ impl State {
         if x.nrows() == 0 || !x.col_iter().all(|column| column.iter().all(|value| value.is_finite())) {
             return Err(PyValueError::new_err("X must have rows and only finite numbers"));
         }
-        let vector = |values: Option<&LentVector<'_>>| {
-            values.map_or_else(Vec::new, |values| values.as_array().to_vec())
-        };
-        let (y, exposure) = (vector(y), vector(exposure));
+        Ok(())
+    }
+
+    /// Checks the rows of a batch, and returns inputs, targets and exposures.
+    fn checked(&self, Observed(x, y, exposure): Observed) -> PyResult<(Mat<f64>, Vec<f64>, Vec<f64>)> {
+        let (x, y, exposure) = (x.0, y.0, exposure.map_or_else(Vec::new, |exposure| exposure.0));
+        self.check(&x)?;
         for (name, values) in [("y", &y), ("exposure", &exposure)] {
             if !values.is_empty() && values.len() != x.nrows() {
                 let (found, expected) = (values.len(), x.nrows());
@@ -128,14 +129,14 @@ impl State {
                 )));
             }
         }
-        let (kind, levels) =
-            (self.model.model.likelihood.target_kind(), self.model.model.likelihood.levels());
+        let likelihood = &self.model.model.likelihood;
+        let (kind, levels) = (likelihood.target_kind(), likelihood.levels());
         let is_coded = matches!(kind, TargetKind::Binary | TargetKind::Ordinal | TargetKind::Class);
         let admits = |y: f64| kind.admits(y) && (!is_coded || y < levels as f64);
         if let Some(odd) = y.iter().find(|&&y| !admits(y)) {
             return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
         }
-        kind.check_exposure("batch", &exposure, self.model.model.likelihood.name()).map_err(raised)?;
+        kind.check_exposure("batch", &exposure, likelihood.name()).map_err(raised)?;
         Ok((x, y, exposure))
     }
 
@@ -176,34 +177,24 @@ impl Svgp {
     /// Creates a model with q = the prior, from options of a fit by name (as JSON text), inducing inputs (M ×
     /// D), and the number of classes or levels.
     #[new]
-    #[pyo3(signature = (options, inducing, levels, *, custom=None, threads=None))]
     fn new(
         py: Python<'_>,
         options: &str,
-        inducing: LentMatrix<'_>,
+        inducing: Matrix,
         levels: usize,
-        custom: Option<&Bound<'_, Custom>>,
+        custom: Option<Custom>,
         threads: Option<usize>,
     ) -> PyResult<Svgp> {
-        let custom = Custom::or_none(custom);
+        let custom = custom.unwrap_or_default();
         let state =
-            custom.watch(py, || State::new(&options_of(options, &[], &custom)?, &inducing, levels))?;
+            custom.watch(py, || State::new(&options_of(options, &[], &custom)?, inducing.0, levels))?;
         Ok(Svgp { state: Mutex::new(state), threads, custom })
     }
 
     /// Computes the objective at a batch, `scale·Σ ℓ_i + β KL − Σ log p(θ)` with the priors of
     /// hyper-parameters, and stores its gradients.
-    #[pyo3(signature = (x, y, exposure, scale, hyper))]
-    fn loss(
-        &self,
-        py: Python<'_>,
-        x: LentMatrix<'_>,
-        y: LentVector<'_>,
-        exposure: Option<LentVector<'_>>,
-        scale: f64,
-        hyper: bool,
-    ) -> PyResult<f64> {
-        let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
+    fn loss(&self, py: Python<'_>, rows: Observed, scale: f64, hyper: bool) -> PyResult<f64> {
+        let (x, y, exposure) = self.state(py).checked(rows)?;
         self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
             let value = state.evaluate(&x, targets, scale, hyper);
@@ -212,18 +203,15 @@ impl Svgp {
     }
 
     /// Returns the model and its posterior as a model of a table. The table has the training rows, which are
-    /// also `x` and `y`.
-    #[pyo3(signature = (table, columns, x, y, exposure))]
+    /// also `rows`.
     fn table_model(
         &self,
         py: Python<'_>,
         table: &Table,
         columns: Columns,
-        x: LentMatrix<'_>,
-        y: LentVector<'_>,
-        exposure: Option<LentVector<'_>>,
+        rows: Observed,
     ) -> PyResult<Model> {
-        let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
+        let (x, y, exposure) = self.state(py).checked(rows)?;
         let columns = columns.options().map_err(raised)?;
         let model = self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
@@ -246,35 +234,29 @@ impl Svgp {
     }
 
     /// Returns the stored gradient of the data term in m and S of every function.
-    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
+    fn gradients(&self, py: Python<'_>) -> PyResult<Vec<(Vector, Covariance)>> {
         let state = self.state(py);
         state.need(false)?;
         let of = |process: usize| {
             let gradient = state.model.q_gradient_of(process);
-            pair(py, gradient.mean, gradient.cov)
+            pair(gradient.mean, gradient.cov)
         };
-        (0..state.model.posteriors().len()).map(of).collect()
+        Ok((0..state.model.posteriors().len()).map(of).collect())
     }
 
     /// Returns m and S of every function.
-    fn posteriors<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
-        self.state(py).model.posteriors().iter().map(|q| pair(py, q.mean(), q.cov())).collect()
+    fn posteriors(&self, py: Python<'_>) -> Vec<(Vector, Covariance)> {
+        self.state(py).model.posteriors().iter().map(|q| pair(q.mean(), q.cov())).collect()
     }
 
     /// Replaces m and S of every function.
-    fn set_posteriors(&self, py: Python<'_>, given: Vec<(LentVector<'_>, Bound<'_, PyAny>)>) -> PyResult<()> {
+    fn set_posteriors(&self, py: Python<'_>, given: Vec<(Vector, Covariance)>) -> PyResult<()> {
         let mut state = self.state(py);
         let (m, count) = (state.model.q().dim(), state.model.posteriors().len());
         let family = state.model.q().family();
-        let normal = |(mean, cov): (LentVector<'_>, Bound<'_, PyAny>)| -> PyResult<Normal> {
-            let mean = mean.as_array().to_vec();
-            match cov.extract::<LentMatrix<'_>>() {
-                Ok(cov) => Normal::new(mean, points(&cov)).map_err(raised),
-                Err(_) => {
-                    let variances = cov.extract::<LentVector<'_>>()?;
-                    Normal::diagonal(mean, variances.as_array().to_vec()).map_err(raised)
-                }
-            }
+        let normal = |(mean, covariance): (Vector, Covariance)| match covariance {
+            Covariance::Full(covariance) => Normal::new(mean.0, covariance.0).map_err(raised),
+            Covariance::Diagonal(variances) => Normal::diagonal(mean.0, variances.0).map_err(raised),
         };
         let q = given.into_iter().map(normal).collect::<PyResult<Vec<_>>>()?;
         if q.len() != count || q.iter().any(|q| q.dim() != m || q.family() != family) {
@@ -294,44 +276,32 @@ impl Svgp {
     }
 
     /// Returns the means and variances of the functions at inputs, a row for each input.
-    fn marginals<'py>(&self, py: Python<'py>, x: LentMatrix<'py>) -> PyResult<Marginals<'py>> {
-        let (x, ..) = self.state(py).rows(&x, None, None)?;
-        let found = self.work(py, |state| state.posterior().marginals(x.as_ref()))?;
-        Ok((rows_of(py, found.mean, found.functions)?, rows_of(py, found.variance, found.functions)?))
+    fn marginals(&self, py: Python<'_>, x: Matrix) -> PyResult<(Rows, Rows)> {
+        self.state(py).check(&x.0)?;
+        let found = self.work(py, |state| state.posterior().marginals(x.0.as_ref()))?;
+        Ok((Rows(found.mean, found.functions), Rows(found.variance, found.functions)))
     }
 
     /// Returns the covariance of a function at inputs.
-    fn covariance<'py>(
-        &self,
-        py: Python<'py>,
-        x: LentMatrix<'py>,
-        function: usize,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let (x, ..) = self.state(py).rows(&x, None, None)?;
+    fn covariance(&self, py: Python<'_>, x: Matrix, function: usize) -> PyResult<Matrix> {
+        self.state(py).check(&x.0)?;
         let functions = self.state(py).model.posteriors().len();
         if function >= functions {
             return Err(PyValueError::new_err(format!(
                 "function is {function}, expected a number below {functions}"
             )));
         }
-        let found = self.work(py, |state| state.posterior().covariance_of(function, x.as_ref()))?;
-        matrix(py, found.as_ref())
+        self.work(py, |state| state.posterior().covariance_of(function, x.0.as_ref())).map(Matrix)
     }
 
     /// Returns the log predictive density of every target.
-    fn log_density<'py>(
-        &self,
-        py: Python<'py>,
-        x: LentMatrix<'py>,
-        y: LentVector<'py>,
-        exposure: Option<LentVector<'py>>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
+    fn log_density(&self, py: Python<'_>, rows: Observed) -> PyResult<Vector> {
+        let (x, y, exposure) = self.state(py).checked(rows)?;
         let losses = self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
             state.posterior().losses(Dataset { x: x.as_ref(), targets }, Score::LogLoss)
         })?;
-        Ok(PyArray1::from_vec(py, losses.into_iter().map(|loss| -loss).collect()))
+        Ok(Vector(losses.into_iter().map(|loss| -loss).collect()))
     }
 
     /// Returns the names and values of the hyper-parameters, without the inducing inputs.
@@ -340,9 +310,9 @@ impl Svgp {
     }
 
     /// Returns the unconstrained vector of hyper-parameters and inducing inputs.
-    fn theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+    fn theta(&self, py: Python<'_>) -> Vector {
         let state = self.state(py);
-        PyArray1::from_vec(py, state.free.pack(&state.model.model.natural()))
+        Vector(state.free.pack(&state.model.model.natural()))
     }
 
     /// Returns the name of every entry of the vector `theta`: hyper-parameters, and `inducing.i.d` for column
@@ -354,20 +324,20 @@ impl Svgp {
     }
 
     /// Returns the stored gradient in the vector `theta`.
-    fn theta_gradient<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    fn theta_gradient(&self, py: Python<'_>) -> PyResult<Vector> {
         let mut state = self.state(py);
         state.need(true)?;
         let state = &mut *state;
         let (free, natural) = (&state.free, state.model.model.natural());
         let mut out = vec![0.0; free.len()];
         free.pull_back(&natural, state.model.theta_gradient(), &mut out);
-        Ok(PyArray1::from_vec(py, out))
+        Ok(Vector(out))
     }
 
     /// Sets hyper-parameters and inducing inputs; the whitened q stays the same. If the model cannot be
     /// evaluated there, returns false and changes nothing.
-    fn move_to(&self, py: Python<'_>, theta: LentVector<'_>) -> PyResult<bool> {
-        let theta = theta.as_array().to_vec();
+    fn move_to(&self, py: Python<'_>, theta: Vector) -> PyResult<bool> {
+        let theta = theta.0;
         let expected = self.state(py).free.len();
         if theta.len() != expected || theta.iter().any(|x| !x.is_finite()) {
             return Err(PyValueError::new_err(format!("theta must be {expected} finite numbers")));
@@ -381,8 +351,7 @@ impl Svgp {
     }
 
     /// Returns the inducing inputs.
-    fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let state = self.state(py);
-        state.model.model.layer().inducing().map(|layer| matrix(py, layer.z())).transpose()
+    fn inducing_points(&self, py: Python<'_>) -> Option<Matrix> {
+        self.state(py).model.model.layer().inducing().map(|layer| Matrix(layer.z().to_owned()))
     }
 }

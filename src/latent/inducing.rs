@@ -439,7 +439,7 @@ impl LatentLayer for InducingLayer {
         let x = x.subcols(0, self.z.ncols());
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };
-        self.kernel.adjoint(inputs, features, features_bar, target, scratch);
+        self.kernel.adjoint(inputs.evaluated(features, features_bar), target, scratch);
         let target = Gradient { parameters: &mut grad.kernel, left: None, right: None };
         self.kernel.diag_adjoint(x, base_bar, target, scratch);
         grad.mean[0] += offset_bar.iter().sum::<f64>();
@@ -471,7 +471,7 @@ impl LatentLayer for InducingLayer {
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Gram(self.z.as_ref());
         let (k, kbar) = (self.k_uu.as_ref(), g.as_ref());
-        self.kernel.adjoint(inputs, k, kbar, target, &mut scratch.kernel);
+        self.kernel.adjoint(inputs.evaluated(k, kbar), target, &mut scratch.kernel);
         if let Jitter::Relative(ratio) = self.used_jitter {
             // The jitter is ratio · mean(diag k(Z, Z)), so it carries tr K̄_uu back to the diagonal.
             let share = ratio * trace(kbar) / self.z.nrows() as f64;

@@ -117,7 +117,7 @@ impl<'a> Local<'a> {
             let inputs = Inputs::Cross { left, right: point };
             layer.kernel().eval(inputs, k.as_mut(), &mut scratch);
             let target = Gradient { parameters: &mut [], left: None, right: Some(out.as_mut()) };
-            layer.kernel().adjoint(inputs, k.as_ref(), kbar.as_ref(), target, &mut scratch);
+            layer.kernel().adjoint(inputs.evaluated(k.as_ref(), kbar.as_ref()), target, &mut scratch);
         }
         out
     }

@@ -195,7 +195,7 @@ impl Posterior {
         let mut pull = |kbar: &Mat<f64>| {
             let mut out = Mat::zeros(b, x.ncols());
             let target = Gradient { parameters: &mut [], left: None, right: Some(out.as_mut()) };
-            prior.kernel().adjoint(inputs, k.as_ref(), kbar.as_ref(), target, &mut scratch);
+            prior.kernel().adjoint(inputs.evaluated(k.as_ref(), kbar.as_ref()), target, &mut scratch);
             out
         };
         let mean = pull(&Mat::from_fn(m, b, |i, _| factors.weights[i]));

@@ -263,7 +263,7 @@ impl Conditionals {
             let covariances = MatRef::from_column_major_slice(covariances, k + 1, k + 1);
             let residual_bar = MatRef::from_column_major_slice(&self.near.residual, k + 1, k + 1);
             let points = Inputs::Gram(self.near.points());
-            kernel.adjoint(points, covariances, residual_bar, target, &mut self.scratch);
+            kernel.adjoint(points.evaluated(covariances, residual_bar), target, &mut self.scratch);
             self.near.add_features_bar(members.a(), feature, b, out.as_mut());
         }
     }

@@ -169,7 +169,7 @@ impl<'a> Correlations<'a> {
         let left = if both_moved { right } else { self.rows.as_ref() };
         let gradient = Gradient { parameters: &mut [], left: None, right: Some(slopes) };
         let inputs = Inputs::Cross { left, right };
-        self.kernel.adjoint(inputs, self.k.as_ref(), weights.as_ref(), gradient, &mut self.scratch);
+        self.kernel.adjoint(inputs.evaluated(self.k.as_ref(), weights.as_ref()), gradient, &mut self.scratch);
     }
 }
 

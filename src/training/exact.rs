@@ -109,7 +109,7 @@ impl ExactEvidence {
         }
         let target = Gradient { parameters: &mut gradient.kernel, left: None, right: None };
         let inputs = Inputs::Gram(inputs(layer, rows));
-        layer.kernel().adjoint(inputs, k.as_ref(), factor.as_ref(), target, scratch);
+        layer.kernel().adjoint(inputs.evaluated(k.as_ref(), factor.as_ref()), target, scratch);
         gradient.mean[0] -= dot(root, solved);
         own
     }

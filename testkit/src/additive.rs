@@ -1,7 +1,7 @@
 //! A kernel as a user would write it, outside the crate.
 
 use faer::{MatMut, MatRef};
-use sparsegp_kernels::{Entry, Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
+use sparsegp_kernels::{Entry, Evaluated, Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
 
 /// `variance · Σ_d (1 + Δ_d²/ℓ²)⁻ⁿ / D`: an additive kernel of inverse multiquadrics, positive definite for every power n.
 #[derive(Clone, Debug)]
@@ -14,9 +14,6 @@ pub struct Additive {
 impl Additive {
     pub const ENTRY: Entry = Entry {
         names: &["additive_imq", "imq"],
-        flags: &[],
-        arguments: &["power"],
-        parameters: &["variance", "lengthscale"],
         build: |options| {
             let power = options.integer("power", 1, 1..=4)?;
             if options.dims() == 0 {
@@ -54,14 +51,8 @@ impl Kernel for Additive {
         }
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        _: &mut Scratch,
-    ) {
+    fn adjoint(&self, at: Evaluated<'_>, grad: Gradient<'_>, _: &mut Scratch) {
+        let Evaluated { inputs, k, kbar } = at;
         let Gradient { parameters, mut left, mut right } = grad;
         let (x, z) = inputs.sides();
         let (variance, length) = (self.variance.at(0), self.lengthscale.at(0));

@@ -2,7 +2,7 @@
 
 use super::{ROW_BLOCK, ScaledPair, Weigh};
 use crate::dimension::SumWhere;
-use crate::kernel::{Gradient, Scratch};
+use crate::kernel::{Evaluated, Gradient, Scratch};
 use crate::matrix::{add_transpose, column};
 use crate::vector_math::{Pass, dispatch};
 use faer::linalg::matmul::matmul;
@@ -47,8 +47,7 @@ impl ScaledPair<'_> {
     /// For a Gram matrix `weigh` sees each pair once, above the diagonal, with `kbar_ij + kbar_ji`.
     pub fn adjoint(
         &self,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
+        at: Evaluated<'_>,
         needs_distance: bool,
         weigh: &mut Weigh<'_>,
         mut gradient: Gradient<'_>,
@@ -68,15 +67,15 @@ impl ScaledPair<'_> {
                 self.squared(first, MatMut::from_column_major_slice_mut(panel, rows, width));
             }
             if self.gram {
-                add_transpose(kbar, first, width, &mut both);
+                add_transpose(at.kbar, first, width, &mut both);
             }
             for j in 0..width {
                 let height = self.height(first + j);
-                let k = &column(k, first + j, &mut k_buffer)[..height];
+                let k = &column(at.k, first + j, &mut k_buffer)[..height];
                 let kbar = if self.gram {
                     &both[j * rows..][..height]
                 } else {
-                    column(kbar, first + j, &mut kbar_buffer)
+                    column(at.kbar, first + j, &mut kbar_buffer)
                 };
                 weigh(&mut panel[j * rows..][..height], k, kbar);
                 self.add_mismatches(first + j, &panel[j * rows..][..height], &mut sums.mismatches);
@@ -137,10 +136,10 @@ impl ScaledPair<'_> {
                 if block < end {
                     dispatch(Accumulate {
                         weights: &weights[j * rows..][block..end],
-                        left: &self.left[block..],
+                        left: self.left.get(block..).unwrap_or_default(),
                         stride: rows,
                         point: &self.right[(first + j) * dims..][..dims],
-                        left_sums: &mut sums.left[block..],
+                        left_sums: sums.left.get_mut(block..).unwrap_or_default(),
                         right_sums: &mut sums.right[j * dims..][..dims],
                         squares: &mut sums.squares,
                     });

@@ -246,7 +246,8 @@ impl<'a> ScaledPair<'a> {
                 let end = self.height(first + j).min(block + ROW_BLOCK);
                 if block < end {
                     dispatch(Differences {
-                        left: &self.left[block..],
+                        // Empty if all columns are categories.
+                        left: self.left.get(block..).unwrap_or_default(),
                         stride: self.rows,
                         point: &self.right[(first + j) * self.dims..][..self.dims],
                         out: &mut column_mut(&mut panel, j)[block..end],

@@ -51,6 +51,16 @@ fn every_kernel_with_a_meaning_for_categories_keeps_the_contract() {
     }
 }
 
+#[test]
+fn columns_may_all_be_categories_for_any_number_of_points() {
+    // More points than a block of rows of distances. Codes repeat after 12 points.
+    let (kernel, x, few) = (kernel("rbf(ard)[1, 3]"), points(300, 0), points(12, 0));
+    let [all, part] = [&x, &few].map(|x| evaluate(kernel.as_ref(), Inputs::Gram(x.as_ref())).k);
+    for (i, j) in (0..300).flat_map(|j| (0..300).map(move |i| (i, j))) {
+        assert_eq!(all[(i, j)], part[(i % 12, j % 12)], "{i} {j}");
+    }
+}
+
 /// Replaces each column of codes by one column per level.
 fn one_hot(x: &Mat<f64>) -> Mat<f64> {
     Mat::from_fn(x.nrows(), 9, |i, c| match c {

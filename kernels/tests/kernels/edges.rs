@@ -133,7 +133,7 @@ fn strided_inputs_give_the_same_numbers() {
             left: Some(left_grad.as_mut().transpose_mut()),
             right: None,
         };
-        kernel.adjoint(inputs, k_rows.transpose(), kbar_rows.transpose(), gradient, &mut scratch);
+        kernel.adjoint(inputs.evaluated(k_rows.transpose(), kbar_rows.transpose()), gradient, &mut scratch);
         for (a, b) in a.parameters.iter().zip(&parameters) {
             assert!((a - b).abs() <= 1e-12 * (1.0 + a.abs()), "{text}: {a} and {b}");
         }

@@ -38,7 +38,7 @@ pub fn evaluate_weighted(kernel: &dyn Kernel, inputs: Inputs<'_>, weights: &Mat<
         left: Some(found.left.as_mut()),
         right: Some(found.right.as_mut()),
     };
-    kernel.adjoint(inputs, found.k.as_ref(), weights.as_ref(), gradient, &mut scratch);
+    kernel.adjoint(inputs.evaluated(found.k.as_ref(), weights.as_ref()), gradient, &mut scratch);
     found
 }
 

@@ -1,11 +1,10 @@
 //! Kernels whose values and gradients a Python object computes.
 
 use super::{Own, keywords, parameters, set};
-use crate::convert::{LentMatrix, LentVector, matrix};
+use crate::convert::{Matrix, Vector};
 use faer::{MatMut, MatRef};
-use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
-use sparsegp::kernels::{Gradient, Inputs, Kernel, Parameter, Scratch};
+use sparsegp::kernels::{Evaluated, Gradient, Inputs, Kernel, Parameter, Scratch};
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,36 +26,30 @@ impl CustomKernel {
         let parameters = own.call(|object| parameters(object, columns)).unwrap_or_default();
         Box::new(CustomKernel { own, parameters })
     }
+}
 
-    fn add(&self, gradient: Gradient<'_>, found: Option<Found<'_>>) {
-        let Gradient { parameters, mut left, mut right } = gradient;
-        let Some((own, x, z)) = found else {
-            parameters.fill(f64::NAN);
-            return;
-        };
-        parameters.iter_mut().zip(own.as_array()).for_each(|(slot, own)| *slot += own);
-        for (target, found) in [(&mut left, x), (&mut right, z)] {
-            let (Some(target), Some(found)) = (target, found) else { continue };
-            let found = found.as_array();
-            for d in 0..target.ncols() {
-                (0..target.nrows()).for_each(|i| target[(i, d)] += found[(i, d)]);
-            }
+/// Adds gradients in the parameters, in the left points and in the right points; the former are NaN after an exception.
+fn add(gradient: Gradient<'_>, found: Option<(Vector, Option<Matrix>, Option<Matrix>)>) {
+    let Gradient { parameters, mut left, mut right } = gradient;
+    let Some((own, x, z)) = found else {
+        parameters.fill(f64::NAN);
+        return;
+    };
+    parameters.iter_mut().zip(own.0).for_each(|(slot, own)| *slot += own);
+    for (target, found) in [(&mut left, x), (&mut right, z)] {
+        if let (Some(target), Some(found)) = (target, found) {
+            *target += found.0;
         }
     }
 }
 
-/// Arrays of the left points, and of the right points unless both sides are the same points.
-type Points<'py> = (Bound<'py, PyArray2<f64>>, Option<Bound<'py, PyArray2<f64>>>);
-
-fn points_of<'py>(py: Python<'py>, inputs: Inputs<'_>) -> PyResult<Points<'py>> {
-    Ok(match inputs {
-        Inputs::Cross { left, right } => (matrix(py, left)?, Some(matrix(py, right)?)),
-        Inputs::Gram(x) => (matrix(py, x)?, None),
-    })
+/// Returns the left points, and the right points unless both sides are the same points.
+fn points_of(inputs: Inputs<'_>) -> (Matrix, Option<Matrix>) {
+    match inputs {
+        Inputs::Cross { left, right } => (Matrix(left.to_owned()), Some(Matrix(right.to_owned()))),
+        Inputs::Gram(x) => (Matrix(x.to_owned()), None),
+    }
 }
-
-/// Gradients in the parameters, in the left points and in the right points.
-type Found<'py> = (LentVector<'py>, Option<LentMatrix<'py>>, Option<LentMatrix<'py>>);
 
 impl fmt::Debug for CustomKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,63 +59,33 @@ impl fmt::Debug for CustomKernel {
 
 impl Kernel for CustomKernel {
     fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, _: &mut Scratch) {
-        let done = self.own.call(|object| {
-            let py = object.py();
-            let (x, z) = points_of(py, inputs)?;
-            let values = keywords(py, &self.parameters)?;
-            let found: LentMatrix<'_> = object.call_method1("_covariances", (x, z, values))?.extract()?;
-            let found = found.as_array();
-            for j in 0..out.ncols() {
-                (0..out.nrows()).for_each(|i| out[(i, j)] = found[(i, j)]);
-            }
-            Ok(())
-        });
-        if done.is_none() {
-            out.fill(f64::NAN);
+        let (x, z) = points_of(inputs);
+        let arguments = (x, z, keywords(&self.parameters));
+        match self.own.call(|object| object.call_method1("_covariances", arguments)?.extract::<Matrix>()) {
+            Some(found) => out.copy_from(found.0),
+            None => out.fill(f64::NAN),
         }
     }
 
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        _: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        gradient: Gradient<'_>,
-        _: &mut Scratch,
-    ) {
-        Python::attach(|py| {
-            let wanted = (gradient.left.is_some(), gradient.right.is_some());
-            let found = self.own.call(|_| {
-                let (x, z) = points_of(py, inputs)?;
-                let values = keywords(py, &self.parameters)?;
-                let arguments = (x, z, matrix(py, kbar)?, wanted.0, wanted.1, values);
-                self.own.object.bind(py).call_method1("_gradients", arguments)?.extract::<Found<'_>>()
-            });
-            self.add(gradient, found);
-        });
+    fn adjoint(&self, at: Evaluated<'_>, gradient: Gradient<'_>, _: &mut Scratch) {
+        let (wants_left, wants_right) = (gradient.left.is_some(), gradient.right.is_some());
+        let ((x, z), kbar) = (points_of(at.inputs), Matrix(at.kbar.to_owned()));
+        let arguments = (x, z, kbar, wants_left, wants_right, keywords(&self.parameters));
+        add(gradient, self.own.call(|object| object.call_method1("_gradients", arguments)?.extract()));
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
-        self.own.fill([out], set, |object| {
-            let arguments = (matrix(object.py(), x)?, keywords(object.py(), &self.parameters)?);
-            Ok([object.call_method1("_variances", arguments)?.extract()?])
-        });
+        let arguments = (Matrix(x.to_owned()), keywords(&self.parameters));
+        self.own.fill([out], set, |object| Ok([object.call_method1("_variances", arguments)?.extract()?]));
     }
 
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], gradient: Gradient<'_>, _: &mut Scratch) {
-        Python::attach(|py| {
-            let wanted = gradient.left.is_some();
-            let found = self.own.call(|_| {
-                let weights = PyArray1::from_slice(py, kbar);
-                let arguments = (matrix(py, x)?, weights, wanted, keywords(py, &self.parameters)?);
-                self.own
-                    .object
-                    .bind(py)
-                    .call_method1("_variance_gradients", arguments)?
-                    .extract::<Found<'_>>()
-            });
-            self.add(gradient, found);
-        });
+        let (x, weights, wants_left) = (Matrix(x.to_owned()), Vector(kbar.to_vec()), gradient.left.is_some());
+        let arguments = (x, weights, wants_left, keywords(&self.parameters));
+        add(
+            gradient,
+            self.own.call(|object| object.call_method1("_variance_gradients", arguments)?.extract()),
+        );
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {

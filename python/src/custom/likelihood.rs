@@ -1,12 +1,10 @@
 //! Likelihoods whose density a Python object computes. Expectations use the quadrature of the engine, with
 //! arrays of nodes.
 
-use super::{Own, add, keywords, parameters, set};
-use crate::convert::LentVector;
-use numpy::PyArray1;
+use super::{Keywords, Own, Value, add, keywords, parameters, set};
+use crate::convert::Vector;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use sparsegp::kernels::Parameter;
@@ -59,67 +57,45 @@ impl CustomLikelihood {
     }
 
     /// Returns the parameters as keyword arguments, with the exposure of counts.
-    fn keywords<'py>(&self, py: Python<'py>, exposure: f64) -> PyResult<Bound<'py, PyDict>> {
-        let values = keywords(py, &self.parameters)?;
+    fn keywords(&self, exposure: Value) -> Keywords<'_> {
+        let mut values = keywords(&self.parameters);
         if self.kind == TargetKind::Count {
-            values.set_item("exposure", exposure)?;
+            values.0.push(("exposure", exposure));
         }
-        Ok(values)
+        values
     }
 
     /// Returns the targets of many nodes as an array, and the parameters as keyword arguments with an
     /// exposure for each node.
-    fn arguments<'py>(
-        &self,
-        py: Python<'py>,
-        rows: &[Observation<'_>],
-        ends: &[usize],
-    ) -> PyResult<Many<'py>> {
+    fn arguments(&self, rows: &[Observation<'_>], ends: &[usize]) -> (Vector, Keywords<'_>) {
         let each = |value: fn(&Observation<'_>) -> f64| {
             let mut values = Vec::with_capacity(ends.last().copied().unwrap_or(0));
             rows.iter().zip(ends).for_each(|(row, &end)| values.resize(end, value(row)));
-            PyArray1::from_vec(py, values)
+            Vector(values)
         };
-        let values = keywords(py, &self.parameters)?;
-        if self.kind == TargetKind::Count {
-            values.set_item("exposure", each(|row| row.exposure))?;
-        }
-        Ok((each(|row| row.y), values))
+        (each(|row| row.y), self.keywords(Value::Array(each(|row| row.exposure))))
     }
 
     /// Returns the number that a method of the object returns.
     fn number(&self, method: &str, at: Observation, f: f64) -> f64 {
-        let found = self.own.call(|object| {
-            let values = self.keywords(object.py(), at.exposure)?;
-            object.call_method1(method, (at.y, f, values))?.extract()
-        });
-        found.unwrap_or(f64::NAN)
+        let arguments = (at.y, f, self.keywords(Value::Number(at.exposure)));
+        self.own.call(|object| object.call_method1(method, arguments)?.extract()).unwrap_or(f64::NAN)
     }
 
     /// Returns the means and variances of y at every f.
     fn moments(&self, at: Observation, f: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
-        self.own.call(|object| {
-            let py = object.py();
-            let arguments = (PyArray1::from_slice(py, f), self.keywords(py, at.exposure)?);
-            let found = object.call_method1("_moments", arguments)?;
-            let (means, variances): (LentVector<'_>, LentVector<'_>) = found.extract()?;
-            Ok((means.as_array().to_vec(), variances.as_array().to_vec()))
-        })
+        let arguments = (Vector(f.to_vec()), self.keywords(Value::Number(at.exposure)));
+        let found = self.own.call(|object| object.call_method1("_moments", arguments)?.extract());
+        found.map(|(means, variances): (Vector, Vector)| (means.0, variances.0))
     }
 
     /// Returns `P(Y ≤ at.y | f)` at every f.
     fn distribution(&self, at: Observation, f: &[f64]) -> Option<Vec<f64>> {
-        self.own.call(|object| {
-            let py = object.py();
-            let arguments = (at.y, PyArray1::from_slice(py, f), self.keywords(py, at.exposure)?);
-            let found: LentVector<'_> = object.call_method1("_cdf", arguments)?.extract()?;
-            Ok(found.as_array().to_vec())
-        })
+        let arguments = (at.y, Vector(f.to_vec()), self.keywords(Value::Number(at.exposure)));
+        let found = self.own.call(|object| object.call_method1("_cdf", arguments)?.extract::<Vector>());
+        found.map(|found| found.0)
     }
 }
-
-/// Targets and keyword arguments of a call for many rows.
-type Many<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>);
 
 /// Returns the nodes at which an average over f needs values.
 fn nodes(integrator: &mut Integrator, latent: LatentMarginal, strip: f64) -> Vec<f64> {
@@ -168,8 +144,8 @@ impl OneFunction for CustomLikelihood {
 
     fn log_densities(&self, nodes: RowNodes<'_>, value: &mut [f64], first: &mut [f64]) {
         self.own.fill([value, first], set, |object| {
-            let (y, values) = self.arguments(object.py(), nodes.rows, nodes.ends)?;
-            let arguments = (y, PyArray1::from_slice(object.py(), nodes.f), values);
+            let (y, values) = self.arguments(nodes.rows, nodes.ends);
+            let arguments = (y, Vector(nodes.f.to_vec()), values);
             let (value, slope) = object.call_method1("_value_and_slope", arguments)?.extract()?;
             Ok([value, slope])
         });
@@ -180,9 +156,8 @@ impl OneFunction for CustomLikelihood {
             return;
         }
         self.own.fill([own], add, |object| {
-            let py = object.py();
-            let (y, values) = self.arguments(py, nodes.rows, nodes.ends)?;
-            let (f, weights) = (PyArray1::from_slice(py, nodes.f), PyArray1::from_slice(py, weights));
+            let (y, values) = self.arguments(nodes.rows, nodes.ends);
+            let (f, weights) = (Vector(nodes.f.to_vec()), Vector(weights.to_vec()));
             Ok([object.call_method1("_own_gradient", (y, f, weights, values))?.extract()?])
         });
     }
@@ -190,7 +165,7 @@ impl OneFunction for CustomLikelihood {
     fn peaks(&self, rows: &[Observation<'_>], out: &mut [f64]) {
         self.own.fill([out], set, |object| {
             let ends: Vec<usize> = (1..=rows.len()).collect();
-            Ok([object.call_method1("_peaks", self.arguments(object.py(), rows, &ends)?)?.extract()?])
+            Ok([object.call_method1("_peaks", self.arguments(rows, &ends))?.extract()?])
         });
     }
 
@@ -222,10 +197,8 @@ impl OneFunction for CustomLikelihood {
 
     fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
         if self.samples {
-            let seed = random.next_u64();
-            let found = self.own.call(|object| {
-                object.call_method1("_sample", (f, seed, self.keywords(object.py(), at.exposure)?))?.extract()
-            });
+            let arguments = (f, random.next_u64(), self.keywords(Value::Number(at.exposure)));
+            let found = self.own.call(|object| object.call_method1("_sample", arguments)?.extract());
             return found.unwrap_or(f64::NAN);
         }
         // The middle of one of 2⁵³ equal intervals, which is neither 0 nor 1.
@@ -253,12 +226,9 @@ impl OneFunction for CustomLikelihood {
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
-        let found = self.own.call(|object| {
-            let py = object.py();
-            let (y, exposure) = (PyArray1::from_slice(py, y), PyArray1::from_slice(py, exposure));
-            let found = object.call_method1("_start", (y, exposure, keywords(py, &self.parameters)?))?;
-            found.extract::<(f64, Vec<(String, Vec<f64>)>)>()
-        });
+        type Started = (f64, Vec<(String, Vec<f64>)>);
+        let arguments = (Vector(y.to_vec()), Vector(exposure.to_vec()), keywords(&self.parameters));
+        let found = self.own.call(|object| object.call_method1("_start", arguments)?.extract::<Started>());
         let Some((centre, starts)) = found else { return 0.0 };
         for parameter in &mut self.parameters {
             if let Some((_, values)) = starts.iter().find(|(name, _)| *name == parameter.name) {

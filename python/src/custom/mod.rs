@@ -4,21 +4,20 @@
 mod kernel;
 mod likelihood;
 
-use crate::convert::{LentVector, raised};
-use crate::host::{self, Hear, Host};
+use crate::convert::{Vector, raised};
+use crate::host::{self, Hear, Host, locked};
 use kernel::CustomKernel;
 use likelihood::CustomLikelihood;
-use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 use sparsegp::Registry;
 use sparsegp::kernels::{Parameter, Transform};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Kernels and likelihoods of Python, by name, and the exceptions that they have raised.
-#[pyclass(frozen, module = "sparsegp._sparsegp")]
+#[pyclass(frozen, module = "sparsegp._sparsegp", from_py_object)]
 #[derive(Clone, Default)]
 pub struct Custom {
     registry: Registry,
@@ -51,11 +50,6 @@ impl Custom {
 }
 
 impl Custom {
-    /// Returns the value of an optional argument.
-    pub fn or_none(custom: Option<&Bound<'_, Custom>>) -> Custom {
-        custom.map(|custom| custom.get().clone()).unwrap_or_default()
-    }
-
     /// The kernels and likelihoods by name.
     pub fn registry(&self) -> &Registry {
         &self.registry
@@ -104,7 +98,7 @@ struct State {
 impl Faults {
     /// Locks the state. No Python code runs while the lock is held.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     fn record(&self, error: PyErr) {
@@ -153,11 +147,11 @@ impl Own {
         &self,
         mut slices: [&mut [f64]; N],
         combine: fn(&mut f64, f64),
-        call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<[LentVector<'py>; N]>,
+        call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<[Vector; N]>,
     ) {
         let done = self.call(|object| {
             for (slice, found) in slices.iter_mut().zip(call(object)?) {
-                slice.iter_mut().zip(found.as_array()).for_each(|(out, &found)| combine(out, found));
+                slice.iter_mut().zip(found.0).for_each(|(out, found)| combine(out, found));
             }
             Ok(())
         });
@@ -181,7 +175,7 @@ fn add(out: &mut f64, found: f64) {
 /// names. Programs have few of them.
 fn lasting(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = locked(&NAMES);
     if let Some(known) = names.get(name.as_str()) {
         return known;
     }
@@ -203,14 +197,31 @@ fn parameters(object: &Bound<'_, PyAny>, columns: usize) -> PyResult<Vec<Paramet
     Ok(described.into_iter().map(parameter).collect())
 }
 
-/// Returns the values of parameters as keyword arguments: a number, or an array with one number per column.
-fn keywords<'py>(py: Python<'py>, parameters: &[Parameter]) -> PyResult<Bound<'py, PyDict>> {
-    let keywords = PyDict::new(py);
-    for parameter in parameters {
-        match &parameter.values[..] {
-            [value] => keywords.set_item(&parameter.name, value)?,
-            values => keywords.set_item(&parameter.name, PyArray1::from_slice(py, values))?,
-        }
+/// The value of a keyword argument.
+#[derive(IntoPyObject)]
+enum Value {
+    Number(f64),
+    Array(Vector),
+}
+
+/// Keyword arguments, in the order of the parameters.
+struct Keywords<'a>(Vec<(&'a str, Value)>);
+
+impl<'py> IntoPyObject<'py> for Keywords<'_> {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        self.0.into_py_dict(py)
     }
-    Ok(keywords)
+}
+
+/// Returns the values of parameters as keyword arguments: a number, or an array with one number per column.
+fn keywords(parameters: &[Parameter]) -> Keywords<'_> {
+    let value = |values: &[f64]| match *values {
+        [value] => Value::Number(value),
+        ref values => Value::Array(Vector(values.to_vec())),
+    };
+    Keywords(parameters.iter().map(|parameter| (&*parameter.name, value(&parameter.values))).collect())
 }

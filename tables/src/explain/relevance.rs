@@ -214,7 +214,11 @@ impl Explainer<'_> {
                     let kbar = Mat::from_fn(rows, columns, |m, _| weights[m]);
                     let mut slopes = Mat::zeros(columns, inputs);
                     let gradient = Gradient { parameters: &mut [], left: None, right: Some(slopes.as_mut()) };
-                    layer.kernel().adjoint(sides, k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
+                    layer.kernel().adjoint(
+                        sides.evaluated(k.as_ref(), kbar.as_ref()),
+                        gradient,
+                        &mut scratch,
+                    );
                     for (square, slopes) in squares.iter_mut().zip(slopes.col_iter()) {
                         *square += slopes.squared_norm_l2() / columns as f64;
                     }

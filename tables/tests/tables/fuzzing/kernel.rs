@@ -46,7 +46,7 @@ fn evaluate(kernel: &dyn Kernel, dims: usize) {
         kernel.eval(inputs, k.as_mut(), &mut scratch);
         let mut parameters = vec![0.0; value_names(kernel).len()];
         let gradient = Gradient { parameters: &mut parameters, left: None, right: None };
-        kernel.adjoint(inputs, k.as_ref(), k.as_ref(), gradient, &mut scratch);
+        kernel.adjoint(inputs.evaluated(k.as_ref(), k.as_ref()), gradient, &mut scratch);
         if let Inputs::Gram(_) = inputs {
             check_gram(kernel, &left, &k, &mut scratch);
         }
