@@ -103,15 +103,9 @@ impl Table {
         Table { places, columns, rows, copies: Vec::new(), origin }
     }
 
-    /// Records that the table was read from text with decimal commas, as this cell shows.
-    pub(crate) fn with_decimal_comma(mut self, cell: Option<&str>) -> Table {
-        self.origin.decimal_comma = cell.map(str::to_owned);
-        self
-    }
-
-    /// Adds notes about the reading of the file.
-    pub(crate) fn with_notes(mut self, notes: Vec<String>) -> Table {
-        self.origin.notes = notes;
+    /// Adds notes about the reading of the file, and a cell that shows the decimal commas of its text, if it has them.
+    pub(crate) fn with_notes(mut self, decimal_comma: Option<&str>, notes: &[String]) -> Table {
+        (self.origin.decimal_comma, self.origin.notes) = (decimal_comma.map(str::to_owned), notes.to_vec());
         self
     }
 
@@ -452,25 +446,19 @@ pub(crate) fn absent<'a>(
     if names.clone().count() > 0 && names.clone().all(|name| name.parse::<f64>().is_ok()) {
         return error.hint("the first row of the file holds numbers; it must hold the names of the columns");
     }
-    let wanted = name.to_lowercase();
-    let mut close: Vec<(f64, &str)> = names
-        .clone()
-        .map(|name| (strsim::jaro_winkler(&wanted, &name.to_lowercase()), name))
-        .filter(|&(score, _)| score >= CLOSE)
-        .collect();
-    close.sort_by(|a, b| b.0.total_cmp(&a.0));
-    if close.is_empty() {
-        error.hint(format!("the columns are {}", listed(names)))
-    } else {
-        error.hint(format!("did you mean {}?", listed(close.into_iter().map(|(_, name)| name))))
+    match alike(name, names.clone()) {
+        close if close.is_empty() => error.hint(format!("the columns are {}", listed(names))),
+        close => error.hint(format!("did you mean {}?", listed(close.into_iter()))),
     }
 }
 
-/// Returns the most similar name, if one is similar enough.
-pub(crate) fn alike<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+/// Returns the similar names, the most similar one first.
+pub(crate) fn alike<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
-    let score = |other: &&str| strsim::jaro_winkler(&wanted, &other.to_lowercase());
-    names.iter().copied().filter(|other| score(other) >= CLOSE).max_by(|a, b| score(a).total_cmp(&score(b)))
+    let score = |other: &'a str| (strsim::jaro_winkler(&wanted, &other.to_lowercase()), other);
+    let mut close: Vec<_> = names.map(score).filter(|&(score, _)| score >= CLOSE).collect();
+    close.sort_by(|a, b| b.0.total_cmp(&a.0));
+    close.into_iter().map(|(_, name)| name).collect()
 }
 
 /// Lists up to ten names for a message.

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::tables::column::{Column, ColumnBuilder};
+use crate::tables::column::{Column, number_cell, read_cell};
 use crate::tables::table::{Lines, NamedColumn, Table};
 use sparsegp::data::{Purpose, part_generator};
 use sparsegp::error::{Error, Result};
@@ -207,14 +207,11 @@ impl Cells {
     }
 
     fn column(self, order: &[usize]) -> NamedColumn {
-        let mut builder = ColumnBuilder::default();
-        for place in order {
-            match self.texts.get(place) {
-                Some(text) => builder.push_text(text),
-                None => builder.push_number(self.numbers[*place]),
-            }
-        }
-        let column = builder.finish();
+        let cells = order.iter().map(|place| match self.texts.get(place) {
+            Some(text) => read_cell(text),
+            None => number_cell(self.numbers[*place]),
+        });
+        let column = Column::of_cells(cells);
         NamedColumn { name: self.name, column: if self.time { column.into_time() } else { column } }
     }
 }
