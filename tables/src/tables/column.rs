@@ -333,6 +333,7 @@ impl ColumnBuilder {
     }
 
     /// Adds a number; NaN is a missing cell.
+    #[cfg(feature = "parquet")]
     pub(crate) fn push_number(&mut self, value: f64) {
         if self.is_copied {
             self.copy.get_or_insert_default().push(number_cell(value));
