@@ -97,21 +97,16 @@ impl AtomicFile {
                 .hint("check that the folder exists, can be written to, and has space")
         };
         let metadata = path.metadata().ok();
-        if metadata.as_ref().is_some_and(std::fs::Metadata::is_dir) {
-            return Err(Error::data(format!(
-                "{}: is a folder, expected the name of a file",
-                given.display()
-            )));
+        if path.is_dir() {
+            let what = "is a folder, expected the name of a file";
+            return Err(Error::data(format!("{}: {what}", given.display())));
         }
         if metadata.as_ref().is_some_and(|metadata| !metadata.is_file()) {
             let file = File::options().write(true).open(&path).map_err(failed)?;
             let out = Out::Direct(BufWriter::new(Box::new(file)));
             return Ok(AtomicFile { given, path, out, _transient: None });
         }
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(&path);
         folder.metadata().map_err(failed)?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".sparsegp-");
@@ -224,10 +219,11 @@ fn new_file_permissions() -> Option<std::fs::Permissions> {
 /// Writes the new name to disk. The file is complete without this, so it is not an error if the
 /// file system cannot do it.
 fn sync_folder(path: &Path) {
-    if let Some(folder) = path.parent() {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    }
+    let _ = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The digest of `hash`, in hexadecimal.
@@ -280,11 +276,11 @@ fn is_pipe(_: std::fs::FileType) -> bool {
 ///
 /// When the file cannot be read.
 pub fn file_digest(path: &Path) -> Result<String> {
-    let unreadable = |error| Error::data(format!("{}: cannot be read: {error}", path.display()));
-    let mut file = open_input(path, &path.display().to_string())?;
+    let name = path.display().to_string();
+    let mut file = open_input(path, &name)?;
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
     loop {
-        match file.read(&mut buffer).map_err(unreadable)? {
+        match file.read(&mut buffer).map_err(|error| unreadable(&name, &error))? {
             0 => return Ok(hexadecimal(hash)),
             count => hash.update(&buffer[..count]),
         }

@@ -136,14 +136,12 @@ impl Registry {
     /// A usage error when it is not known.
     pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<ObservationModel> {
         let entered = || self.likelihoods.iter().find(|(known, _)| *known == kind);
-        let mut likelihood = match (kind.maker(), entered()) {
-            (Some(build), _) => build(levels),
-            (None, Some((_, build))) => build(levels),
-            (None, None) => {
-                return Err(Error::usage(format!("the registry contains no likelihood named {kind}"))
-                    .hint("add it to the registry of the options, or start from a model that has it"));
-            }
-        };
+        let built = kind.maker().map(|build| build(levels));
+        let mut likelihood =
+            built.or_else(|| entered().map(|(_, build)| build(levels))).ok_or_else(|| {
+                Error::usage(format!("the registry contains no likelihood named {kind}"))
+                    .hint("add it to the registry of the options, or start from a model that has it")
+            })?;
         // A name says nothing about values, which start from the data.
         likelihood.for_each_parameter_mut(&mut |p| p.given = false);
         Ok(likelihood)

@@ -30,7 +30,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     for note in &plan.notes {
         output::note(&format!("note: {}", Warning::from(note.clone()).words_with(&output::dashes)));
     }
-    let total = plan.elbo_units().len() + plan.other_units().len();
+    let total = plan.phases().iter().map(Vec::len).sum();
     let mut progress = Progress::of_fits(args.data.display().to_string(), total, args.quiet);
     let results =
         run_plan(&plan, &store, threads, &mut |news| progress.show_fit(news.done, news.total, text(&news)))?;

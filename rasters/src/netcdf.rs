@@ -39,79 +39,75 @@ impl Attribute {
     }
 }
 
-struct Variable<'a> {
+struct Variable {
     name: String,
     /// Indices of dimensions.
     dimensions: Vec<usize>,
     attributes: Vec<Attribute>,
-    values: Contents<'a>,
+    kind: u32,
+    /// The values with padding; empty for a band, whose values are written later.
+    values: Vec<u8>,
+    /// The number of bytes of the values in the file.
+    size: u64,
 }
 
-/// The contents of a variable.
-enum Contents<'a> {
-    Axis(&'a Axis),
-    /// A zero, for a variable that only carries attributes.
-    Zero,
-    /// The predictions, at this number of points.
-    Band(u64),
-}
-
-impl Contents<'_> {
-    /// Returns the text of an axis whose only value is a text; `None` for all other variables.
-    fn text(&self) -> Option<&str> {
-        match self {
-            Contents::Axis(Axis { values: Values::Text(text), .. }) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The number of bytes in the file.
-    fn size(&self) -> u64 {
-        match (self, self.text()) {
-            (_, Some(text)) => text.len().next_multiple_of(4) as u64,
-            (Contents::Axis(axis), None) => axis.values.count() * VALUE,
-            (Contents::Zero, None) => VALUE,
-            (Contents::Band(points), None) => points * VALUE,
-        }
+impl Variable {
+    /// Creates a variable with known values, which are numbers.
+    fn of_numbers(
+        name: String,
+        dimensions: Vec<usize>,
+        attributes: Vec<Attribute>,
+        numbers: impl Iterator<Item = f64>,
+    ) -> Variable {
+        let values: Vec<u8> = numbers.flat_map(f64::to_be_bytes).collect();
+        Variable { name, dimensions, attributes, kind: DOUBLE, size: values.len() as u64, values }
     }
 }
 
 /// The content of a header.
 #[derive(Default)]
-struct Header<'a> {
+struct Header {
     names: HashSet<String>,
     dimensions: Vec<(String, u64)>,
-    attributes: Vec<Attribute>,
-    variables: Vec<Variable<'a>>,
+    variables: Vec<Variable>,
 }
 
-impl<'a> Header<'a> {
-    /// Adds a dimension for each axis with several values, with a variable of its name.
-    fn add_dimensions(&mut self, raster: &'a Raster) {
-        for axis in raster.varying() {
-            let (name, index) = (self.name(&axis.name), self.dimensions.len());
-            self.dimensions.push((name.clone(), axis.values.count()));
-            let (attributes, values) = (of_axis(raster, axis), Contents::Axis(axis));
-            self.variables.push(Variable { name, dimensions: vec![index], attributes, values });
-        }
+impl Header {
+    /// Adds a dimension, and returns its index.
+    fn add_dimension(&mut self, name: String, size: u64) -> usize {
+        self.dimensions.push((name, size));
+        self.dimensions.len() - 1
     }
 
-    /// Adds the axes with one value as scalar coordinates, the coordinate system, and the bands.
-    fn add_bands(&mut self, raster: &'a Raster, bands: &[Band]) {
-        let of_band: Vec<usize> = (0..self.dimensions.len()).collect();
-        let mut scalars = Vec::new();
-        for axis in raster.constant() {
-            let (name, mut attributes) = (self.name(&axis.name), of_axis(raster, axis));
-            let (values, mut dimensions) = (Contents::Axis(axis), Vec::new());
-            if let Some(text) = values.text() {
-                let length = self.name(&format!("{name}_length"));
-                dimensions.push(self.dimensions.len());
-                self.dimensions.push((length, text.len() as u64));
-                attributes.push(Attribute::text("_Encoding", "utf-8"));
+    /// Adds an axis as a variable: with a dimension of its name if it has several values, otherwise as a scalar. Returns its name.
+    fn add_axis(&mut self, raster: &Raster, axis: &Axis) -> String {
+        let (name, mut attributes) = (self.name(&axis.name), of_axis(raster, axis));
+        let variable = match &axis.values {
+            Values::Range(steps) => {
+                let several = steps.count > 1;
+                let dimension = several.then(|| self.add_dimension(name.clone(), steps.count));
+                let numbers = (0..steps.count).map(|index| steps.number(index));
+                Variable::of_numbers(name.clone(), Vec::from_iter(dimension), attributes, numbers)
             }
-            scalars.push(name.clone());
-            self.variables.push(Variable { name, dimensions, attributes, values });
-        }
+            Values::Text(text) => {
+                let length = self.name(&format!("{name}_length"));
+                let dimensions = vec![self.add_dimension(length, text.len() as u64)];
+                attributes.push(Attribute::text("_Encoding", "utf-8"));
+                let mut values = text.clone().into_bytes();
+                values.resize(values.len().next_multiple_of(4), 0);
+                let size = values.len() as u64;
+                Variable { name: name.clone(), dimensions, attributes, kind: CHAR, values, size }
+            }
+        };
+        self.variables.push(variable);
+        name
+    }
+
+    /// Adds the axes, the coordinate system, and the bands.
+    fn add_variables(&mut self, raster: &Raster, bands: &[Band]) {
+        raster.varying().for_each(|axis| drop(self.add_axis(raster, axis)));
+        let of_band: Vec<usize> = (0..self.dimensions.len()).collect();
+        let scalars: Vec<String> = raster.constant().map(|axis| self.add_axis(raster, axis)).collect();
         let crs = raster.is_in_degrees().then(|| self.name("crs"));
         if let Some(name) = crs.clone() {
             let attributes = vec![
@@ -120,12 +116,8 @@ impl<'a> Header<'a> {
                 Attribute::number("inverse_flattening", 298.257_223_563),
                 Attribute::text("crs_wkt", WGS_84),
             ];
-            self.variables.push(Variable {
-                name,
-                dimensions: Vec::new(),
-                attributes,
-                values: Contents::Zero,
-            });
+            // Its value, 0, has no meaning.
+            self.variables.push(Variable::of_numbers(name, Vec::new(), attributes, [0.0].into_iter()));
         }
         for band in bands {
             let long_name = Attribute::text("long_name", &band.long_name);
@@ -134,14 +126,10 @@ impl<'a> Header<'a> {
             if !scalars.is_empty() {
                 attributes.push(Attribute::text("coordinates", &scalars.join(" ")));
             }
-            let (name, values) = (self.name(&band.name), Contents::Band(raster.grid.points()));
-            self.variables.push(Variable { name, dimensions: of_band.clone(), attributes, values });
+            let (name, size) = (self.name(&band.name), raster.grid.points() * VALUE);
+            let (dimensions, values) = (of_band.clone(), Vec::new());
+            self.variables.push(Variable { name, dimensions, attributes, kind: DOUBLE, values, size });
         }
-        self.attributes = vec![
-            Attribute::text("Conventions", "CF-1.8"),
-            Attribute::text("title", &format!("Predictions of {}", raster.targets.join(", "))),
-            Attribute::text("source", concat!("sparsegp ", env!("CARGO_PKG_VERSION"))),
-        ];
     }
 
     /// Returns a name that the format allows and that is not in use yet.
@@ -160,11 +148,11 @@ impl<'a> Header<'a> {
     /// Returns true if CDF-2 cannot count the bytes of a variable.
     fn is_wide(&self) -> bool {
         self.dimensions.iter().any(|(_, size)| *size > MOST_VALUES)
-            || self.variables.iter().any(|variable| variable.values.size() > MOST_BYTES)
+            || self.variables.iter().any(|variable| variable.size > MOST_BYTES)
     }
 
-    /// Encodes the header, for variables at these positions.
-    fn encode(&self, positions: &[u64]) -> Vec<u8> {
+    /// Encodes the header of a file with these attributes, for variables at these positions.
+    fn encode(&self, attributes: &[Attribute], positions: &[u64]) -> Vec<u8> {
         let wide = self.is_wide();
         let mut out = Encoder { bytes: vec![b'C', b'D', b'F', if wide { 5 } else { 2 }], wide };
         out.count(0);
@@ -173,15 +161,15 @@ impl<'a> Header<'a> {
             out.name(name);
             out.count(*size);
         }
-        out.attributes(&self.attributes);
+        out.attributes(attributes);
         out.list(VARIABLES, self.variables.len());
         for (variable, position) in self.variables.iter().zip(positions) {
             out.name(&variable.name);
             out.count(variable.dimensions.len() as u64);
             variable.dimensions.iter().for_each(|dimension| out.count(*dimension as u64));
             out.attributes(&variable.attributes);
-            out.number(if variable.values.text().is_some() { CHAR } else { DOUBLE });
-            out.count(variable.values.size());
+            out.number(variable.kind);
+            out.count(variable.size);
             out.bytes.extend(position.to_be_bytes());
         }
         out.bytes
@@ -249,31 +237,20 @@ fn of_axis(raster: &Raster, axis: &Axis) -> Vec<Attribute> {
 /// Writes everything except the predictions, and returns the position of the first value of each band.
 pub(super) fn begin(out: &mut impl Write, raster: &Raster, bands: &[Band]) -> Result<Vec<u64>> {
     let mut header = Header::default();
-    header.add_dimensions(raster);
-    header.add_bands(raster, bands);
+    header.add_variables(raster, bands);
+    let attributes = [
+        Attribute::text("Conventions", "CF-1.8"),
+        Attribute::text("title", &format!("Predictions of {}", raster.targets.join(", "))),
+        Attribute::text("source", concat!("sparsegp ", env!("CARGO_PKG_VERSION"))),
+    ];
     // The length of a header does not depend on the positions.
     let mut positions = vec![0; header.variables.len()];
-    let mut position = header.encode(&positions).len() as u64;
+    let mut position = header.encode(&attributes, &positions).len() as u64;
     for (variable, start) in header.variables.iter().zip(&mut positions) {
         *start = position;
-        position += variable.values.size();
+        position += variable.size;
     }
-    out.write_all(&header.encode(&positions))?;
-    header.variables.iter().try_for_each(|variable| write_values(out, &variable.values))?;
+    out.write_all(&header.encode(&attributes, &positions))?;
+    header.variables.iter().try_for_each(|variable| out.write_all(&variable.values))?;
     Ok(positions.split_off(positions.len() - bands.len()))
-}
-
-/// Writes the values of a variable, except those of a band.
-fn write_values(out: &mut impl Write, values: &Contents<'_>) -> Result<()> {
-    match values {
-        Contents::Axis(Axis { values: Values::Range(steps), .. }) => {
-            (0..steps.count).try_for_each(|index| out.write_all(&steps.number(index).to_be_bytes()))
-        }
-        Contents::Axis(Axis { values: Values::Text(text), .. }) => {
-            out.write_all(text.as_bytes())?;
-            out.write_all(&[0; 3][..text.len().next_multiple_of(4) - text.len()])
-        }
-        Contents::Zero => out.write_all(&0f64.to_be_bytes()),
-        Contents::Band(_) => Ok(()),
-    }
 }

@@ -41,7 +41,7 @@ pub fn decode<S: DeserializeOwned>(bytes: &[u8]) -> Option<S> {
 pub type Identity = Vec<(String, String)>;
 
 /// A stage of a fit: the work of one solver, or a whole fit that is done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Stage {
     whole_fit: bool,
     state: Vec<u8>,
@@ -132,9 +132,9 @@ impl Checkpoint {
     /// Creates a checkpoint without states, in a file that is written at the interval `every`, or
     /// only on interruption.
     pub fn new(path: &Path, identity: Identity, every: Option<Duration>) -> Checkpoint {
-        let (path, saved) = (path.to_owned(), Instant::now());
+        let saved = Instant::now();
         Checkpoint {
-            path,
+            path: path.to_owned(),
             contents: Arc::new(Mutex::new(Contents { identity, stages: Vec::new() })),
             every,
             at: 0,
@@ -184,10 +184,8 @@ impl Checkpoint {
     /// As for [`Checkpoint::resume`].
     pub fn resume_from(self, name: &str, bytes: Vec<u8>) -> Result<Checkpoint> {
         let found = parse(name, bytes)?;
-        let mut contents = held(&self.contents);
-        check_identity(name, &found.identity, &contents.identity)?;
-        contents.stages = found.stages;
-        drop(contents);
+        check_identity(name, &found.identity, &held(&self.contents).identity)?;
+        held(&self.contents).stages = found.stages;
         Ok(self)
     }
 
@@ -203,8 +201,8 @@ impl Checkpoint {
 
     /// The saved state of the stage that begins, if there is one.
     pub fn begin(&mut self) -> Option<Vec<u8>> {
-        let contents = held(&self.contents);
-        contents.stages.get(self.at).filter(|stage| !stage.whole_fit).map(|stage| stage.state.clone())
+        let stages = &held(&self.contents).stages;
+        stages.get(self.at).filter(|stage| !stage.whole_fit).map(|stage| stage.state.clone())
     }
 
     /// True if it is time to save the state of the current stage: in the file, or in memory for a [`Rescue`].
@@ -222,22 +220,16 @@ impl Checkpoint {
     ///
     /// A file that cannot be written does not end the fit: see [`Checkpoint::failure`].
     pub fn save(&mut self, state: Vec<u8>) {
-        self.put(Stage { whole_fit: false, state });
         let now = Instant::now();
         let took = self.asked.take().map_or(Duration::ZERO, |asked| now - asked);
         self.next_kept = now + KEPT_EVERY.max(KEPT_SHARE * took);
-        if self.is_time_to_write() {
-            self.write_on_the_way();
-        }
+        self.put(state);
     }
 
     /// Stores the last state of the current stage; the next stage begins.
     pub(crate) fn finish_stage(&mut self, state: Vec<u8>) {
-        self.put(Stage { whole_fit: false, state });
+        self.put(state);
         self.at += 1;
-        if self.is_time_to_write() {
-            self.write_on_the_way();
-        }
     }
 
     /// Returns the position where a fit of several stages starts, for [`Checkpoint::finish_fit`].
@@ -248,9 +240,7 @@ impl Checkpoint {
     /// Returns the result of the fit that begins at the current stage, if that fit is finished, and
     /// moves on to the next fit.
     pub fn finished_fit(&mut self) -> Option<Vec<u8>> {
-        let contents = held(&self.contents);
-        let found = contents.stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
-        drop(contents);
+        let found = held(&self.contents).stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
         self.at += 1;
         Some(found)
     }
@@ -268,13 +258,16 @@ impl Checkpoint {
         }
     }
 
-    /// Replaces the state of the current stage. States of later stages stay, because a resumed fit
-    /// will reach those stages again.
-    fn put(&mut self, stage: Stage) {
-        let stages = &mut held(&self.contents).stages;
-        match stages.get_mut(self.at) {
-            Some(old) => *old = stage,
-            None => stages.push(stage),
+    /// Replaces the state of the current stage, and writes the file if its interval is over. States of later stages stay, because a
+    /// resumed fit will reach those stages again.
+    fn put(&mut self, state: Vec<u8>) {
+        let mut contents = held(&self.contents);
+        let count = contents.stages.len().max(self.at + 1);
+        contents.stages.resize_with(count, Stage::default);
+        contents.stages[self.at] = Stage { whole_fit: false, state };
+        drop(contents);
+        if self.is_time_to_write() {
+            self.write_on_the_way();
         }
     }
 
@@ -363,13 +356,13 @@ fn damaged(name: &str, what: &str) -> Error {
 
 /// Refuses a checkpoint of another fit, and names the first difference between the two.
 fn check_identity(name: &str, found: &Identity, expected: &Identity) -> Result<()> {
-    let of = |identity: &Identity, key: &str| identity.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
-    let keys = expected.iter().chain(found).map(|(key, _)| key);
-    for key in keys {
+    let of = |identity: &Identity, key: &str| {
+        let value = identity.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
+        value.unwrap_or_else(|| "absent".to_owned())
+    };
+    for (key, _) in expected.iter().chain(found) {
         let (there, here) = (of(found, key), of(expected, key));
         if there != here {
-            let (there, here) =
-                (there.unwrap_or_else(|| "absent".into()), here.unwrap_or_else(|| "absent".into()));
             return Err(Error::data(format!(
                 "{name}: belongs to another fit: {key} is {there} in the checkpoint and {here} in this fit"
             ))

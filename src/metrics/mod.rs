@@ -293,10 +293,8 @@ impl Errors {
         report.rmse = report.mse.map(f64::sqrt);
         report.mae = finite(self.absolute.mean());
         // The variance of a constant target is 0; the quotient is then not finite.
-        report.smse = match (self.squared.mean(), self.target.variance()) {
-            (Some(mse), Some(variance)) => finite(Some(mse / variance)),
-            _ => None,
-        };
+        let (squared, variance) = (self.squared.mean(), self.target.variance());
+        report.smse = finite(squared.zip(variance).map(|(squared, variance)| squared / variance));
         report.r2 = report.smse.map(|smse| 1.0 - smse);
     }
 }

@@ -1,9 +1,8 @@
 //! Checks of the values of options and of their combinations, before any work.
 
 use super::fit::FitOptions;
-use super::neighbours::MOST_NEIGHBOURS;
 use super::open::Part;
-use super::refuse::{first_of, positive, refuse_if};
+use super::refuse::{first_of, positive, refuse_found, refuse_if};
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
 use crate::error::{Error, Result};
@@ -18,6 +17,9 @@ const MOST_RESTARTS: usize = 256;
 
 /// The maximum number of quadrature nodes per row, twice as many as any expectation chooses.
 const MOST_NODES: usize = 1 << 15;
+
+/// The maximum number of neighbours. The limit exists because the covariance matrix of the neighbours is factorised for every row.
+pub(crate) const MOST_NEIGHBOURS: usize = 500;
 
 /// The maximum number of threads per core.
 const THREADS_PER_CORE: usize = 16;
@@ -40,10 +42,7 @@ pub fn check_threads(threads: usize) -> Result<()> {
 
 /// Fails with the first reason that applies against a combination of options.
 fn refuse_combination<const N: usize>(reasons: [(bool, String); N]) -> Result<()> {
-    match first_of(reasons) {
-        Some(why) => Err(Error::usage(why).hint("leave one of the options out")),
-        None => Ok(()),
-    }
+    refuse_found(first_of(reasons), |why| Error::usage(why).hint("leave one of the options out"))
 }
 
 /// A predicate on update rules: true if an option has an effect on the rule.
@@ -103,15 +102,11 @@ impl FitOptions {
             (self.max_steps == Some(0), "⟨max_steps⟩"),
             (self.patience == 0, "⟨patience⟩"),
         ]);
-        if let Some(name) = zero {
-            return Err(Error::usage(format!("{name} is 0, expected at least 1")));
-        }
-        match self.quadrature_nodes.filter(|nodes| !(1..=MOST_NODES).contains(nodes)) {
-            Some(nodes) => {
-                Err(Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}")))
-            }
-            None => Ok(()),
-        }
+        refuse_found(zero, |name| Error::usage(format!("{name} is 0, expected at least 1")))?;
+        let nodes = self.quadrature_nodes.filter(|nodes| !(1..=MOST_NODES).contains(nodes));
+        refuse_found(nodes, |nodes| {
+            Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}"))
+        })
     }
 
     fn validate_combination(&self) -> Result<()> {
@@ -149,11 +144,11 @@ impl FitOptions {
         refuse_if(wanted != objective, || {
             Error::usage(format!("⟨estimator {estimator}⟩ is for ⟨objective {wanted}⟩, not {objective}"))
         })?;
-        if let Some(only) = facts.likelihood.filter(|only| *only != kind) {
-            return Err(Error::usage(format!(
+        refuse_found(facts.likelihood.filter(|only| *only != kind), |only| {
+            Error::usage(format!(
                 "⟨estimator {estimator}⟩ bounds the logistic function: it is for ⟨likelihood {only}⟩, not {kind}"
-            )));
-        }
+            ))
+        })?;
         self.check_hyper()?;
         refuse_if(objective == ObjectiveKind::Fitc && self.beta != 1.0, || {
             Error::usage("⟨beta⟩ does not apply to ⟨objective fitc⟩, which has no KL term")
@@ -175,9 +170,7 @@ impl FitOptions {
                 (self.fix_inducing, "⟨fix_inducing⟩"),
             ]),
         };
-        if let Some(name) = foreign_option {
-            return Err(foreign(name, self.model));
-        }
+        refuse_found(foreign_option, |name| foreign(name, self.model))?;
         refuse_if(self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc, || {
             Error::usage("⟨objective fitc⟩ needs inducing inputs, and ⟨model glm⟩ has no inducing inputs")
                 .hint("use ⟨objective vfe⟩, which is exact for linear models with Gaussian noise")
@@ -221,10 +214,9 @@ impl FitOptions {
                 return Ok(());
             }
             let given = [(self.keep_rows.is_some(), "⟨keep_rows⟩"), (self.keep_single, "⟨keep_single⟩")];
-            return match first_of(given) {
-                Some(name) => Err(Error::usage(format!("{name} has no effect without ⟨neighbours⟩"))),
-                None => Ok(()),
-            };
+            return refuse_found(first_of(given), |name| {
+                Error::usage(format!("{name} has no effect without ⟨neighbours⟩"))
+            });
         };
         let most = MOST_NEIGHBOURS;
         refuse_combination([
@@ -305,25 +297,25 @@ impl FitOptions {
 
     /// Refuses options that have no effect if L-BFGS moves q and hyper-parameters together.
     fn check_together(&self) -> Result<()> {
-        let given = self.option_of_steps().or(first_of([(self.steps.family != Family::Full, "⟨family⟩")]));
-        match given {
-            None => Ok(()),
-            Some(name) => Err(Error::usage(format!(
+        refuse_found(
+            self.option_of_steps().or((self.steps.family != Family::Full).then_some("⟨family⟩")),
+            |name| {
+                Error::usage(format!(
                 "{name} is for mini-batch steps; ⟨hyper_optimizer lbfgs⟩ with ⟨hyper joint⟩ moves all of q on all data"
             ))
-            .hint(format!("leave {name} out, or use ⟨hyper_optimizer adam⟩"))),
-        }
+            .hint(format!("leave {name} out, or use ⟨hyper_optimizer adam⟩"))
+            },
+        )
     }
 
     /// Refuses options that have no effect in the alternating mode.
     fn check_alternation(&self) -> Result<()> {
-        match self.option_of_steps() {
-            None => Ok(()),
-            Some(name) => Err(Error::usage(format!(
+        refuse_found(self.option_of_steps(), |name| {
+            Error::usage(format!(
                 "{name} is for mini-batch steps; ⟨hyper alternating⟩ solves for q on all data by natural gradients"
             ))
-            .hint(format!("leave {name} out, or use ⟨hyper joint⟩"))),
-        }
+            .hint(format!("leave {name} out, or use ⟨hyper joint⟩"))
+        })
     }
 
     /// Returns the name of an option that is set and only steps on mini-batches use.
@@ -347,13 +339,10 @@ impl FitOptions {
             (self.steps.family != Family::Full, "⟨family full⟩"),
             (self.steps.q_update != QUpdate::Ngd, "⟨q_update ngd⟩"),
         ]);
-        match lacking {
-            None => Ok(()),
-            Some(needed) => {
-                Err(Error::usage(format!("⟨hyper dual⟩ keeps q as Gaussian sites: it needs {needed}"))
-                    .hint("use ⟨hyper joint⟩ or alternating"))
-            }
-        }
+        refuse_found(lacking, |needed| {
+            Error::usage(format!("⟨hyper dual⟩ keeps q as Gaussian sites: it needs {needed}"))
+                .hint("use ⟨hyper joint⟩ or alternating")
+        })
     }
 
     /// Refuses invalid options of the searches for inducing inputs and random starts.

@@ -1,7 +1,6 @@
 //! The plan of a fit: checked options with all defaults resolved for the number of rows.
 
 use super::fit::FitOptions;
-use super::neighbours::Keeping;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
 use crate::collapsed::WeightPrior;
 use crate::data::BatchPlan;
@@ -107,6 +106,15 @@ pub struct NeighbourPlan {
     pub keeping: Keeping,
     /// The number of quadrature nodes; with `None` each row gets as many as it needs.
     pub nodes: Option<usize>,
+}
+
+/// The options about the training rows that a model stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// The maximum number of rows, drawn at random if there are more; `None` for all.
+    pub rows: Option<usize>,
+    /// True if numbers are rounded to single precision, which halves the size of the file.
+    pub single: bool,
 }
 
 /// The tuning of hyper-parameters and inducing inputs.

@@ -7,6 +7,11 @@ pub(super) fn refuse_if(wrong: bool, error: impl FnOnce() -> Error) -> Result<()
     if wrong { Err(error()) } else { Ok(()) }
 }
 
+/// Fails with an error about what was found, if anything was.
+pub(super) fn refuse_found<T>(found: Option<T>, error: impl FnOnce(T) -> Error) -> Result<()> {
+    found.map_or(Ok(()), |found| Err(error(found)))
+}
+
 /// Returns the first entry that applies, such as the name of an option that was set.
 pub(super) fn first_of<T, const N: usize>(entries: [(bool, T); N]) -> Option<T> {
     entries.into_iter().find_map(|(applies, entry)| applies.then_some(entry))

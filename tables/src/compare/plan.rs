@@ -291,16 +291,12 @@ impl<'a> Plan<'a> {
         self.units(&self.settings.objectives)
     }
 
-    /// Returns the ELBO fits that are reported or that other fits start from.
-    pub fn elbo_units(&self) -> Vec<Unit> {
-        if self.settings.needs_elbo() { self.units(&[Contender::Elbo]) } else { Vec::new() }
-    }
-
-    /// Returns the units that run after the ELBO fits.
-    pub fn other_units(&self) -> Vec<Unit> {
-        let mut units = self.reported();
-        units.retain(|unit| unit.contender != Contender::Elbo);
-        units
+    /// Returns the units in the order of the fits: first the ELBO fits that are reported or that other fits start from, then all others.
+    pub fn phases(&self) -> [Vec<Unit>; 2] {
+        let elbo = if self.settings.needs_elbo() { self.units(&[Contender::Elbo]) } else { Vec::new() };
+        let mut others = self.reported();
+        others.retain(|unit| unit.contender != Contender::Elbo);
+        [elbo, others]
     }
 
     fn units(&self, contenders: &[Contender]) -> Vec<Unit> {

@@ -42,7 +42,7 @@ pub fn run(
     threads: usize,
     listener: &mut dyn FnMut(Finished<'_>),
 ) -> Result<Results> {
-    let phases = [plan.elbo_units(), plan.other_units()];
+    let phases = plan.phases();
     let total = phases.iter().map(Vec::len).sum();
     let mut known: HashMap<Unit, Vec<Row>> = HashMap::new();
     for &unit in phases.iter().flatten() {

@@ -52,35 +52,31 @@ impl InputColumn {
         self.inputs.clone().chain(self.slope)
     }
 
+    /// Returns the names of the categories, in their order; empty for other kinds.
+    fn names(&self) -> &[String] {
+        match &self.kind {
+            InputKind::Codes { names } | InputKind::Categories { names, .. } => names,
+            InputKind::Number | InputKind::Date | InputKind::Place => &[],
+        }
+    }
+
     /// Returns the name and the inputs of every category that a row may have; empty for other
     /// kinds.
     pub(super) fn categories(&self) -> Vec<(String, Vec<f64>)> {
-        let (names, first_is_none) = match &self.kind {
-            InputKind::Codes { names } => {
-                let category = |(code, name): (usize, &String)| (name.clone(), vec![code as f64]);
-                return names.iter().enumerate().map(category).collect();
+        let inputs = |category: usize| match self.kind {
+            InputKind::Categories { first_is_none, .. } => {
+                let own = category.checked_sub(usize::from(first_is_none));
+                (0..self.inputs.len()).map(|input| f64::from(u8::from(own == Some(input)))).collect()
             }
-            InputKind::Categories { names, first_is_none } => (names, first_is_none),
-            InputKind::Number | InputKind::Date | InputKind::Place => return Vec::new(),
+            _ => vec![category as f64],
         };
-        let skipped = usize::from(*first_is_none);
-        let category = |(index, name): (usize, &String)| {
-            let mut inputs = vec![0.0; self.inputs.len()];
-            if let Some(input) = index.checked_sub(skipped).and_then(|input| inputs.get_mut(input)) {
-                *input = 1.0;
-            }
-            (name.clone(), inputs)
-        };
-        names.iter().enumerate().map(category).collect()
+        self.names().iter().enumerate().map(|(category, name)| (name.clone(), inputs(category))).collect()
     }
 
     /// Returns the name of the category of a row with these inputs of the column; `None` for a
     /// level that has no category, and for other kinds.
     pub fn category(&self, inputs: &[f64]) -> Option<&str> {
-        let (InputKind::Codes { names } | InputKind::Categories { names, .. }) = &self.kind else {
-            return None;
-        };
-        names.get(self.category_index(inputs)?).map(String::as_str)
+        self.names().get(self.category_index(inputs)?).map(String::as_str)
     }
 
     fn category_index(&self, inputs: &[f64]) -> Option<usize> {
@@ -100,7 +96,7 @@ impl InputColumn {
 
     /// Returns the at most `most` categories with the most rows, in the order of the column.
     pub(super) fn most_frequent(&self, rows: MatRef<'_, f64>, most: usize) -> Vec<usize> {
-        let mut counts = vec![0usize; self.categories().len()];
+        let mut counts = vec![0usize; self.names().len()];
         for row in 0..rows.nrows() {
             let inputs: Vec<f64> = self.inputs.clone().map(|input| rows[(row, input)]).collect();
             if let Some(count) = self.category_index(&inputs).and_then(|category| counts.get_mut(category)) {

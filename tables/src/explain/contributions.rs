@@ -126,25 +126,24 @@ impl Explainer<'_> {
         for first in (0..orders).step_by(together) {
             let count = together.min(orders - first);
             let mut walks = Vec::with_capacity(count);
-            let mut points = Mat::zeros(x.len(), count * steps);
+            let mut points = Vec::with_capacity(x.len() * count * steps);
             for walk in 0..count {
                 let start = background.x.row(drawn[(first + walk) % drawn.len()]);
                 let mut order: Vec<usize> = (0..players.len()).collect();
                 order.shuffle(&mut random);
-                let mut column = walk * steps;
-                let mut place: Vec<f64> = start.iter().copied().collect();
-                write(&mut points, &mut column, &place);
+                points.extend(start.iter());
                 for backwards in [false, true] {
-                    place = start.iter().copied().collect();
+                    let mut place: Vec<f64> = start.iter().copied().collect();
                     for step in 0..players.len() - 1 {
                         let player = if backwards { order[players.len() - 1 - step] } else { order[step] };
                         players[player].inputs.iter().for_each(|&input| place[input] = x[input]);
-                        write(&mut points, &mut column, &place);
+                        points.extend(&place);
                     }
                 }
                 walks.push(order);
             }
-            let values = at(self.model, points.transpose(), exposure, scale);
+            let points = MatRef::from_row_major_slice(&points, count * steps, x.len());
+            let values = at(self.model, points, exposure, scale);
             for (order, values) in walks.iter().zip(values.chunks_exact(steps)) {
                 base.push(values[0]);
                 add_walks(order, values, prediction, &mut changes);
@@ -172,11 +171,6 @@ impl Explainer<'_> {
             _ => Scale::Mean,
         }
     }
-}
-
-fn write(points: &mut Mat<f64>, column: &mut usize, place: &[f64]) {
-    points.col_as_slice_mut(*column).copy_from_slice(place);
-    *column += 1;
 }
 
 /// Adds, for every player, the mean over both directions of the change that it causes. `values` has

@@ -75,16 +75,13 @@ impl Explainer<'_> {
                 all[column].permutation = Some(increase);
             }
         }
-        let key = |relevance: &Relevance| {
-            let by = relevance.permutation.map_or(f64::NEG_INFINITY, |increase| increase.mean);
-            (by, relevance.sensitivity.unwrap_or(0.0))
-        };
         // A stable sort keeps the order of equal columns. NaN comes last.
-        all.sort_by(|a, b| {
-            let (a, b) = (key(a), key(b));
-            let number = |value: f64| if value.is_nan() { f64::NEG_INFINITY } else { value };
-            number(b.0).total_cmp(&number(a.0)).then(number(b.1).total_cmp(&number(a.1)))
-        });
+        let number = |value: f64| if value.is_nan() { f64::NEG_INFINITY } else { value };
+        let key = |relevance: &Relevance| {
+            let by = relevance.permutation.map_or(f64::NEG_INFINITY, |increase| number(increase.mean));
+            (by, number(relevance.sensitivity.unwrap_or(0.0)))
+        };
+        all.sort_by(|a, b| key(b).0.total_cmp(&key(a).0).then(key(b).1.total_cmp(&key(a).1)));
         all
     }
 

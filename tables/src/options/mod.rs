@@ -3,18 +3,14 @@
 //! The command line builds its arguments and help from this list, [`fit_options`] uses it to read values,
 //! and the Python package takes the types of its parameters from it.
 
-mod constraints;
 mod given;
 mod kind;
-mod model;
+mod list;
 mod named;
-mod objective;
-mod rows;
-mod training;
 
 pub use given::Given;
 pub use kind::{Check, Kind};
-use kind::{any, parses};
+pub use list::SECTIONS;
 pub use named::{fit_options, names, unchecked};
 use serde_json::Value;
 use sparsegp::error::{Say, spoken};
@@ -158,19 +154,6 @@ pub struct Section {
     /// The options, in the order of the help.
     pub options: &'static [Entry],
 }
-
-/// All options, in the order of the help.
-pub static SECTIONS: [Section; 6] = [
-    Section { heading: "Columns", options: rows::SCALING },
-    Section { heading: "Model", options: model::OPTIONS },
-    Section { heading: "Objective", options: objective::OPTIONS },
-    Section {
-        heading: "Hyper-parameters by NAME (* is a wildcard; values are standardised, or in units of COLUMN for NAME[COLUMN])",
-        options: constraints::OPTIONS,
-    },
-    Section { heading: "Training", options: training::OPTIONS },
-    Section { heading: "Held-out rows", options: rows::HELD_OUT },
-];
 
 /// Returns all options, in the order of the help. If several options are at fault, messages name the first in this order.
 pub fn options() -> impl Iterator<Item = &'static Entry> {

@@ -120,8 +120,8 @@ impl Target<'_> {
     /// Returns the error for classes with one row each, and suggests a similar class for each.
     fn lone_classes(&self, lone: &[&Level]) -> Error {
         let others = self.facts.distinct.levels.iter().filter(|level| level.training > 1);
-        let others: Vec<&str> = others.map(|level| level.text.as_str()).collect();
-        let named = |level: &&Level| match alike(&level.text, &others) {
+        let others = others.map(|level| level.text.as_str());
+        let named = |level: &&Level| match alike(&level.text, others.clone()).first() {
             Some(class) => format!("{} (did you mean {}?)", shown(&level.text), shown(class)),
             None => shown(&level.text),
         };

@@ -37,11 +37,14 @@ pub enum Column {
 impl Column {
     /// Creates a column from text cells (`None` is a missing cell); the type is found as in a CSV file.
     pub fn from_text<'a>(cells: impl IntoIterator<Item = Option<&'a str>>) -> Column {
-        let mut builder = ColumnBuilder::default();
-        for cell in cells {
-            builder.push_text(cell.unwrap_or(""));
-        }
-        builder.finish()
+        Column::of_cells(cells.into_iter().map(|cell| read_cell(cell.unwrap_or(""))))
+    }
+
+    /// Creates a column from cells; the type is found as in a CSV file.
+    pub(crate) fn of_cells<'a>(cells: impl Iterator<Item = Cell<'a>>) -> Column {
+        let mut typed = TypedCells::default();
+        cells.for_each(|cell| typed.push(cell));
+        typed.finish()
     }
 
     /// Creates a column whose rows hold the labels with these indices, or nothing.
@@ -239,8 +242,8 @@ pub(crate) fn boolean(text: &str) -> Option<f64> {
     }
 }
 
-/// The contents of one text cell.
-enum Cell<'a> {
+/// The contents of one cell.
+pub(crate) enum Cell<'a> {
     Missing,
     Number(f64),
     /// A whole number beyond 2⁵³, by its digits.
@@ -249,7 +252,7 @@ enum Cell<'a> {
 }
 
 /// Reads one text cell, ignoring white space around it.
-fn read_cell(field: &str) -> Cell<'_> {
+pub(crate) fn read_cell(field: &str) -> Cell<'_> {
     let text = field.trim();
     let missing = text.is_empty()
         || text == "?"
@@ -330,6 +333,7 @@ impl ColumnBuilder {
     }
 
     /// Adds a number; NaN is a missing cell.
+    #[cfg(feature = "parquet")]
     pub(crate) fn push_number(&mut self, value: f64) {
         if self.is_copied {
             self.copy.get_or_insert_default().push(number_cell(value));
@@ -339,14 +343,9 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the column so far, and prepares the builder for the next block of the file. A column that is only copied has no rows.
-    pub(crate) fn finish(&mut self) -> Column {
-        self.values.as_mut().map(std::mem::take).unwrap_or_default().finish()
-    }
-
-    /// Returns true if the column is used, and not only copied.
-    pub(crate) fn is_used(&self) -> bool {
-        self.values.is_some()
+    /// Returns the column so far, and prepares the builder for the next block of the file; `None` for a column that is only copied.
+    pub(crate) fn finish(&mut self) -> Option<Column> {
+        self.values.as_mut().map(|values| std::mem::take(values).finish())
     }
 
     /// Returns the copy of the column so far, if it is a copied column.
@@ -391,7 +390,8 @@ impl TypedCells {
     }
 }
 
-fn number_cell(value: f64) -> Cell<'static> {
+/// Returns the cell of a number; NaN is a missing cell.
+pub(crate) fn number_cell(value: f64) -> Cell<'static> {
     if value.is_nan() { Cell::Missing } else { Cell::Number(value) }
 }
 

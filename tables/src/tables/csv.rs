@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
@@ -24,6 +23,7 @@ pub fn safe_cell(text: &str) -> Cow<'_, str> {
         Cow::Borrowed(text)
     }
 }
+
 /// The first bytes of a ZIP archive, the format of spreadsheet files.
 const ZIP: &[u8] = b"PK\x03\x04";
 
@@ -46,7 +46,6 @@ pub(crate) struct CsvRows {
     records: Records,
     names: Vec<String>,
     row: usize,
-    ended: bool,
     /// A cell that shows decimal commas, if the text has them.
     decimal_comma: Option<String>,
     /// Notes about the encoding and the names of columns.
@@ -60,7 +59,6 @@ struct Records {
     reader: ::csv::Reader<Box<dyn Read + Send>>,
     record: ByteRecord,
     line: u64,
-    end: Arc<Mutex<End>>,
     /// True if the text has one column, so that a line with only quotation marks is a row with a missing cell.
     is_one_column: bool,
 }
@@ -68,44 +66,28 @@ struct Records {
 /// The maximum length of a line in bytes; a text with longer lines is not a table.
 const LONGEST_LINE: usize = 1 << 28;
 
-/// The state of the end of the text read so far.
-#[derive(Debug, Default)]
-struct End {
+/// A line that follows the text. It cannot be part of a text, because its bytes are neither UTF-8 nor Windows-1252. If it is read as a part
+/// of a field, the quotation mark before that field is never closed.
+const AFTER_TEXT: &[u8] = b"\x81\xff\x81";
+
+/// A text whose lines have a limited length.
+struct LimitedLines<R> {
+    input: R,
     /// The number of bytes since the last line feed.
     line_bytes: usize,
-    /// The number of quotation marks at the end, ignoring white space after them, and whether there is such white space.
-    quotes: usize,
-    space: bool,
-    /// True if the text has ended.
-    ended: bool,
 }
 
-/// A text whose end is tracked.
-struct Watched<R> {
-    input: R,
-    end: Arc<Mutex<End>>,
-}
-
-impl<R: Read> Read for Watched<R> {
+impl<R: Read> Read for LimitedLines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.input.read(buffer)?;
-        let read = &buffer[..count];
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        end.line_bytes = match read.iter().rposition(|&byte| byte == b'\n') {
+        self.line_bytes = match buffer[..count].iter().rposition(|&byte| byte == b'\n') {
             Some(place) => count - 1 - place,
-            None => end.line_bytes + count,
+            None => self.line_bytes + count,
         };
-        if end.line_bytes > LONGEST_LINE {
+        if self.line_bytes > LONGEST_LINE {
             let what = format!("a line is longer than {} MiB", LONGEST_LINE >> 20);
             return Err(std::io::Error::new(ErrorKind::InvalidData, what));
         }
-        if let Some(last) = read.iter().rposition(|byte| !byte.is_ascii_whitespace()) {
-            let quotes = read[..=last].iter().rev().take_while(|&&byte| byte == b'"').count();
-            let before = if quotes > last && !end.space { end.quotes } else { 0 };
-            end.quotes = before + quotes;
-        }
-        end.space = read.last().map_or(end.space, u8::is_ascii_whitespace);
-        end.ended = count == 0 && !buffer.is_empty();
         Ok(count)
     }
 }
@@ -114,9 +96,9 @@ impl Records {
     fn new(input: Box<dyn Read + Send>, delimiter: u8) -> Records {
         // The line of a record is known exactly only if line feed is the only terminator and the last record has one. A carriage return
         // before it stays at the end of the last field, and is trimmed as white space.
-        let end = Arc::new(Mutex::new(End::default()));
-        let watched = Watched { input, end: end.clone() };
-        let input: Box<dyn Read + Send> = Box::new(watched.chain(b"\n".as_slice()));
+        let end = [b"\n", AFTER_TEXT, b"\n"].concat();
+        let text = LimitedLines { input, line_bytes: 0 }.chain(std::io::Cursor::new(end));
+        let input: Box<dyn Read + Send> = Box::new(text);
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -124,15 +106,13 @@ impl Records {
             .terminator(Terminator::Any(b'\n'))
             .buffer_capacity(1 << 16)
             .from_reader(input);
-        Records { reader, record: ByteRecord::new(), line: 0, end, is_one_column: false }
+        Records { reader, record: ByteRecord::new(), line: 0, is_one_column: false }
     }
 
-    /// Refuses a text that ends within a field because its quotation mark is never closed. Such a field contains the line feed that ends
-    /// the text; a closed field that contains a line feed ends in an odd number of quotation marks.
+    /// Refuses a text that ends within a field, because its quotation mark is never closed.
     fn check_quotes(&self, source: &str) -> Result<()> {
         let field = self.record.iter().next_back().unwrap_or_default();
-        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        if !(end.ended && field.contains(&b'\n') && end.quotes.is_multiple_of(2)) {
+        if !field.trim_ascii_end().ends_with(AFTER_TEXT) {
             return Ok(());
         }
         const SHOWN: usize = 20;
@@ -150,7 +130,7 @@ impl Records {
     fn next(&mut self) -> ::csv::Result<bool> {
         loop {
             let (start, first) = (self.reader.position().byte(), self.reader.position().line());
-            if !self.reader.read_byte_record(&mut self.record)? {
+            if !self.reader.read_byte_record(&mut self.record)? || self.record.as_slice() == AFTER_TEXT {
                 return Ok(false);
             }
             if self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
@@ -183,7 +163,6 @@ impl CsvRows {
             records,
             names: Vec::new(),
             row: 0,
-            ended: false,
             decimal_comma: dialect.decimal_comma,
             notes: dialect
                 .encoding
@@ -272,12 +251,9 @@ impl RowSource for CsvRows {
         most: usize,
     ) -> Result<usize> {
         let mut rows = 0;
-        while rows < most && !self.ended {
-            if !self.records.next().map_err(|error| read_error(&self.source, self.row, &error))? {
-                // After its end the text is not read again, because a read could wait for more standard input.
-                self.ended = true;
-                break;
-            }
+        while rows < most
+            && self.records.next().map_err(|error| read_error(&self.source, self.row, &error))?
+        {
             let line = self.records.line;
             self.records.check_quotes(&self.source)?;
             self.check_length(line)?;

@@ -39,9 +39,6 @@ pub(super) struct Dialect {
     pub encoding: Option<&'static str>,
 }
 
-/// The dialect of a text, and an input that repeats the whole text.
-pub(super) type Sampled = (Dialect, Box<dyn Read + Send>);
-
 /// The rest of a text whose reading failed: one error.
 struct Failed(Option<std::io::Error>);
 
@@ -51,43 +48,31 @@ impl Read for Failed {
     }
 }
 
-/// Finds the dialect of a text; a given delimiter is used.
-pub(super) fn sample(input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Sampled {
-    let (head, read, mut input) = begin(input);
+/// Finds the dialect of a text, and returns it with an input that repeats the whole text; a given delimiter is used.
+pub(super) fn sample(input: Box<dyn Read + Send>, delimiter: Option<u8>) -> (Dialect, Box<dyn Read + Send>) {
+    let (mut head, mut rest) = begin(input);
     let order = ByteOrder::of(&head);
-    let encoding = order.map(|_| "UTF-16");
-    let (mut head, read) = match order {
-        None => (head, read),
-        Some(order) => {
-            let rest: Box<dyn Read + Send> = match read {
-                Ok(_) => input,
-                Err(error) => Box::new(Failed(Some(error))),
-            };
-            let (head, read, decoded) = begin(Box::new(Utf16::new(Cursor::new(head).chain(rest), order)));
-            input = decoded;
-            (head, read)
-        }
-    };
+    if let Some(order) = order {
+        (head, rest) = begin(Box::new(Utf16::new(Cursor::new(head).chain(rest), order)));
+    }
     if head.contains(&b'\r') && !head.contains(&b'\n') {
         head.iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
-        input = Box::new(LineFeeds(input));
+        rest = Box::new(LineFeeds(rest));
     }
     let all = (head.len() as u64) < SAMPLE_BYTES;
     let end = if all { head.len() } else { head.iter().rposition(|&byte| byte == b'\n').unwrap_or(0) };
-    let dialect = Dialect { encoding, ..Dialect::of(&head[..end], delimiter) };
-    let rest: Box<dyn Read + Send> = match read {
-        Ok(_) => input,
-        // The error is returned to the reader that reaches this position.
-        Err(error) => Box::new(Failed(Some(error))),
-    };
+    let dialect = Dialect { encoding: order.map(|_| "UTF-16"), ..Dialect::of(&head[..end], delimiter) };
     (dialect, Box::new(Cursor::new(head).chain(rest)))
 }
 
-/// Returns the first bytes of an input, the error if they could not be read, and the rest of the input.
-fn begin(mut input: Box<dyn Read + Send>) -> (Vec<u8>, std::io::Result<usize>, Box<dyn Read + Send>) {
+/// Returns the first bytes of an input, and the rest of the input. The reader that reaches the end of the first bytes gets the error, if
+/// the rest could not be read.
+fn begin(mut input: Box<dyn Read + Send>) -> (Vec<u8>, Box<dyn Read + Send>) {
     let mut head = Vec::new();
-    let read = (&mut input).take(SAMPLE_BYTES).read_to_end(&mut head);
-    (head, read, input)
+    match (&mut input).take(SAMPLE_BYTES).read_to_end(&mut head) {
+        Ok(_) => (head, input),
+        Err(error) => (head, Box::new(Failed(Some(error)))),
+    }
 }
 
 impl Dialect {

@@ -6,7 +6,6 @@ use super::table::Lines;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::AtomicFile;
 use std::borrow::Cow;
-use std::path::Path;
 
 /// The first bytes of a file compressed by gzip.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -29,18 +28,6 @@ pub(super) fn is_parquet(source: &str, first: &[u8]) -> Result<bool> {
             .hint("save it as Parquet: in pandas df.to_parquet, in polars df.write_parquet"));
     }
     Ok(first.starts_with(PARQUET))
-}
-
-/// Returns true if a file is named like a Parquet file.
-pub(super) fn is_named_parquet(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
-}
-
-/// An opened file.
-pub(super) struct Opened {
-    pub rows: Box<dyn RowSource>,
-    /// A builder for each column, `None` for unwanted columns.
-    pub builders: Vec<Option<ColumnBuilder>>,
 }
 
 /// The rows of a file, read once.

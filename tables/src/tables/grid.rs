@@ -1,5 +1,6 @@
 //! A grid of points as blocks of a table: every combination of the values of some columns.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
 use super::column::Column;
@@ -127,9 +128,8 @@ impl FromStr for Grid {
         let axes =
             text.split(',').map(|axis| axis.trim().parse()).collect::<std::result::Result<Vec<Axis>, _>>();
         let axes = axes.map_err(wrong)?;
-        if let Some(axis) = axes.iter().enumerate().find_map(|(index, axis)| {
-            axes[..index].iter().any(|earlier| earlier.name == axis.name).then_some(axis)
-        }) {
+        let mut names = HashSet::new();
+        if let Some(axis) = axes.iter().find(|axis| !names.insert(&axis.name)) {
             return Err(wrong(format!("the column {} is given twice", quoted(&axis.name))));
         }
         let points = axes.iter().try_fold(1u64, |points, axis| points.checked_mul(axis.values.count()));
@@ -172,12 +172,8 @@ impl Grid {
     /// Returns the number of points that represent the cell around a point, with `parts` points in every
     /// direction that has a range. Returns `None` if the number exceeds `usize`.
     pub fn points_of_cell(&self, parts: usize) -> Option<usize> {
-        self.divided().try_fold(1, |points: usize, _| points.checked_mul(parts))
-    }
-
-    /// Returns the columns with ranges, along which cells are divided.
-    fn divided(&self) -> impl Iterator<Item = &Axis> {
-        self.axes.iter().filter(|axis| axis.values.count() > 1)
+        let divided = self.axes.iter().filter(|axis| axis.values.count() > 1).count();
+        parts.checked_pow(divided as u32)
     }
 
     /// Returns the points that represent the cells around the points `first..first + cells`, evenly spaced

@@ -17,8 +17,8 @@ const FEWEST_RECORDS: usize = 3;
 pub(super) struct Layout {
     /// True if each record begins with a row name that the header lacks.
     row_names: bool,
-    /// For each unnamed column at the end of the header, last one first: true if it has a value.
-    last_filled: Vec<bool>,
+    /// The number of unnamed columns without values at the end of the header.
+    empty: usize,
 }
 
 fn is_blank(field: &[u8]) -> bool {
@@ -30,29 +30,22 @@ impl Layout {
     pub(super) fn of(records: &[ByteRecord]) -> Layout {
         let Some((header, rows)) = records.split_first() else { return Layout::default() };
         let unnamed = header.iter().rev().take_while(|field| is_blank(field)).count();
-        let filled = |back: usize| {
-            let place = header.len() - 1 - back;
-            rows.iter().any(|row| row.get(place).is_some_and(|field| !is_blank(field)))
-        };
+        let is_empty =
+            |back: &usize| rows.iter().all(|row| row.get(header.len() - 1 - back).is_none_or(is_blank));
         let longer = rows.iter().all(|row| row.len() == header.len() + 1);
         let last = |row: &ByteRecord| row.get(header.len()).is_some_and(|field| !is_blank(field));
         let firsts: HashSet<&[u8]> = rows.iter().filter_map(|row| row.get(0)).collect();
         let distinct = firsts.len() == rows.len();
         Layout {
             row_names: rows.len() >= FEWEST_RECORDS && longer && distinct && rows.iter().any(last),
-            last_filled: (0..unnamed).map(filled).collect(),
+            empty: (0..unnamed).take_while(is_empty).count(),
         }
     }
 
     /// Returns distinct names of all columns, made from the names in the header, and notes about the changes.
     pub(super) fn names(&self, mut header: Vec<String>) -> (Vec<String>, Vec<String>) {
         let mut notes = Vec::new();
-        for filled in &self.last_filled {
-            if *filled || header.len() <= 1 {
-                break;
-            }
-            header.pop();
-        }
+        header.truncate(header.len().saturating_sub(self.empty).max(1));
         if self.row_names {
             header.insert(0, ROW_NAMES.to_owned());
             notes.push(format!(

@@ -39,8 +39,8 @@ pub(crate) fn seconds(text: &str, order: DateOrder) -> Option<f64> {
     if text.len() > LONGEST {
         return None;
     }
-    if let Some(Worded { days, rest }) = worded(text, order) {
-        let seconds = if rest.is_empty() { 0.0 } else { time_of_day(rest)? };
+    if let Some((days, time)) = worded(text, order) {
+        let seconds = if time.is_empty() { 0.0 } else { time_of_day(time)? };
         return Some(days as f64 * DAY + seconds);
     }
     let end = text.find(['T', 't', ' ']).unwrap_or(text.len());
@@ -50,15 +50,9 @@ pub(crate) fn seconds(text: &str, order: DateOrder) -> Option<f64> {
     Some(days as f64 * DAY + seconds)
 }
 
-/// A date with the name of its month, in days since 1970, and the text after it.
-struct Worded<'a> {
-    days: i64,
-    rest: &'a str,
-}
-
 /// Reads a date with the name of its month in English, as in `Jan 1, 2020`, `1-Jan-20`, `Monday, 1st January 2020` and `2020 Jan 1`; `Jan 2020`
-/// is the first of that month, and counts as month first.
-fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
+/// is the first of that month, and counts as month first. Returns the days since 1970, and the text after the date.
+fn worded(text: &str, order: DateOrder) -> Option<(i64, &str)> {
     let (mut month, mut numbers, mut rest) = (None, Vec::new(), text);
     let mut first_is_month = false;
     while numbers.len() < 2 || month.is_none() {
@@ -95,7 +89,7 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
         }
         _ => return None,
     };
-    Some(Worded { days: existing(year, month, day)?, rest: rest.trim_start_matches([' ', ',']) })
+    Some((existing(year, month, day)?, rest.trim_start_matches([' ', ','])))
 }
 
 /// Returns the month with this English name, from 0: in full, in three letters, or `Sept`.

@@ -1,7 +1,7 @@
 //! Replaces `columnar` in a build without the feature `parquet`: every function returns an error
 //! that names the feature.
 
-use super::format::{Opened, PredictedTable, RowWriter};
+use super::format::{PredictedTable, RowSource, RowWriter};
 use sparsegp::error::{Error, Result};
 use std::fs::File;
 use std::io::Read;
@@ -11,18 +11,11 @@ const FEATURE: &str = "the feature `parquet` of the crate sparsegp-tables";
 
 pub(super) fn open(
     source: &str,
-    _file: File,
+    _file: Option<File>,
+    _input: Box<dyn Read + Send>,
     _wanted: &dyn Fn(&str) -> bool,
     _groups: Option<&[usize]>,
-) -> Result<Opened> {
-    Err(unread(source))
-}
-
-pub(super) fn open_pipe(
-    source: &str,
-    _pipe: Box<dyn Read + Send>,
-    _wanted: &dyn Fn(&str) -> bool,
-) -> Result<Opened> {
+) -> Result<Box<dyn RowSource>> {
     Err(unread(source))
 }
 

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
+use flate2::bufread::MultiGzDecoder;
+
 use super::column::{Column, ColumnBuilder};
 use super::columnar;
 use super::csv::CsvRows;
-use super::format::{FIRST_BYTES, GZIP, Opened, RowSource, is_named_parquet, is_parquet, unreadable};
-use super::gzip::Gunzip;
+use super::format::{FIRST_BYTES, GZIP, RowSource, is_parquet, unreadable};
 use super::marker::Markers;
 use super::table::{Lines, NamedColumn, Table, absent, quoted};
 use sparsegp::error::{Error, Result};
@@ -67,25 +68,74 @@ pub(crate) struct How<'a> {
 
 /// Returns the number of rows of each row group of a Parquet file; `None` for files that can be read in only one order.
 pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
-    let OpenedFile { source, file, first, .. } = OpenedFile::open(path)?;
-    is_parquet(&source, &first)?.then(|| columnar::row_groups(&source, &file)).transpose()
+    Input::open(path)?.row_groups()
 }
 
-/// A file with its name in messages, its first bytes, and the whole input from its beginning.
-struct OpenedFile {
-    source: String,
-    file: File,
-    first: Vec<u8>,
-    input: Box<dyn Read + Send>,
+/// An input with its name in messages and its first bytes.
+pub(super) struct Input {
+    name: String,
+    /// The file, unless the input can be read only once.
+    pub file: Option<File>,
+    pub first: Vec<u8>,
+    /// The whole input, from its beginning.
+    pub whole: Box<dyn Read + Send>,
 }
 
-impl OpenedFile {
-    fn open(path: &Path) -> Result<OpenedFile> {
-        let source = path.display().to_string();
-        let file = open_input(path, &source)?;
-        let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
-        let (first, input) = peek(&source, Box::new(copy))?;
-        Ok(OpenedFile { source, file, first, input })
+impl Input {
+    /// Opens a file, or standard input for `-`.
+    pub fn open(path: &Path) -> Result<Input> {
+        if path == Path::new("-") {
+            return Input::of("standard input", Box::new(std::io::stdin()));
+        }
+        let name = path.display().to_string();
+        let file = open_input(path, &name)?;
+        let copy = file.try_clone().map_err(|error| unreadable(&name, &error))?;
+        let input = Input::of(&name, Box::new(copy))?;
+        let is_named_parquet = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
+        if is_named_parquet && !input.is_parquet()? {
+            return Err(Error::data(format!("{name}: not a Parquet file, although its name ends like one")));
+        }
+        Ok(Input { file: path.is_file().then_some(file), ..input })
+    }
+
+    fn of(name: &str, mut input: Box<dyn Read + Send>) -> Result<Input> {
+        let mut first = Vec::new();
+        let read = (&mut input).take(FIRST_BYTES).read_to_end(&mut first);
+        read.map_err(|error| unreadable(name, &error))?;
+        let whole = Box::new(Cursor::new(first.clone()).chain(input));
+        Ok(Input { name: name.to_owned(), file: None, first, whole })
+    }
+
+    fn is_parquet(&self) -> Result<bool> {
+        is_parquet(&self.name, &self.first)
+    }
+
+    /// Returns the number of rows of each row group of a Parquet file; `None` for other files and pipes.
+    pub fn row_groups(&self) -> Result<Option<Vec<usize>>> {
+        match &self.file {
+            Some(file) if self.is_parquet()? => columnar::row_groups(&self.name, file).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Starts to read the rows, of which the wanted columns are needed.
+    fn rows(self, wanted: &dyn Fn(&str) -> bool, how: How<'_>) -> Result<Box<dyn RowSource>> {
+        let is_parquet = self.is_parquet()?;
+        let Input { name, file, first, whole } = self;
+        if is_parquet && how.delimiter.is_some() {
+            return Err(Error::usage(format!(
+                "{name}: found a Parquet file, but ⟨delimiter⟩ is for CSV only"
+            )));
+        }
+        if is_parquet {
+            return columnar::open(&name, file, whole, wanted, how.groups);
+        }
+        let text: Box<dyn Read + Send> = if first.starts_with(GZIP) {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)))
+        } else {
+            whole
+        };
+        Ok(Box::new(CsvRows::open(&name, text, how.delimiter)?))
     }
 }
 
@@ -95,8 +145,8 @@ impl OpenedFile {
 ///
 /// As for [`read_table`].
 pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
-    let (first, input) = peek(source, Box::new(input))?;
-    whole(TableBlocks::of_input(source, &first, input, usize::MAX, &|_| true, None)?)
+    let input = Input::of(source, Box::new(input))?;
+    whole(TableBlocks::of(input, usize::MAX, &|_| true, How::default())?)
 }
 
 /// Creates a table from columns of text cells (`None` is a missing cell), which are read as in a CSV file; the values `missing` count as
@@ -148,84 +198,41 @@ impl TableBlocks {
         wanted: &dyn Fn(&str) -> bool,
         how: How<'_>,
     ) -> Result<TableBlocks> {
-        let read = |name: &str| wanted(name) || how.copied.iter().any(|copied| copied == name);
-        if path == Path::new("-") {
-            let source = "standard input";
-            let (first, input) = peek(source, Box::new(std::io::stdin()))?;
-            return TableBlocks::of_input(source, &first, input, block_rows, &read, how.delimiter)?
-                .copying(wanted, how);
-        }
-        let OpenedFile { source, file, first, input } = OpenedFile::open(path)?;
-        let blocks = match (is_parquet(&source, &first)?, is_named_parquet(path)) {
-            (true, _) if how.delimiter.is_some() => {
-                Err(Error::usage(format!("{source}: found a Parquet file, but ⟨delimiter⟩ is for CSV only")))
-            }
-            (true, _) if path.is_file() => {
-                let opened = columnar::open(&source, file, &read, how.groups)?;
-                Ok(TableBlocks::with(&source, opened, block_rows))
-            }
-            (false, true) => {
-                Err(Error::data(format!("{source}: not a Parquet file, although its name ends like one")))
-            }
-            _ => TableBlocks::of_input(&source, &first, input, block_rows, &read, how.delimiter),
-        };
-        blocks?.copying(wanted, how)
+        TableBlocks::of(Input::open(path)?, block_rows, wanted, how)
     }
 
-    /// Copies some columns, and reads some values as missing cells.
-    fn copying(mut self, wanted: &dyn Fn(&str) -> bool, how: How<'_>) -> Result<TableBlocks> {
+    fn of(
+        input: Input,
+        block_rows: usize,
+        wanted: &dyn Fn(&str) -> bool,
+        how: How<'_>,
+    ) -> Result<TableBlocks> {
+        let source = input.name.clone();
+        let read = |name: &str| wanted(name) || how.copied.iter().any(|copied| copied == name);
+        let rows = input.rows(&read, how)?;
+        let names = rows.names();
+        let mut builders: Vec<Option<ColumnBuilder>> =
+            names.iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
         for name in how.copied {
-            let names = self.rows.names();
             let Some(place) = names.iter().position(|known| known == name) else {
-                return Err(absent(&self.source, "column", name, names.iter().map(String::as_str)));
+                return Err(absent(&source, "column", name, names.iter().map(String::as_str)));
             };
-            if let Some(data_type) = self.rows.unsupported(place) {
+            if let Some(data_type) = rows.unsupported(place) {
                 return Err(Error::data(format!(
-                    "{}: column {} has type {data_type}, which cannot be copied to the output",
-                    self.source,
+                    "{source}: column {} has type {data_type}, which cannot be copied to the output",
                     quoted(name)
                 )));
             }
-            self.builders[place] = Some(ColumnBuilder::copied(wanted(name)));
+            builders[place] = Some(ColumnBuilder::copied(wanted(name)));
         }
-        self.copied = how.copied.to_vec();
-        self.missing = Markers::new(how.missing);
-        Ok(self)
+        let (copied, missing) = (how.copied.to_vec(), Markers::new(how.missing));
+        let block_rows = block_rows.max(1);
+        Ok(TableBlocks { source, rows, builders, copied, missing, block_rows, any: false, done: false })
     }
 
     /// Accepts a file with only a header, which gives no blocks.
     pub fn or_none(self) -> TableBlocks {
         TableBlocks { any: true, ..self }
-    }
-
-    /// Reads an input from front to back. Its first bytes are `first`, which `input` still contains.
-    fn of_input(
-        source: &str,
-        first: &[u8],
-        input: Box<dyn Read + Send>,
-        block_rows: usize,
-        wanted: &dyn Fn(&str) -> bool,
-        delimiter: Option<u8>,
-    ) -> Result<TableBlocks> {
-        if is_parquet(source, first)? {
-            let opened = columnar::open_pipe(source, input, wanted)?;
-            return Ok(TableBlocks::with(source, opened, block_rows));
-        }
-        let input: Box<dyn Read + Send> = if first.starts_with(GZIP) {
-            Box::new(Gunzip::new(BufReader::with_capacity(1 << 16, input)))
-        } else {
-            input
-        };
-        let rows = CsvRows::open(source, input, delimiter)?;
-        let builders = rows.names().iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
-        Ok(TableBlocks::with(source, Opened { rows: Box::new(rows), builders }, block_rows))
-    }
-
-    fn with(source: &str, Opened { rows, builders }: Opened, block_rows: usize) -> TableBlocks {
-        let source = source.to_owned();
-        let block_rows = block_rows.max(1);
-        let (copied, missing) = (Vec::new(), Markers::default());
-        TableBlocks { source, rows, builders, copied, missing, block_rows, any: false, done: false }
     }
 
     /// The name of the file in messages.
@@ -247,23 +254,18 @@ impl TableBlocks {
         for (index, builder) in self.builders.iter_mut().enumerate() {
             let Some(builder) = builder else { continue };
             let timed = |column: Column| if self.rows.is_time(index) { column.into_time() } else { column };
-            let name = &self.rows.names()[index];
-            copies.extend(
-                builder.finish_copy().map(|column| NamedColumn { name: name.clone(), column: timed(column) }),
-            );
-            let column = match self.rows.unsupported(index) {
-                Some(data_type) => Column::Unsupported { data_type: data_type.to_owned(), rows },
-                None => timed(builder.finish()),
+            let named = |column| NamedColumn { name: self.rows.names()[index].clone(), column };
+            copies.extend(builder.finish_copy().map(|column| named(timed(column))));
+            let values = match self.rows.unsupported(index) {
+                Some(data_type) => Some(Column::Unsupported { data_type: data_type.to_owned(), rows }),
+                None => builder.finish().map(timed),
             };
-            if builder.is_used() {
-                columns.push(NamedColumn { name: name.clone(), column: self.missing.without(column) });
-            }
+            columns.extend(values.map(|column| named(self.missing.without(column))));
         }
         let place = |copy: &NamedColumn| self.copied.iter().position(|name| *name == copy.name);
         copies.sort_by_key(place);
         let table = Table::from_block(self.source.clone(), columns, rows, first, lines);
-        let table = table.with_decimal_comma(self.rows.decimal_comma()).with_copies(copies);
-        Ok(table.with_notes(self.rows.notes().to_vec()))
+        Ok(table.with_notes(self.rows.decimal_comma(), self.rows.notes()).with_copies(copies))
     }
 }
 
@@ -288,13 +290,4 @@ impl Iterator for TableBlocks {
 
 fn no_rows(source: &str) -> Error {
     Error::data(format!("{source}: has a header but no rows of data"))
-}
-
-/// Returns the first bytes, enough to tell the format, and the whole input including them.
-fn peek(source: &str, mut input: Box<dyn Read + Send>) -> Result<(Vec<u8>, Box<dyn Read + Send>)> {
-    let mut first = Vec::new();
-    let read = (&mut input).take(FIRST_BYTES).read_to_end(&mut first);
-    read.map_err(|error| unreadable(source, &error))?;
-    let whole = Box::new(Cursor::new(first.clone()).chain(input));
-    Ok((first, whole))
 }

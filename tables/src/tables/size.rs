@@ -1,15 +1,13 @@
 //! Estimates of the size of the numbers in a data file before it is read, from its footer or its
 //! first lines.
 
-use std::cell::Cell;
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek};
 use std::path::Path;
-use std::rc::Rc;
+
+use flate2::bufread::MultiGzDecoder;
 
 use super::format::GZIP;
-use super::gzip::Gunzip;
-use super::read::{column_names, groups_of};
+use super::read::{Input, column_names};
 
 /// The number of bytes of text to examine for the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -32,46 +30,29 @@ pub fn large_size(
     wanted: &dyn Fn(&str) -> bool,
     least: u64,
 ) -> Option<(u64, u64)> {
-    let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let rows = match groups_of(path).ok()? {
+    let size = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+    let input = Input::open(path).ok()?;
+    let rows = match input.row_groups().ok()? {
         Some(groups) => groups.iter().map(|&rows| rows as u64).sum(),
-        None => text_rows(path, metadata.len(), least)?,
+        None => text_rows(input, size, least)?,
     };
     let columns = column_names(path, delimiter).ok()??.iter().filter(|name| wanted(name)).count() as u64;
     let bytes = rows.saturating_mul(columns).saturating_mul(8);
     (bytes >= least).then_some((rows, bytes))
 }
 
-/// A reader that counts the bytes read.
-struct Counted {
-    file: File,
-    bytes: Rc<Cell<u64>>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.file.read(buffer)?;
-        self.bytes.set(self.bytes.get() + read as u64);
-        Ok(read)
-    }
-}
-
 /// Estimates the number of rows of a text file of `size` bytes; `None` if its numbers are certainly smaller than `least` bytes.
-fn text_rows(path: &Path, size: u64, least: u64) -> Option<u64> {
-    let mut magic = [0; 2];
-    File::open(path).ok()?.read_exact(&mut magic).ok()?;
-    let compressed = magic == GZIP;
+fn text_rows(input: Input, size: u64, least: u64) -> Option<u64> {
+    let compressed = input.first.starts_with(GZIP);
     let most = size.saturating_mul(BYTES_PER_TEXT_BYTE * if compressed { MOST_COMPRESSION } else { 1 });
     if most < least {
         return None;
     }
-    let bytes = Rc::new(Cell::new(0));
-    let file = Counted { file: File::open(path).ok()?, bytes: Rc::clone(&bytes) };
-    // Reads are small, so that the count exceeds the decompressed bytes only slightly.
-    let buffered = BufReader::with_capacity(1 << 12, file);
+    // Reads are small, so that the position in the file exceeds the decompressed bytes only slightly.
+    let mut text = BufReader::with_capacity(1 << 12, input.whole);
     let (lines, ended) =
-        if compressed { count_lines(&mut Gunzip::new(buffered))? } else { count_lines(&mut { buffered })? };
-    let share = if ended { 1.0 } else { bytes.get() as f64 / size as f64 };
+        if compressed { count_lines(&mut MultiGzDecoder::new(text))? } else { count_lines(&mut text)? };
+    let share = if ended { 1.0 } else { input.file?.stream_position().ok()? as f64 / size as f64 };
     Some((lines as f64 / share.max(f64::MIN_POSITIVE)) as u64)
 }
 
@@ -95,6 +76,7 @@ mod tests {
     use super::*;
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use std::fs::File;
     use std::io::Write;
 
     #[test]

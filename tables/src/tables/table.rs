@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::column::{Column, TextColumn};
 use super::marker::numbers_of;
-use super::reading::{Reading, Readings};
+use super::reading::Readings;
 use crate::readable::few;
 use sha2::{Digest, Sha256};
 use sparsegp::error::{Error, Result};
@@ -14,9 +14,6 @@ use std::sync::Arc;
 
 /// The minimum similarity (Jaro–Winkler, 1 is equal) of a name that a hint suggests for an absent name.
 const CLOSE: f64 = 0.75;
-
-/// The number of values that are passed to the digest at once.
-const DIGEST_CHUNK: usize = 1024;
 
 /// A column and its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,15 +100,9 @@ impl Table {
         Table { places, columns, rows, copies: Vec::new(), origin }
     }
 
-    /// Records that the table was read from text with decimal commas, as this cell shows.
-    pub(crate) fn with_decimal_comma(mut self, cell: Option<&str>) -> Table {
-        self.origin.decimal_comma = cell.map(str::to_owned);
-        self
-    }
-
-    /// Adds notes about the reading of the file.
-    pub(crate) fn with_notes(mut self, notes: Vec<String>) -> Table {
-        self.origin.notes = notes;
+    /// Adds notes about the reading of the file, and a cell that shows the decimal commas of its text, if it has them.
+    pub(crate) fn with_notes(mut self, decimal_comma: Option<&str>, notes: &[String]) -> Table {
+        (self.origin.decimal_comma, self.origin.notes) = (decimal_comma.map(str::to_owned), notes.to_vec());
         self
     }
 
@@ -145,22 +136,17 @@ impl Table {
         if !self.columns.iter().any(text) {
             return Ok(Cow::Borrowed(self));
         }
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for named in self.columns.iter().filter(|named| wanted(&named.name)) {
-            let NamedColumn { name, column } = named;
-            let column = match readings.get(name) {
-                Some(reading) => reading.read(column).map_err(|row| self.misread(row, name, reading))?,
-                None => column.clone(),
-            };
-            columns.push(NamedColumn { name: name.clone(), column });
-        }
+        let read = |NamedColumn { name, column }: &NamedColumn| {
+            let Some(reading) = readings.get(name) else { return Ok(column.clone()) };
+            reading.read(column).map_err(|row| {
+                let (place, found) = (self.place(row, name), shown(column.text(row).unwrap_or_default()));
+                Error::data(format!("{place}: found {found}, expected {reading}"))
+            })
+        };
+        let wanted = self.columns.iter().filter(|named| wanted(&named.name));
+        let columns = wanted.map(|named| Ok(NamedColumn { name: named.name.clone(), column: read(named)? }));
+        let columns = columns.collect::<Result<_>>()?;
         Ok(Cow::Owned(Table::with_origin(columns, self.rows, self.origin.clone())))
-    }
-
-    /// Creates the error for a cell that does not fit the reading of its column.
-    fn misread(&self, row: usize, name: &str, reading: &Reading) -> Error {
-        let found = self.column(name).and_then(|column| column.text(row)).unwrap_or_default();
-        Error::data(format!("{}: found {}, expected {reading}", self.place(row, name), shown(found)))
     }
 
     /// Replaces the names of the rows in messages.
@@ -211,13 +197,14 @@ impl Table {
         for NamedColumn { name, column } in &self.columns {
             text(&mut hash, name);
             match column {
+                // All bytes at once, because each call of `update` has a fixed cost.
                 Column::Number(values) | Column::Time(values) => {
-                    digest_all(&mut hash, values.iter().map(|value| value.to_le_bytes()))
+                    hash.update(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
                 }
                 Column::Text(column) => {
                     column.levels().iter().for_each(|level| text(&mut hash, level));
                     let codes = column.codes().map(|code| code.map_or(u64::MAX, |code| code as u64));
-                    digest_all(&mut hash, codes.map(u64::to_le_bytes));
+                    hash.update(codes.flat_map(u64::to_le_bytes).collect::<Vec<u8>>());
                 }
                 Column::Unsupported { data_type, .. } => text(&mut hash, data_type),
             }
@@ -452,41 +439,24 @@ pub(crate) fn absent<'a>(
     if names.clone().count() > 0 && names.clone().all(|name| name.parse::<f64>().is_ok()) {
         return error.hint("the first row of the file holds numbers; it must hold the names of the columns");
     }
-    let wanted = name.to_lowercase();
-    let mut close: Vec<(f64, &str)> = names
-        .clone()
-        .map(|name| (strsim::jaro_winkler(&wanted, &name.to_lowercase()), name))
-        .filter(|&(score, _)| score >= CLOSE)
-        .collect();
-    close.sort_by(|a, b| b.0.total_cmp(&a.0));
-    if close.is_empty() {
-        error.hint(format!("the columns are {}", listed(names)))
-    } else {
-        error.hint(format!("did you mean {}?", listed(close.into_iter().map(|(_, name)| name))))
+    match alike(name, names.clone()) {
+        close if close.is_empty() => error.hint(format!("the columns are {}", listed(names))),
+        close => error.hint(format!("did you mean {}?", listed(close.into_iter()))),
     }
 }
 
-/// Returns the most similar name, if one is similar enough.
-pub(crate) fn alike<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+/// Returns the similar names, the most similar one first.
+pub(crate) fn alike<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
-    let score = |other: &&str| strsim::jaro_winkler(&wanted, &other.to_lowercase());
-    names.iter().copied().filter(|other| score(other) >= CLOSE).max_by(|a, b| score(a).total_cmp(&score(b)))
+    let score = |other: &'a str| (strsim::jaro_winkler(&wanted, &other.to_lowercase()), other);
+    let mut close: Vec<_> = names.map(score).filter(|&(score, _)| score >= CLOSE).collect();
+    close.sort_by(|a, b| b.0.total_cmp(&a.0));
+    close.into_iter().map(|(_, name)| name).collect()
 }
 
 /// Lists up to ten names for a message.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     few(names.map(quoted), 10)
-}
-
-/// Passes values to a digest in chunks, because each call of `update` has a fixed cost.
-fn digest_all(hash: &mut Sha256, values: impl Iterator<Item = [u8; 8]>) {
-    let mut values = values.peekable();
-    let mut bytes = Vec::with_capacity(8 * DIGEST_CHUNK);
-    while values.peek().is_some() {
-        bytes.clear();
-        bytes.extend(values.by_ref().take(DIGEST_CHUNK).flatten());
-        hash.update(&bytes);
-    }
 }
 
 #[cfg(test)]

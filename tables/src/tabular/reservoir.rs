@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::tables::column::{Column, ColumnBuilder};
+use crate::tables::column::{Column, number_cell, read_cell};
 use crate::tables::table::{Lines, NamedColumn, Table};
 use sparsegp::data::{Purpose, part_generator};
 use sparsegp::error::{Error, Result};
@@ -174,14 +174,10 @@ impl Reservoir {
     pub(crate) fn finish(mut self, source: &str) -> Option<Sample> {
         self.rows.sort_unstable_by_key(|sampled| sampled.row);
         let column = |(at, SampledColumn { name, time }): (usize, SampledColumn)| {
-            let mut builder = ColumnBuilder::default();
-            for sampled in &self.rows {
-                match &sampled.cells[at] {
-                    Cell::Number(value) => builder.push_number(*value),
-                    Cell::Text(text) => builder.push_text(text),
-                }
-            }
-            let column = builder.finish();
+            let column = Column::of_cells(self.rows.iter().map(|sampled| match &sampled.cells[at] {
+                Cell::Number(value) => number_cell(*value),
+                Cell::Text(text) => read_cell(text),
+            }));
             NamedColumn { name, column: if time { column.into_time() } else { column } }
         };
         let columns = self.columns.into_iter().enumerate().map(column).collect();

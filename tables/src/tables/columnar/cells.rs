@@ -2,7 +2,7 @@
 
 use ::parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use ::parquet::data_type::DataType;
+use ::parquet::data_type::{AsBytes, DataType};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::schema::types::Type;
 use half::f16;
@@ -25,6 +25,17 @@ pub(super) enum Kind {
     /// Instants: the number × the first value / the second value is the seconds since 1970.
     Instant(f64, f64),
     Text,
+}
+
+impl Kind {
+    /// Returns the number that a stored integer means.
+    fn number(self, stored: i64) -> f64 {
+        match self {
+            Kind::Instant(times, over) => stored as f64 * times / over,
+            Kind::Decimal(scale) => decimal::scaled(stored, scale),
+            _ => stored as f64,
+        }
+    }
 }
 
 /// Returns the reading of a column; fails with the name of an unsupported type.
@@ -113,23 +124,16 @@ pub(super) fn read_cells(
         (R::Int32ColumnReader(cells), Kind::Unsigned) => {
             numbers(cells, count, builder, |&v| Some(f64::from(v.cast_unsigned())))
         }
-        (R::Int32ColumnReader(cells), Kind::Instant(times, over)) => {
-            numbers(cells, count, builder, |&v| Some(f64::from(v) * times / over))
+        (R::Int32ColumnReader(cells), kind) => {
+            numbers(cells, count, builder, |&v| Some(kind.number(v.into())))
         }
-        (R::Int64ColumnReader(cells), Kind::Instant(times, over)) => {
-            numbers(cells, count, builder, |&v| Some(v as f64 * times / over))
-        }
-        (R::Int32ColumnReader(cells), Kind::Decimal(scale)) => {
-            numbers(cells, count, builder, |&v| Some(decimal::scaled(i64::from(v), scale)))
-        }
-        (R::Int32ColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
         (R::Int64ColumnReader(cells), Kind::Unsigned) => {
             wholes(cells, count, builder, |&v| Some(v.cast_unsigned()))
         }
-        (R::Int64ColumnReader(cells), Kind::Decimal(scale)) if scale != 0 => {
-            numbers(cells, count, builder, |&v| Some(decimal::scaled(v, scale)))
+        (R::Int64ColumnReader(cells), Kind::Number | Kind::Decimal(0)) => {
+            wholes(cells, count, builder, |&v| Some(v))
         }
-        (R::Int64ColumnReader(cells), _) => wholes(cells, count, builder, |&v| Some(v)),
+        (R::Int64ColumnReader(cells), kind) => numbers(cells, count, builder, |&v| Some(kind.number(v))),
         (R::FloatColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
         (R::DoubleColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(v)),
         (R::ByteArrayColumnReader(cells), Kind::Text) => each(cells, count, |cell| {
@@ -137,17 +141,9 @@ pub(super) fn read_cells(
             builder.push_text(text.map_err(|_| problem("the text is not UTF-8"))?);
             Ok(())
         }),
-        (R::ByteArrayColumnReader(cells), Kind::Decimal(0)) => {
-            wholes(cells, count, builder, |v| decimal::whole(v.data()))
-        }
-        (R::FixedLenByteArrayColumnReader(cells), Kind::Decimal(0)) => {
-            wholes(cells, count, builder, |v| decimal::whole(v.data()))
-        }
-        (R::ByteArrayColumnReader(cells), Kind::Decimal(scale)) => {
-            numbers(cells, count, builder, |v| decimal::of_bytes(v.data(), scale))
-        }
+        (R::ByteArrayColumnReader(cells), Kind::Decimal(scale)) => decimals(cells, count, builder, scale),
         (R::FixedLenByteArrayColumnReader(cells), Kind::Decimal(scale)) => {
-            numbers(cells, count, builder, |v| decimal::of_bytes(v.data(), scale))
+            decimals(cells, count, builder, scale)
         }
         (R::FixedLenByteArrayColumnReader(cells), Kind::Half) => {
             numbers(cells, count, builder, |v| Some(f16::from_le_bytes(v.data().try_into().ok()?).to_f64()))
@@ -161,7 +157,7 @@ pub(super) fn read_cells(
     }
 }
 
-fn problem(what: &str) -> ParquetError {
+pub(super) fn problem(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
@@ -198,6 +194,19 @@ fn wholes<T: DataType, W: TryInto<i64> + ToString + Clone>(
         }
         Ok(())
     })
+}
+
+/// Reads cells as decimals: integers in two's complement times `10^(−scale)`.
+fn decimals<T: DataType<T: AsBytes>>(
+    reader: &mut ColumnReaderImpl<T>,
+    count: usize,
+    builder: &mut ColumnBuilder,
+    scale: i32,
+) -> Result<usize> {
+    match scale {
+        0 => wholes(reader, count, builder, |v| decimal::whole(v.as_bytes())),
+        _ => numbers(reader, count, builder, |v| decimal::of_bytes(v.as_bytes(), scale)),
+    }
 }
 
 /// Passes up to `count` cells to `take`, `None` for a missing one; returns the number of cells.

@@ -23,15 +23,8 @@ pub(super) fn scaled(unscaled: i64, scale: i32) -> f64 {
 
 /// Like [`scaled`], for an unscaled value in two's complement, most significant byte first; `None` beyond [`MOST_BYTES`].
 pub(super) fn of_bytes(unscaled: &[u8], scale: i32) -> Option<f64> {
-    if unscaled.len() > MOST_BYTES {
-        return None;
-    }
-    if unscaled.len() > size_of::<i128>() {
-        return Some(nearest(&BigInt::from_signed_bytes_be(unscaled), scale));
-    }
-    let sign = if unscaled.first().is_some_and(|&first| first >= 0x80) { -1 } else { 0 };
-    let unscaled = unscaled.iter().fold(sign, |value: i128, &byte| value << 8 | i128::from(byte));
-    Some(i64::try_from(unscaled).map_or_else(|_| nearest(&unscaled, scale), |small| scaled(small, scale)))
+    let unscaled = whole(unscaled)?;
+    Some(i64::try_from(&unscaled).map_or_else(|_| nearest(&unscaled, scale), |small| scaled(small, scale)))
 }
 
 /// Returns a whole number in two's complement, most significant byte first; `None` beyond [`MOST_BYTES`].

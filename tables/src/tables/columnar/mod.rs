@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::{Arc, Once};
 
 use ::parquet::basic::Compression;
@@ -22,9 +21,9 @@ use bytes::Bytes;
 
 use self::cells::{Kind, kind, read_cells};
 use self::pages::PlainPages;
-use self::write::ParquetWriter;
+pub(super) use self::write::writer;
 use super::column::ColumnBuilder;
-use super::format::{Opened, PredictedTable, RowSource, RowWriter};
+use super::format::RowSource;
 use super::table::{Lines, check_names, quoted};
 use sparsegp::error::{Error, Result};
 
@@ -60,14 +59,30 @@ struct Decoded {
     kind: Kind,
 }
 
-/// Opens a file, on disk or in memory: reads the footer, and returns the rows and one builder for each wanted column. If `groups` is given, row groups are read in this
-/// order, and no block spans two groups.
-pub(super) fn open<R: ChunkReader + Sync + 'static>(
+/// Opens a file, or an input that can be read only once. Such an input is kept in memory as a whole, because its footer comes last. If
+/// `groups` is given, row groups are read in this order, and no block spans two groups.
+pub(super) fn open(
+    source: &str,
+    file: Option<File>,
+    mut input: Box<dyn Read + Send>,
+    wanted: &dyn Fn(&str) -> bool,
+    groups: Option<&[usize]>,
+) -> Result<Box<dyn RowSource>> {
+    if let Some(file) = file {
+        return begin(source, file, wanted, groups);
+    }
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).map_err(|error| super::format::unreadable(source, &error))?;
+    begin(source, Bytes::from(bytes), wanted, groups)
+}
+
+/// Reads the footer, and returns the rows, of which only the wanted columns are decoded.
+fn begin<R: ChunkReader + Sync + 'static>(
     source: &str,
     file: R,
     wanted: &dyn Fn(&str) -> bool,
     groups: Option<&[usize]>,
-) -> Result<Opened> {
+) -> Result<Box<dyn RowSource>> {
     let length = file.len();
     let metadata = read_footer(source, &file)?;
     let schema = metadata.file_metadata().schema_descr();
@@ -81,22 +96,19 @@ pub(super) fn open<R: ChunkReader + Sync + 'static>(
     for leaf in (0..schema.num_columns()).rev() {
         leaf_of[schema.get_column_root_idx(leaf)] = leaf;
     }
-    let mut builders = Vec::with_capacity(fields.len());
-    let mut decoded = Vec::new();
-    for (column, field) in fields.iter().enumerate() {
-        let wanted = wanted(field.name());
-        builders.push(wanted.then(ColumnBuilder::default));
-        if let Some(kind) = kind(field).ok().filter(|_| wanted) {
-            decoded.push(Decoded { column, leaf: leaf_of[column], kind });
-        }
-    }
+    let wanted = fields.iter().enumerate().filter(|(_, field)| wanted(field.name()));
+    let decoded: Vec<Decoded> = wanted
+        .filter_map(|(column, field)| {
+            Some(Decoded { column, leaf: leaf_of[column], kind: kind(field).ok()? })
+        })
+        .collect();
     check_chunks(source, &metadata, length, &names, &decoded)?;
     let count = metadata.num_row_groups();
     let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
     // Indices out of range belong to another file that had the same name.
     order.retain(|&group| group < count);
     order.reverse();
-    let rows = ParquetRows {
+    Ok(Box::new(ParquetRows {
         source: source.to_owned(),
         file: Arc::new(file),
         metadata,
@@ -107,25 +119,7 @@ pub(super) fn open<R: ChunkReader + Sync + 'static>(
         readers: Vec::new(),
         left: 0,
         row: 0,
-    };
-    Ok(Opened { rows: Box::new(rows), builders })
-}
-
-/// Opens an input that can be read only once, from front to back. The whole input is kept in memory, because
-/// its footer comes last.
-pub(super) fn open_pipe(
-    source: &str,
-    mut pipe: Box<dyn Read + Send>,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<Opened> {
-    let mut bytes = Vec::new();
-    pipe.read_to_end(&mut bytes).map_err(|error| super::format::unreadable(source, &error))?;
-    open(source, Bytes::from(bytes), wanted, None)
-}
-
-/// Creates a Parquet file of these columns.
-pub(super) fn writer(path: &Path, columns: &PredictedTable) -> Result<Box<dyn RowWriter>> {
-    Ok(Box::new(ParquetWriter::create(path, columns)?))
+    }))
 }
 
 impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {

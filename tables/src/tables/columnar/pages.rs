@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use ::parquet::basic::Compression;
 use ::parquet::column::page::{Page, PageMetadata, PageReader};
-use ::parquet::errors::{ParquetError, Result};
+use ::parquet::errors::Result;
 use ::parquet::file::metadata::ColumnChunkMetaData;
 use ::parquet::file::reader::ChunkReader;
 use ::parquet::file::serialized_reader::SerializedPageReader;
 use bytes::Bytes;
 
+use super::cells::problem;
 use super::codec::decompress;
 
 /// The uncompressed pages of one chunk.
@@ -36,7 +37,7 @@ impl<R: ChunkReader> PlainPages<R> {
         if self.codec == Compression::UNCOMPRESSED {
             return Ok(stored);
         }
-        let packed = stored.get(levels..).ok_or_else(|| damaged("levels longer than their page"))?;
+        let packed = stored.get(levels..).ok_or_else(|| problem("levels longer than their page"))?;
         let values = decompress(self.codec, packed, self.most)?;
         Ok(if levels == 0 { values.into() } else { [&stored[..levels], &values].concat().into() })
     }
@@ -49,7 +50,7 @@ impl<R: ChunkReader> PlainPages<R> {
             Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, is_compressed, .. } => {
                 let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
                 if levels > buf.len() {
-                    return Err(damaged("levels longer than their page"));
+                    return Err(problem("levels longer than their page"));
                 }
                 if *is_compressed {
                     *buf = self.plain(std::mem::take(buf), levels)?;
@@ -58,10 +59,6 @@ impl<R: ChunkReader> PlainPages<R> {
         }
         Ok(page)
     }
-}
-
-fn damaged(what: &str) -> ParquetError {
-    ParquetError::General(what.to_owned())
 }
 
 impl<R: ChunkReader> Iterator for PlainPages<R> {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType};
 use ::parquet::errors::Result as ParquetResult;
 use ::parquet::file::properties::WriterProperties;
-use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::Type;
 
 use crate::tables::column::Column;
@@ -26,7 +26,6 @@ pub(super) struct ParquetWriter {
     /// The rows of the current group, by columns.
     columns: Vec<Cells>,
     rows: usize,
-    levels: Vec<i16>,
 }
 
 /// The cells of a column.
@@ -37,20 +36,19 @@ enum Cells {
     Text(Vec<ByteArray>),
 }
 
-impl ParquetWriter {
-    /// Begins a file of these columns.
-    pub(super) fn create(path: &Path, table: &PredictedTable) -> Result<ParquetWriter> {
-        let text = table.leading.iter().map(|(name, text)| (name, *text));
-        let columns: Vec<(&String, bool)> =
-            text.chain(table.numbers.iter().map(|name| (name, false))).collect();
-        let file = begin(AtomicFile::create(path)?, &columns).map_err(|error| write_error(path, &error))?;
-        let empty = |&(_, text): &(&String, bool)| {
-            if text { Cells::Text(Vec::new()) } else { Cells::Numbers(Vec::new()) }
-        };
-        let columns = columns.iter().map(empty).collect();
-        Ok(ParquetWriter { path: path.to_owned(), file, columns, rows: 0, levels: Vec::new() })
-    }
+/// Creates a Parquet file of these columns.
+pub(in crate::tables) fn writer(path: &Path, table: &PredictedTable) -> Result<Box<dyn RowWriter>> {
+    let text = table.leading.iter().map(|(name, text)| (name, *text));
+    let columns: Vec<(&String, bool)> = text.chain(table.numbers.iter().map(|name| (name, false))).collect();
+    let file = begin(AtomicFile::create(path)?, &columns).map_err(|error| write_error(path, &error))?;
+    let empty = |&(_, text): &(&String, bool)| {
+        if text { Cells::Text(Vec::new()) } else { Cells::Numbers(Vec::new()) }
+    };
+    let columns = columns.iter().map(empty).collect();
+    Ok(Box::new(ParquetWriter { path: path.to_owned(), file, columns, rows: 0 }))
+}
 
+impl ParquetWriter {
     /// Writes the collected rows as a group.
     fn write_group(&mut self) -> ParquetResult<()> {
         if self.rows == 0 {
@@ -59,20 +57,9 @@ impl ParquetWriter {
         let mut group = self.file.next_row_group()?;
         for cells in &mut self.columns {
             let Some(mut column) = group.next_column()? else { break };
-            self.levels.clear();
             match cells {
-                Cells::Numbers(values) => {
-                    self.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
-                    values.retain(|value| !value.is_nan());
-                    column.typed::<DoubleType>().write_batch(values, Some(&self.levels), None)?;
-                    values.clear();
-                }
-                Cells::Text(values) => {
-                    self.levels.extend(values.iter().map(|value| i16::from(!value.is_empty())));
-                    values.retain(|value| !value.is_empty());
-                    column.typed::<ByteArrayType>().write_batch(values, Some(&self.levels), None)?;
-                    values.clear();
-                }
+                Cells::Numbers(values) => write::<DoubleType>(&mut column, values, |value| value.is_nan())?,
+                Cells::Text(values) => write::<ByteArrayType>(&mut column, values, ByteArray::is_empty)?,
             }
             column.close()?;
         }
@@ -80,6 +67,19 @@ impl ParquetWriter {
         self.rows = 0;
         Ok(())
     }
+}
+
+/// Writes the cells of a column, and clears them.
+fn write<T: DataType>(
+    column: &mut SerializedColumnWriter<'_>,
+    cells: &mut Vec<T::T>,
+    is_missing: impl Fn(&T::T) -> bool,
+) -> ParquetResult<()> {
+    let levels: Vec<i16> = cells.iter().map(|cell| i16::from(!is_missing(cell))).collect();
+    cells.retain(|cell| !is_missing(cell));
+    column.typed::<T>().write_batch(cells, Some(&levels), None)?;
+    cells.clear();
+    Ok(())
 }
 
 impl Cells {
