@@ -130,16 +130,12 @@ fn difference(place: &str, known: &Value, asked: &Value) -> Option<String> {
     if known == asked {
         return None;
     }
-    if let (Value::Object(known), Value::Object(asked)) = (known, asked) {
-        let keys = known.keys().chain(asked.keys());
-        let of = |values: &serde_json::Map<String, Value>, key: &str| {
-            values.get(key).cloned().unwrap_or(Value::Null)
-        };
+    if let (Value::Object(fields), Value::Object(others)) = (known, asked) {
         let inner = |key: &String| {
             let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
-            difference(&place, &of(known, key), &of(asked, key))
+            difference(&place, &known[key], &asked[key])
         };
-        return keys.into_iter().find_map(inner);
+        return fields.keys().chain(others.keys()).find_map(inner);
     }
     Some(format!("{place} is {known} there and {asked} here"))
 }

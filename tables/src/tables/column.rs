@@ -233,13 +233,8 @@ impl TextColumn {
 
 /// Returns 1 for "true" and 0 for "false", in any case.
 pub(crate) fn boolean(text: &str) -> Option<f64> {
-    if text.eq_ignore_ascii_case("true") {
-        Some(1.0)
-    } else if text.eq_ignore_ascii_case("false") {
-        Some(0.0)
-    } else {
-        None
-    }
+    let words = [("true", 1.0), ("false", 0.0)];
+    words.into_iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, value)| value)
 }
 
 /// The contents of one cell.

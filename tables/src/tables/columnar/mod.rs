@@ -174,8 +174,8 @@ impl<R: ChunkReader + Sync + 'static> RowSource for ParquetRows<R> {
     }
 
     fn is_time(&self, column: usize) -> bool {
-        let instant = |decoded: &&Decoded| matches!(decoded.kind, Kind::Instant(..));
-        self.decoded.iter().filter(instant).any(|decoded| decoded.column == column)
+        let mut decoded = self.decoded.iter();
+        decoded.any(|decoded| decoded.column == column && matches!(decoded.kind, Kind::Instant(..)))
     }
 
     fn fill(
