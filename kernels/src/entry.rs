@@ -27,7 +27,7 @@ pub(crate) fn error<T>(at: usize, message: impl Into<String>) -> Result<T, Parse
 /// A function that builds a kernel from the options written after its name.
 pub type Build = fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError>;
 
-/// The definition of a kernel in a [`Grammar`](crate::Grammar): its names, its options and its
+/// The definition of a kernel in a [`Grammar`](crate::Grammar): its names and its
 /// constructor.
 ///
 /// Kernels of other crates are added like those of this crate:
@@ -58,11 +58,13 @@ pub struct Entry {
 /// have any value.
 pub type Make = Arc<dyn Fn(usize) -> Box<dyn Kernel> + Send + Sync>;
 
+type BuildNamed = dyn Fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError> + Send + Sync;
+
 /// A kernel of a grammar: its names, and a function or closure that builds it.
 #[derive(Clone)]
 pub(crate) struct Named {
     pub names: Vec<String>,
-    pub build: Arc<dyn Fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError> + Send + Sync>,
+    pub build: Arc<BuildNamed>,
 }
 
 impl Named {
