@@ -9,6 +9,7 @@ mod baselines;
 pub mod comparison;
 mod cross;
 mod document;
+mod escape;
 mod evaluation;
 mod figures;
 mod fit;

@@ -2,7 +2,7 @@
 
 use super::letters::width;
 use super::{INK, TEXT};
-use crate::html::escape;
+use crate::escape::escape;
 use std::cell::RefCell;
 use std::fmt::Write;
 

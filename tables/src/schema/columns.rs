@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sparsegp::kernels::Dimension;
 
 use super::calendar::Cycle;
-use super::groups::{GroupFormula, Grouping};
-use super::places::Places;
+use super::group_formula::{GroupFormula, Grouping};
+use super::surface::Places;
 use super::target::TargetEncoding;
 use crate::tables::TableBlocks;
 use crate::tables::read::How;

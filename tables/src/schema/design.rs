@@ -10,7 +10,7 @@ use super::calendar::{Cycle, years};
 use super::check::folded;
 use super::columns::{Feature, FeatureKind, Schema, UnseenLevels};
 use super::facts::Demand;
-use super::places::PlaceCells;
+use super::place_facts::PlaceCells;
 use super::role::Role;
 use super::table_facts::TableFacts;
 use crate::tables::column::{Column, number_text};

@@ -1,7 +1,7 @@
 //! The columns of a schema as explanations know them: ranges of inputs with names.
 
 use super::columns::{Feature, FeatureKind, Schema};
-use super::groups::Grouping;
+use super::group_formula::Grouping;
 use crate::explain::{InputColumn, InputKind};
 use crate::tables::Reading;
 use std::ops::Range;

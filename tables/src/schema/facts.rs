@@ -3,7 +3,7 @@
 
 use super::calendar::Calendar;
 use super::distinct::{Distinct, Level};
-use super::odd::Extremes;
+use super::extremes::Extremes;
 use super::ratings::rating_order;
 use super::role::Role;
 use super::spread::Spread;

@@ -7,7 +7,7 @@ use super::columns::{
 use super::distinct::Level;
 use super::facts::BadCells;
 use super::facts::{ColumnFacts, Demand, check_first, share_affine};
-use super::groups::GroupFormula;
+use super::group_formula::GroupFormula;
 use super::groups::{GroupLevels, check_groups};
 use super::left_out::reason;
 use super::odd::odd_values;

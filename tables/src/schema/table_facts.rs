@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{ColumnFacts, Demand};
-use super::places::PlaceFacts;
-use super::places::Places;
+use super::place_facts::PlaceFacts;
+use super::surface::Places;
 use crate::tables::table::{Table, absent};
 use sparsegp::error::{Error, Result};
 

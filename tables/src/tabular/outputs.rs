@@ -151,9 +151,11 @@ fn check_shareable(options: &FitOptions, schemas: &[Schema], sharing: Sharing) -
     for schema in schemas {
         let kind = LikelihoodKind::default_of(schema.encoding().kind());
         if options.likelihood_kind() != LikelihoodKind::Gaussian || kind != LikelihoodKind::Gaussian {
-            let needs = format!("⟨outputs {sharing}⟩ needs targets that are numbers with Gaussian noise");
             let target = schema.target_name();
-            return Err(Error::usage(format!("{needs}, but '{target}' is of another kind")).hint("use ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩ for a separate model of every target"));
+            return Err(Error::usage(format!(
+                "⟨outputs {sharing}⟩ needs targets that are numbers with Gaussian noise, but '{target}' is of another kind"
+            ))
+            .hint("use ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩ for a separate model of every target"));
         }
     }
     if options.model == ModelKind::Glm {

@@ -51,7 +51,8 @@ fn main() -> sparsegp::Result<()> {
     let in_book = &["cadata_beta_", "sarcos_test", "ringnorm", "bike_count"];
     let mut paper = Paper::new("dlm", in_book, RunArgs { paper: args.paper, steps: None, runs: None })?;
     if args.fit {
-        return raw::fit_all(&paper, &args.raw, args.minutes);
+        let units = fits::units().chain(flights::units()).chain(estimators::units()).chain(rules::units());
+        return raw::fit_all(&paper, units.collect(), &args.raw, args.minutes);
     }
     bias::run(&mut paper)?;
     let rows = if paper.quick { quick(&mut paper, &args.raw)? } else { raw::read(&args.raw)? };
