@@ -103,7 +103,6 @@ nonsense | nonsense
 fit data.csv | --target
 fit data.csv --target y,y | 'y' twice
 fit data.csv --target a,y --mixing 3 | mixed:3 | 2
-fit data.csv --target a,y --mixing 1 --neighbours 4 | --neighbours | --outputs own
 fit data.csv --target a,colour --mixing 1 | --outputs | 'colour'
 fit data.csv --target colour --objective vfe | vfe | needs the gaussian likelihood
 fit - --target y --shuffle-buffer 10 | standard input cannot be read again
