@@ -16,7 +16,7 @@ fn rows(n: usize) -> (Mat<f64>, Vec<f64>) {
     let target = |i: usize| {
         let (f, g) = ((2.0 * x[(i, 0)]).sin(), (3.0 * x[(i, 0)]).cos());
         let noise = |k: f64| 0.2 * (i as f64 * (1.7 + k)).sin();
-        let third = if i % 5 == 0 { f64::NAN } else { -1.1 * f + noise(2.0) };
+        let third = if i.is_multiple_of(5) { f64::NAN } else { -1.1 * f + noise(2.0) };
         [1.2 * f + 0.3 * g + noise(0.0), 0.9 * f - 0.4 * g + noise(1.0), third]
     };
     let targets = (0..n).flat_map(target).collect();
