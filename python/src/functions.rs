@@ -25,12 +25,14 @@ pub struct Functions {
 impl Functions {
     /// Returns the values at rows of inputs in original units: a row for each row of inputs, a column for
     /// each function.
+    #[pyo3(signature = (x, *, threads=None))]
     fn values(&self, py: Python<'_>, x: Matrix, threads: Option<usize>) -> PyResult<Rows> {
         let work = |host: Host<'_>| self.draws.values_unless(x.0.as_ref(), &host.stopped());
         Ok(by_row(&self.custom.run(py, threads, None, work)?, x.0.nrows()))
     }
 
     /// Returns the gradients in the inputs at rows of inputs, an array for every function.
+    #[pyo3(signature = (x, *, threads=None))]
     fn gradients(&self, py: Python<'_>, x: Matrix, threads: Option<usize>) -> PyResult<Vec<Matrix>> {
         let work = |host: Host<'_>| self.draws.gradients_unless(x.0.as_ref(), &host.stopped());
         Ok(self.custom.run(py, threads, None, work)?.into_iter().map(Matrix).collect())
@@ -51,6 +53,7 @@ pub fn design(model: &Model, table: &Table) -> PyResult<Matrix> {
 
 /// Draws functions from the posterior. Returns `None` if the library cannot draw functions of the model.
 #[pyfunction]
+#[pyo3(signature = (model, count, seed, output=0, *, threads=None))]
 pub fn functions(
     py: Python<'_>,
     model: &Model,
@@ -109,6 +112,7 @@ fn inputs_of(engine: &TableModel, table: &Table) -> sparsegp::Result<(Mat<f64>, 
 
 /// Returns the joint covariance of the targets at all rows of a table.
 #[pyfunction]
+#[pyo3(signature = (model, table, *, threads=None))]
 pub fn target_covariance(
     py: Python<'_>,
     model: &Model,
@@ -125,6 +129,7 @@ pub fn target_covariance(
 
 /// Draws targets jointly at all rows of a table: a row for each row of the table, a column for each draw.
 #[pyfunction]
+#[pyo3(signature = (model, table, count, seed, *, threads=None))]
 pub fn draws_together(
     py: Python<'_>,
     model: &Model,
@@ -145,6 +150,7 @@ pub fn draws_together(
 /// Returns the gradients of predictions in the inputs at the rows of a table: of mean and variance of the
 /// target, then of mean and variance of the function.
 #[pyfunction]
+#[pyo3(signature = (model, table, *, threads=None))]
 pub fn slopes(py: Python<'_>, model: &Model, table: &Table, threads: Option<usize>) -> PyResult<[Matrix; 4]> {
     let engine = model.shared();
     let work = |_: Host<'_>| {

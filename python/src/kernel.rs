@@ -55,6 +55,7 @@ impl Kernel {
 #[pymethods]
 impl Kernel {
     #[new]
+    #[pyo3(signature = (text, dims, custom=None))]
     fn new(py: Python<'_>, text: &str, dims: usize, custom: Option<Custom>) -> PyResult<Kernel> {
         let custom = custom.unwrap_or_default();
         let parsed = custom.watch(py, || Ok(custom.registry().grammar().parse(text, dims)))?;

@@ -172,6 +172,7 @@ impl Model {
 impl Model {
     /// Returns the requested predictions of a table: for each request, a matrix with a row for each row of
     /// the table.
+    #[pyo3(signature = (table, wanted, *, threads=None))]
     fn predict(
         &self,
         py: Python<'_>,
@@ -213,6 +214,7 @@ impl Model {
 
     /// Draws the target independently at every row: a row for each row of the table. The draws of a row
     /// depend only on the seed and the index of the row.
+    #[pyo3(signature = (table, count, seed, *, threads=None))]
     fn draws(
         &self,
         py: Python<'_>,
@@ -245,6 +247,7 @@ impl Model {
 
     /// Returns the predicted probabilities `P(Y < y)` and `P(Y ≤ y)` for the target y of every row of a
     /// table.
+    #[pyo3(signature = (table, *, threads=None))]
     fn pit(&self, py: Python<'_>, table: &Table, threads: Option<usize>) -> PyResult<Rows> {
         let work = |host: host::Host<'_>| {
             let (targets, mut pits) = (self.targets(table)?, Vec::new());
@@ -347,6 +350,7 @@ impl Model {
     /// Writes a report. If a table of test rows is given, the report has figures for it and shows how
     /// predictions depend on the columns; targets may be missing. `again` is the call that reproduces the
     /// report.
+    #[pyo3(signature = (path, again, table=None, *, threads=None))]
     fn report(
         &self,
         py: Python<'_>,
@@ -378,6 +382,7 @@ impl Model {
 
     /// Returns the report as HTML text without test rows, with figures of the function at some training rows
     /// if the model still has them. `again` is the call that reproduces the fit.
+    #[pyo3(signature = (again, *, threads=None))]
     fn glance(&self, py: Python<'_>, again: String, threads: Option<usize>) -> PyResult<String> {
         let work = |_: host::Host<'_>| {
             let mut rows = KeptRows::new(&self.model);
@@ -396,6 +401,7 @@ impl Model {
 
     /// Reads a model file that the command line or Python wrote.
     #[staticmethod]
+    #[pyo3(signature = (path, custom=None))]
     fn load(py: Python<'_>, path: PathBuf, custom: Option<Custom>) -> PyResult<Model> {
         let custom = custom.unwrap_or_default();
         let load = || TableModel::load_with(&path, custom.registry()).map_err(raised);
@@ -410,6 +416,7 @@ impl Model {
 
     /// Reads a model from the contents of a model file.
     #[staticmethod]
+    #[pyo3(signature = (bytes, custom=None))]
     fn from_bytes(py: Python<'_>, bytes: &[u8], custom: Option<Custom>) -> PyResult<Model> {
         let custom = custom.unwrap_or_default();
         let read = || TableModel::from_bytes_with("the model", bytes, custom.registry()).map_err(raised);

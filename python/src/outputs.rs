@@ -75,6 +75,7 @@ pub fn save_outputs(models: Vec<PyRef<'_, Model>>, path: PathBuf) -> PyResult<()
 
 /// Reads a file of one or several models that the command line or Python wrote.
 #[pyfunction]
+#[pyo3(signature = (path, custom=None))]
 pub fn load_outputs(py: Python<'_>, path: PathBuf, custom: Option<Custom>) -> PyResult<Vec<Model>> {
     let custom = custom.unwrap_or_default();
     let load = || TableOutputs::load_with(&path, custom.registry()).map_err(raised);
@@ -106,6 +107,7 @@ pub fn update_outputs(
 /// Returns the means of the functions of P outputs at the rows of a table, a row for each row of the table,
 /// and their covariances, a P × P matrix for each row.
 #[pyfunction]
+#[pyo3(signature = (models, table, *, threads=None))]
 pub fn output_functions(
     py: Python<'_>,
     models: Vec<PyRef<'_, Model>>,

@@ -137,6 +137,7 @@ impl Preparation {
     }
 
     /// Returns inputs (n × D) and targets of the training rows, and exposures and weights or None.
+    #[pyo3(signature = (table, first_row, *, threads=None))]
     fn rows(
         &self,
         py: Python<'_>,

@@ -177,6 +177,7 @@ impl Svgp {
     /// Creates a model with q = the prior, from options of a fit by name (as JSON text), inducing inputs (M ×
     /// D), and the number of classes or levels.
     #[new]
+    #[pyo3(signature = (options, inducing, levels, *, custom=None, threads=None))]
     fn new(
         py: Python<'_>,
         options: &str,
