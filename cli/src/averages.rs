@@ -26,7 +26,7 @@ impl Averages<'_> {
         Ok(PredictedRows { leading, numbers: (0..rows).flat_map(of_cell).collect(), rows })
     }
 
-    /// Returns the output columns: those of the grid, then mean and variance for every target.
+    /// Returns the output columns: the columns of the grid, then mean and variance for every target.
     pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
         let is_text = |copy: &NamedColumn| !matches!(copy.column, Column::Number(_));
         let several = self.outputs.models().len() > 1;

@@ -30,7 +30,7 @@ pub type Build = fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError>;
 /// The definition of a kernel in a [`Grammar`](crate::Grammar): its names and its
 /// constructor.
 ///
-/// Kernels of other crates are added like those of this crate:
+/// Other crates add their kernels as this crate does:
 ///
 /// ```
 /// use sparsegp_kernels::{Entry, Grammar, Stationary};

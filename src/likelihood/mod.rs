@@ -328,7 +328,7 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
     }
 
     /// Returns the likelihood of the one number through which y depends on the functions, if there is one: a single function or a mixture.
-    /// Predictions are then those of this likelihood for the [row of the number](Self::latent_row).
+    /// This likelihood then gives the predictions for the [row of the number](Self::latent_row).
     fn of_mixture(&self) -> Option<&dyn OneFunction> {
         self.one()
     }

@@ -60,7 +60,7 @@ fn softplus(f: f64) -> f64 {
 pub enum Poisson {
     /// `r = e^f`; the exposure is an offset `log e` in f.
     Exp,
-    /// `r = log(1 + e^f)`, which grows linearly in f where it is large.
+    /// `r = log(1 + e^f)`, which grows linearly in f if f is large.
     Softplus,
 }
 

@@ -1,4 +1,4 @@
-//! Functions of f at nodes, compiled for every instruction set: log densities, among them those that Poisson and gamma families share, and
+//! Functions of f at nodes, compiled for every instruction set: log densities, also of the Poisson and gamma families, and
 //! weighted sums for gradients in own parameters.
 
 use super::{LatentMarginal, Local};

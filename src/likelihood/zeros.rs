@@ -349,7 +349,7 @@ impl Likelihood for ZeroAltered {
 #[derive(Clone, Debug)]
 struct Truncated {
     counts: Box<dyn OneFunction>,
-    /// True if the logarithm of the truncated density is concave in f, which is so if f is the
+    /// True if the logarithm of the truncated density is concave in f, as it is if f is the
     /// natural parameter of the counts.
     concave: bool,
 }

@@ -181,20 +181,15 @@ pub fn fit_shared_outputs(
         return Err(Error::usage("the start models mix processes, and share no kernel"));
     }
     if !has_closed_sum(&options) {
-        if let Some(model) = known {
-            return fit_jointly(
-                rows,
-                names.len(),
-                Origin::Start(&Start { model, q: None }),
-                &options,
-                session,
-            );
-        }
         let output = |name: &String| -> (String, Box<dyn OneFunction>) {
             (name.clone(), Box::new(Gaussian::new(START_NOISE)))
         };
-        let outputs = Outputs::apart(names.iter().map(output).collect());
-        return fit_jointly(rows, names.len(), prototype_of(outputs, rows, &options)?, &options, session);
+        let start = known.map(|model| Start { model, q: None });
+        let origin = match &start {
+            Some(start) => Origin::Start(start),
+            None => prototype_of(Outputs::apart(names.iter().map(output).collect()), rows, &options)?,
+        };
+        return fit_jointly(rows, names.len(), origin, &options, session);
     }
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };

@@ -91,16 +91,19 @@ pub fn update_outputs(
     }
     let latent = joined(models, &vec![String::new(); models.len()])?;
     let first = models[0];
+    let y = vec![0.0; rows.x.nrows()];
+    let given = Targets { outputs: rows.targets, weights: rows.weights, ..Targets::of(&y) };
+    let given = Dataset { x: rows.x, targets: given };
+    check_data(&TrainingData::of(given), Some(first.inputs()), &latent.likelihood)?;
     let x = first.on_scale(rows.x);
     let mut targets = rows.targets.to_vec();
     for row in targets.chunks_exact_mut(models.len()) {
         let cells = row.iter_mut().zip(models);
         cells.for_each(|(cell, model)| model.scaling().scale_target(std::slice::from_mut(cell)));
     }
-    let y = vec![0.0; rows.x.nrows()];
-    let targets = Targets { outputs: &targets, weights: rows.weights, ..Targets::of(&y) };
+    let scaled = Dataset { x: x.transpose(), targets: Targets { outputs: &targets, ..given.targets } };
     let start = Start { model: latent, q: Some(first.posteriors().to_vec()) };
-    let (latent, q, nearby) = learnt(first, start, Dataset { x: x.transpose(), targets }, forget, session)?;
+    let (latent, q, nearby) = learnt(first, start, scaled, forget, session)?;
     let updated = |(which, model): (usize, &&Model)| {
         let known = rows.targets.iter().skip(which).step_by(models.len()).filter(|y| !y.is_nan()).count();
         let own = LatentModel { likelihood: model.latent().likelihood.clone(), ..latent.clone() };
@@ -109,7 +112,7 @@ pub fn update_outputs(
     Ok(models.iter().enumerate().map(updated).collect())
 }
 
-/// What an update learns: the factorised model, its posteriors and its neighbours.
+/// The result of an update: the factorised model, its posteriors and its neighbours.
 type Learnt = (LatentModel, Vec<Normal>, Option<Arc<Nearby>>);
 
 /// Learns from new rows on the scale that `model` sees, from a start with the posteriors before them.
@@ -160,7 +163,7 @@ fn learnt(
     Ok((latent, q, None))
 }
 
-/// Refuses a number that is no share.
+/// Refuses a share below 0 or above 1.
 fn check_forget(forget: f64) -> Result<()> {
     match (0.0..=1.0).contains(&forget) {
         true => Ok(()),

@@ -174,7 +174,13 @@ fn outputs_start_from_models_and_updates_equal_fits_to_all_rows() {
         let before = fitted(first, mixed, &fixed, &trained.iter().collect::<Vec<_>>());
         let start: Vec<&Model> = before.iter().collect();
         let again = fitted(all, mixed, &fixed, &start);
-        let updated = update_outputs(&start, rest, 0.0, &mut Session::new(&mut |_| {})).expect("an update");
+        let update = |rows| update_outputs(&start, rows, 0.0, &mut Session::new(&mut |_| {}));
+        let (wide, unknown) = (Mat::zeros(40, 2), Mat::from_fn(40, 1, |_, _| f64::NAN));
+        for (x, wanted) in [(&wide, "have 2 columns"), (&unknown, "NaN")] {
+            let error = update(OutputRows { x: x.as_ref(), ..rest }).expect_err("a refusal").to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        let updated = update(rest).expect("an update");
         for ((again, updated), before) in again.iter().zip(&updated).zip(&before) {
             assert_eq!(again.hyperparameters(), before.hyperparameters());
             let [again, updated, before] =

@@ -88,7 +88,7 @@ fn overdispersed_counts_get_another_likelihood_and_poisson_counts_a_close_one() 
     assert_eq!(tried.iter().map(|tried| &*tried.value).collect::<Vec<_>>(), ["negative-binomial", "poisson"]);
 }
 
-/// Returns a table of two inputs, one of which `warp` changes, and a positive target.
+/// Returns a table of two inputs and a positive target; `warp` changes the first input.
 fn positive(warp: impl Fn(f64) -> f64, log: impl Fn(usize, f64, f64) -> f64) -> Work {
     let row = |i: usize, a: f64, b: f64| format!("{},{b},{}", warp(a), log(i, a, b).exp());
     Work::with("data.csv", csv_text("a,b,y", 0..300, |i| row(i, unit(i, 0), unit(i, 1))))

@@ -1,4 +1,4 @@
-//! What several files of these tests use: the items of the crate, and covariances of a kernel with every adjoint.
+//! Several files of these tests use this prelude: the items of the crate, and covariances of a kernel with every adjoint.
 
 pub use faer::{Mat, MatRef};
 pub use rand::{RngExt, SeedableRng};

@@ -132,7 +132,7 @@ impl Judged<'_> {
         self
     }
 
-    /// Checks our number in a quick run, where it is the same in every run.
+    /// Checks our number in a quick run. It is the same in every quick run.
     pub fn expect(self, range: RangeInclusive<f64>) {
         let claim = self.paper.claims.last().map(|claim| claim.claim.clone());
         self.paper.expect(&claim.unwrap_or_default(), self.ours, range);

@@ -29,7 +29,7 @@ pub fn row(name: &str, words: impl Into<String>) -> Vec<String> {
     vec![name.to_owned(), words.into()]
 }
 
-/// Cuts a text to at most `most` characters, the last of which is then `…`.
+/// Cuts a text to at most `most` characters; a text that is cut ends with `…`.
 pub fn cut(text: &str, most: usize) -> String {
     match text.chars().count() > most {
         true => text.chars().take(most - 1).chain(['…']).collect(),

@@ -368,7 +368,7 @@ impl Schema {
         self.features.iter().flat_map(Feature::columns).map(String::as_str)
     }
 
-    /// The columns that predictions need, in the order of their inputs; those of groupings only if `grouped`.
+    /// The columns that predictions need, in the order of their inputs; columns of groupings only if `grouped`.
     pub(crate) fn needed_columns(&self, grouped: bool) -> Vec<&str> {
         let mut seen = HashSet::new();
         let groups = self.group_names().filter(|_| grouped);

@@ -153,7 +153,7 @@ impl Schema {
         let column = table.require(&feature.name)?;
         let codes = match column {
             Column::Number(values) => {
-                // A number in a file of floats is none of the whole numbers beyond 2^53 that it may have been rounded from.
+                // A float beyond 2^53 may stand for several whole numbers, so it matches none of them.
                 let exact = codes.filter(|(level, _)| long_whole(level).is_none());
                 let numbers = exact.filter_map(|(level, code)| Some((bits(level.parse().ok()?), code)));
                 let mut of_bits: HashMap<u64, usize> = numbers.collect();

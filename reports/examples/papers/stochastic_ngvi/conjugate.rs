@@ -142,7 +142,7 @@ fn rates(paper: &mut Paper, rows: &[Vec<f64>], limit: f64) {
         format!("last record more than 0.01 above the end: t = {ngd:.0} for NGD and {sgd:.0} for SGD"),
         Compared::at_most(ngd, 0.1 * sgd, 0.0),
     );
-    // The rate is that of the mean over records, each of which is noisy.
+    // Single records are noisy, so the rate is the rate of their mean.
     let late: Vec<f64> = rows.iter().filter(|row| row[0] >= 100.0).map(|row| row[3] / row[2]).collect();
     let ratio = late.iter().sum::<f64>() / late.len() as f64;
     let last = &rows[rows.len() - 1];
