@@ -51,6 +51,7 @@ pub fn units() -> impl Iterator<Item = Unit> {
             1000 if set.inducing > 200 => (2.5, 0.1),
             1000 if set.is_regression() => (2.2, 0.1),
             1000 => (0.3, 0.9),
+            500 => (10.0, 1.0),
             _ => (20.0, 1.0),
         };
         Unit {

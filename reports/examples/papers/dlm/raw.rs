@@ -96,7 +96,7 @@ pub struct Unit {
     pub fit: Box<Task>,
 }
 
-/// Runs the units that the file lacks, two at a time, and writes the file after each. Starts none after so many
+/// Runs the units that the file lacks, one per processor, and writes the file after each. Starts none after so many
 /// minutes.
 pub fn fit_all(paper: &Paper, mut units: Vec<Unit>, path: &Path, minutes: f64) -> Result<()> {
     let known = read(path)?;
@@ -118,7 +118,8 @@ pub fn fit_all(paper: &Paper, mut units: Vec<Unit>, path: &Path, minutes: f64) -
         Ok(())
     };
     std::thread::scope(|scope| {
-        let workers = [(); 2].map(|()| scope.spawn(work));
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| {
             worker.join().unwrap_or_else(|_| Err(Error::fit("a thread of fits panicked")))
         })
