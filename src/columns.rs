@@ -319,6 +319,23 @@ pub(crate) fn gather(a: MatRef<'_, f64>, places: &[u32], mut out: MatMut<'_, f64
     }
 }
 
+/// Splits a matrix into parts of `height` rows, the last one maybe smaller.
+pub(crate) fn row_chunks(mut a: MatMut<'_, f64>, height: usize) -> Vec<MatMut<'_, f64>> {
+    let mut chunks = Vec::with_capacity(a.nrows().div_ceil(height));
+    while a.nrows() > 0 {
+        let taken = height.min(a.nrows());
+        let (first, rest) = a.split_at_row_mut(taken);
+        chunks.push(first);
+        a = rest;
+    }
+    chunks
+}
+
+/// Splits a matrix into parts of `width` columns, the last one maybe smaller.
+pub(crate) fn col_chunks(a: MatMut<'_, f64>, width: usize) -> Vec<MatMut<'_, f64>> {
+    row_chunks(a.transpose_mut(), width).into_iter().map(MatMut::transpose_mut).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

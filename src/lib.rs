@@ -57,10 +57,13 @@
 //! | [`linalg`], [`columns`], [`words`], [`error`] | structured products; passes over columns; options as words; errors |
 //! | [`kernels`] | covariance functions, a separate crate |
 //!
+//! Without the default feature `training` the crate loads model files and predicts, and also builds for `wasm32-unknown-unknown`.
 //! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.
 //!
 //! A model file of a fit to a table can also be loaded as a [`Model`](model::Model), which
 //! identifies its inputs by their order instead of the names of columns.
+
+#![cfg_attr(not(feature = "training"), allow(dead_code, unused_imports))]
 
 pub mod checkpoint;
 pub mod collapsed;
@@ -86,6 +89,7 @@ pub mod prelude;
 pub mod quadrature;
 pub mod registry;
 mod threads;
+#[cfg(feature = "training")]
 pub mod training;
 pub mod variational;
 pub mod words;

@@ -7,4 +7,5 @@ pub use crate::likelihood::{Likelihood, LikelihoodKind};
 pub use crate::model::{Model, Prediction, Predictions};
 pub use crate::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 pub use crate::registry::Registry;
+#[cfg(feature = "training")]
 pub use crate::training::{Fit, Inducing, Linear, Points, Trainer};

@@ -24,7 +24,7 @@ const VERSION: u32 = 4;
 const HEADER: usize = MAGIC.len() + 4 + 32;
 
 /// The largest count of finished work in a state that was read.
-pub(crate) const MOST: usize = 1 << 48;
+pub(crate) const MOST: usize = usize::MAX >> 16;
 
 /// Returns the bytes of a state.
 pub fn encode(state: &(impl Serialize + ?Sized)) -> Vec<u8> {

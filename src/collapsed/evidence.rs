@@ -94,7 +94,7 @@ impl<'a> Nystrom<'a> {
         let mut a = Mat::zeros(m, n);
         let (mut c, mut diagonal, mut residual) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         (
-            a.as_mut().par_col_chunks_mut(BLOCK),
+            columns::col_chunks(a.as_mut(), BLOCK),
             c.par_chunks_mut(BLOCK),
             diagonal.par_chunks_mut(BLOCK),
             residual.par_chunks_mut(BLOCK),
@@ -167,7 +167,7 @@ impl<'a> Nystrom<'a> {
             let b = WINDOW.min(n - from);
             let mut products = window.as_mut().subcols_mut(0, b);
             let squares: Vec<f64> = (
-                products.as_mut().par_col_chunks_mut(BLOCK),
+                columns::col_chunks(products.as_mut(), BLOCK),
                 rest.product[from..from + b].par_chunks_mut(BLOCK),
             )
                 .into_par_iter()

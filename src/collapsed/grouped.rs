@@ -1,6 +1,7 @@
 //! The evidence of a model with grouped effects, its gradient and the posterior, from sums over
 //! rows.
 
+use crate::columns;
 use crate::effects::{EffectRows, EffectSums, Effects, Moments, Sparse};
 use crate::gradient::{BatchSums, ProcessSums};
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, Operand, Part, dot, gram_of_inverse, product};
@@ -299,8 +300,8 @@ impl<'a> Solved<'a> {
             -1.0,
         );
         let mut blocks = self.shrunk.clone();
-        let parts =
-            (blocks.par_chunks_exact_mut(r * r), cross.as_mut().par_col_chunks_mut(r.max(1))).into_par_iter();
+        let parts = (blocks.par_chunks_exact_mut(r * r), columns::col_chunks(cross.as_mut(), r.max(1)))
+            .into_par_iter();
         parts.enumerate().for_each(|(level, (block, mut cross))| {
             let places = self.rows.meetings.of(level);
             for place in places.clone() {

@@ -352,7 +352,7 @@ impl Effects {
     /// Returns true if the numbers of a file are consistent, for `columns` columns behind the inputs of f and `layers` layers.
     pub(crate) fn is_consistent(&self, columns: usize, layers: usize) -> bool {
         // Far more coefficients than any fit has; a damaged file must not cause very long loops.
-        const MOST: usize = 1 << 32;
+        const MOST: usize = 1 << 31;
         if self.terms.iter().any(|term| term.levels.saturating_mul(term.width()) > MOST)
             || self.parameters.len() != layers * self.terms.len()
         {

@@ -7,10 +7,12 @@ mod columns;
 mod constraints;
 mod event;
 mod impose;
+#[cfg(feature = "training")]
 mod lbfgs;
 mod monitor;
 mod session;
 mod settings;
+#[cfg(feature = "training")]
 mod stochastic;
 mod stopping;
 mod vector;
@@ -21,14 +23,16 @@ pub use clock::Clock;
 pub use columns::Columns;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
+#[cfg(feature = "training")]
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::Monitor;
 pub use session::{Listener, Session};
 pub(crate) use settings::PriorChoice;
 pub use settings::ValueSettings;
 pub(crate) use settings::{named, range_words};
-pub use stochastic::{EpochMean, Reached, minimize_adam};
-pub use stopping::{Limits, Record, StopRange, StopReason};
+#[cfg(feature = "training")]
+pub use stochastic::{EpochMean, minimize_adam};
+pub use stopping::{Limits, Reached, Record, StopRange, StopReason};
 pub(crate) use vector::INDUCING;
 pub use vector::{Descriptor, FreeVector, stem};
 

@@ -3,8 +3,7 @@
 
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};
-use super::stochastic::Reached;
-use super::stopping::{Epochs, Limits, Record, StopReason, Stopping};
+use super::stopping::{Epochs, Limits, Reached, Record, StopReason, Stopping};
 use crate::checkpoint::{Checkpoint, encode};
 use crate::error::Result;
 use serde::Serialize;

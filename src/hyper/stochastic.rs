@@ -1,28 +1,12 @@
 //! Adam on objectives of all data or of one mini-batch at a time: the loop over steps and epochs.
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
-use super::{HyperObjective, Monitor, Outcome, StopReason};
+use super::{HyperObjective, Monitor, Outcome, Reached, StopReason};
 use crate::checkpoint::MOST;
 use argmin::core::{
     Error as ArgminError, Executor, IterState, KV, Problem, Solver, State as _, TerminationReason,
 };
 use serde::{Deserialize, Serialize};
-
-/// The result of a minimisation so far, per row.
-#[derive(Clone, Copy, Debug)]
-pub struct Reached {
-    /// The value of the minimised function.
-    pub value: f64,
-    /// The part of the value that comes from priors.
-    pub prior_terms: f64,
-}
-
-impl From<f64> for Reached {
-    /// An objective without priors.
-    fn from(value: f64) -> Self {
-        Reached { value, prior_terms: 0.0 }
-    }
-}
 
 /// The mean of an objective over the steps of an epoch, while it lasts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -1,6 +1,5 @@
 //! The end of a minimisation: limits, a smoothed scale-free test of progress, validation patience.
 
-use super::stochastic::Reached;
 use crate::error::{Error, Result};
 use crate::words::{stored_as_text, word_option};
 use serde::{Deserialize, Serialize};
@@ -126,6 +125,22 @@ impl FromStr for StopRange {
 }
 
 stored_as_text!(StopRange);
+
+/// The result of a minimisation so far, per row.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// The value of the minimised function.
+    pub value: f64,
+    /// The part of the value that comes from priors.
+    pub prior_terms: f64,
+}
+
+impl From<f64> for Reached {
+    /// An objective without priors.
+    fn from(value: f64) -> Self {
+        Reached { value, prior_terms: 0.0 }
+    }
+}
 
 /// One line of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 pub(crate) mod stored;
 mod triangles;
 
+use crate::columns;
 use crate::threads::ALONE;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
@@ -239,7 +240,7 @@ fn strips(
     }
     // Threads take one strip at a time: the strips of a triangle differ in length, so larger shares
     // would be uneven.
-    let strips = out.par_row_chunks_mut(height).enumerate().with_max_len(1);
+    let strips = columns::row_chunks(out, height).into_par_iter().enumerate().with_max_len(1);
     strips.for_each(|(i, out)| strip(i * height, out));
 }
 
@@ -348,7 +349,7 @@ impl Factorizer {
         let leading = inverse.as_mut().map(|x| x.as_mut().submatrix_mut(0, 0, middle, middle));
         self.lower_factor(a11.as_mut(), leading, first)?;
         let l11 = a11.as_ref();
-        a21.as_mut().par_row_chunks_mut(64).for_each(|rows| {
+        columns::row_chunks(a21.as_mut(), 64).into_par_iter().for_each(|rows| {
             solve_lower_triangular_in_place(l11, rows.transpose_mut(), Par::Seq);
         });
         let l21 = a21.as_ref();

@@ -50,7 +50,7 @@ fn for_mirror_images(
         return;
     }
     let corner = || {
-        let pairs = (a21.as_mut().par_col_chunks_mut(LEAF), a12.as_mut().par_row_chunks_mut(LEAF));
+        let pairs = (columns::col_chunks(a21.as_mut(), LEAF), columns::row_chunks(a12.as_mut(), LEAF));
         pairs.into_par_iter().for_each(|(a21, a12)| pair(a21, a12));
     };
     rayon::join(corner, || {

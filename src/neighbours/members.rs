@@ -135,7 +135,7 @@ impl Members {
         if m == 0 {
             return;
         }
-        let chunks = a.par_col_chunks_mut(COLUMNS).enumerate();
+        let chunks = columns::col_chunks(a, COLUMNS).into_par_iter().enumerate();
         chunks.for_each(|(at, a)| {
             self.per_thread.with(|room| {
                 room.features(layer, x.subcols(at * COLUMNS, a.ncols()));
@@ -160,7 +160,7 @@ impl Members {
         // Each thread has separate rows, and adds the blocks in their order, so the sums do not
         // depend on the threads.
         let height = STRIPE.max(all.nrows().div_ceil(4 * rayon::current_num_threads()));
-        let stripes = all.par_row_chunks_mut(height).enumerate();
+        let stripes = columns::row_chunks(all, height).into_par_iter().enumerate();
         stripes.for_each(|(at, mut stripe)| {
             for (block, bar) in blocks {
                 let bar = bar.subrows(height * at, stripe.nrows());
@@ -178,14 +178,15 @@ impl Members {
         }
         let (left, right) = (Operand::full(bar), Operand::full(self.a().transpose()));
         product(g, Part::Lower, Accum::Add, left, right, 1.0);
-        let each = |(at, bar): (usize, MatRef<'_, f64>)| {
-            let mut part = layer.zero_gradient();
-            let x = self.x.as_ref().subcols(at * COLUMNS, bar.ncols());
+        let each = |at: usize| {
+            let (mut part, first) = (layer.zero_gradient(), at * COLUMNS);
+            let count = COLUMNS.min(self.count - first);
+            let (x, bar) = (self.x.as_ref().subcols(first, count), bar.subcols(first, count));
             self.per_thread.with(|room| room.adjoint(layer, x, bar, &mut part));
             part
         };
         // Collected before they are summed, so that the sum does not depend on the threads.
-        let parts: Vec<LayerGradient> = bar.par_col_chunks(COLUMNS).enumerate().map(each).collect();
+        let parts: Vec<LayerGradient> = (0..self.count.div_ceil(COLUMNS)).into_par_iter().map(each).collect();
         parts.iter().for_each(|part| gradient.add(part));
     }
 }

@@ -8,7 +8,7 @@ use crate::variational::Family;
 const TOGETHER_WORK: usize = 400_000_000;
 
 /// The default limit on the epochs of such a fit keeps their work below this, but allows …
-const TOGETHER_BUDGET: usize = 100_000_000_000;
+const TOGETHER_BUDGET: f64 = 1e11;
 
 /// … at least this number of epochs.
 const FEWEST_EPOCHS_TOGETHER: usize = 300;
@@ -31,7 +31,7 @@ impl FitOptions {
 
     /// Returns the default limit on the epochs of such a fit to `n` rows.
     pub(super) fn epochs_together(&self, n: usize) -> usize {
-        (TOGETHER_BUDGET / self.work_together(n).max(1)).max(FEWEST_EPOCHS_TOGETHER)
+        ((TOGETHER_BUDGET / self.work_together(n) as f64) as usize).max(FEWEST_EPOCHS_TOGETHER)
     }
 
     /// Returns the work of a pass over `n` rows that moves q and hyper-parameters together.
