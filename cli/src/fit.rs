@@ -17,11 +17,12 @@ use std::time::Instant;
 
 pub fn run(args: &FitArgs) -> Result<()> {
     let started = Instant::now();
+    // Before a model to start from is read, which uses the threads.
+    set_threads(args.threads)?;
     let start = args.from.as_deref().map(TableOutputs::load).transpose()?;
     let kind = start.as_ref().and_then(|start| start.models().next()).map(|model| model.model_kind());
     let options = args.options(kind)?;
     check(args, &options)?;
-    set_threads(args.threads)?;
     let targets = args.columns.targets(&args.data)?;
     check_test_columns(args, &targets, start.as_ref())?;
     if targets.len() > 1 {

@@ -38,7 +38,7 @@ use sparsegp_kernels::{Dimension, DimensionError, Kernel, check_values};
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, remote = "Self")]
 pub struct FitOptions {
     /// The kind of target; `None` infers it from the values of the target. Only fits to tables use it.
     pub task: Option<Task>,

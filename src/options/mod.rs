@@ -9,6 +9,7 @@ mod open;
 mod plan;
 mod refuse;
 mod steps;
+mod stored;
 mod together;
 mod words;
 

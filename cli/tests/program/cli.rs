@@ -181,7 +181,7 @@ fn a_saved_model_is_inspected_evaluated_and_started_from() {
     work.prints("evaluate model data.csv", &["RMSE"]);
 
     let from = "fit data.csv --target y --json --quiet --from model --objective vfe";
-    let fixed = work.run(&format!("{from} --hyper fixed")).json();
+    let fixed = work.run(&format!("{from} --hyper fixed --threads 2")).json();
     assert_eq!(fixed["hyperparameters"], inspected["hyperparameters"]);
     let objective = |document: &Value| number(document, "/fit/objective");
     assert!((objective(&fixed) - objective(&inspected)).abs() < 1e-9);
