@@ -93,17 +93,17 @@ impl Adam {
     }
 
     /// Returns the settings.
-    pub fn options(&self) -> AdamOptions {
+    pub(crate) fn options(&self) -> AdamOptions {
         self.options
     }
 
     /// Returns the number of steps taken, including failed ones.
-    pub fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.steps
     }
 
     /// Returns the number of failed steps.
-    pub fn rollbacks(&self) -> usize {
+    pub(crate) fn rollbacks(&self) -> usize {
         self.rollbacks
     }
 

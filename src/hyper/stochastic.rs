@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug)]
 pub struct Reached {
     /// The value of the minimised function.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The part of the value that comes from priors.
-    pub prior_terms: f64,
+    pub(crate) prior_terms: f64,
 }
 
 impl From<f64> for Reached {
@@ -26,7 +26,7 @@ impl From<f64> for Reached {
 
 /// The mean of an objective over the steps of an epoch, while it lasts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct EpochMean {
+pub(crate) struct EpochMean {
     sum: f64,
     prior_terms: f64,
     count: usize,
@@ -131,7 +131,7 @@ impl Solver<(), Iterate> for &mut Run<'_, '_> {
 
 impl Monitor<'_> {
     /// Returns the inputs of the learning-rate schedule of the next step.
-    pub fn pace(&self, steps_per_epoch: usize) -> Pace {
+    pub(crate) fn pace(&self, steps_per_epoch: usize) -> Pace {
         let total = self.limits().epochs.saturating_mul(steps_per_epoch);
         Pace { total_steps: total.min(self.limits().steps.unwrap_or(total)), plateaus: self.plateaus() }
     }

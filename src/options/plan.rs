@@ -15,7 +15,7 @@ use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
 /// A resolved fit.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The layer that produces the features.
     pub layer: LayerPlan,
     /// The grouped effects in addition to f; may be empty.
@@ -41,7 +41,7 @@ pub struct Plan {
 /// The layer that produces the features.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum LayerPlan {
+pub(crate) enum LayerPlan {
     /// A sparse Gaussian process.
     Sparse {
         /// The number of inducing inputs.
@@ -67,7 +67,7 @@ pub enum LayerPlan {
 /// The method that finds q.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Way {
+pub(crate) enum Way {
     /// In closed form on all rows, for the current θ and Z.
     Collapsed(Objective),
     /// In closed form on all rows, jointly with grouped effects.
@@ -112,14 +112,14 @@ pub struct NeighbourPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
     /// The maximum number of rows, drawn at random if there are more; `None` for all.
-    pub rows: Option<usize>,
+    pub(crate) rows: Option<usize>,
     /// True if numbers are rounded to single precision, which halves the size of the file.
-    pub single: bool,
+    pub(crate) single: bool,
 }
 
 /// The tuning of hyper-parameters and inducing inputs.
 #[derive(Clone, Debug)]
-pub struct HyperPlan {
+pub(crate) struct HyperPlan {
     /// True if they are trained.
     pub trains: bool,
     /// The solver.
@@ -138,7 +138,7 @@ pub struct HyperPlan {
 
 /// The gradient steps on q.
 #[derive(Clone, Debug)]
-pub struct StepPlan {
+pub(crate) struct StepPlan {
     /// The objective to minimise.
     pub objective: Objective,
     /// The form of the covariance matrix of q.

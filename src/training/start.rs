@@ -32,14 +32,14 @@ pub struct Start {
 #[derive(Clone)]
 pub struct Prototype {
     /// The latent function.
-    pub function: Function,
+    pub(crate) function: Function,
     /// The likelihood.
-    pub likelihood: ObservationModel,
+    pub(crate) likelihood: ObservationModel,
 }
 
 /// The latent function of a model, without starting values from data.
 #[derive(Clone)]
-pub enum Function {
+pub(crate) enum Function {
     /// A sparse GP.
     Sparse {
         /// The kernel.
