@@ -98,7 +98,7 @@ impl Adam {
     }
 
     /// Returns the number of steps taken, including failed ones.
-    pub(crate) fn steps(&self) -> usize {
+    pub fn steps(&self) -> usize {
         self.steps
     }
 
