@@ -3,7 +3,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::{Accum, Mat};
-use sparsegp::latent::LayerScratch;
+use sparsegp::latent::{LatentLayer, LayerScratch};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::linalg::{
     Factorizer, Operand, Part, block_product, gram_of_inverse, invert_lower, product, spread,

@@ -176,7 +176,7 @@ pub fn scale_columns_transposed(a: MatRef<'_, f64>, w: &[f64], out: MatMut<'_, f
 }
 
 /// `out = aᵀ`.
-pub fn transpose(a: MatRef<'_, f64>, out: MatMut<'_, f64>) {
+pub(crate) fn transpose(a: MatRef<'_, f64>, out: MatMut<'_, f64>) {
     transpose_weighted(a, out, |_| 1.0);
 }
 
@@ -273,7 +273,7 @@ pub fn rank_one_plus_scaled(mut t: MatMut<'_, f64>, m: &[f64], g: &[f64], h: &[f
 }
 
 /// `T ← T + A`.
-pub fn add(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>) {
+pub(crate) fn add(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>) {
     Arch::new().dispatch(
         #[inline(always)]
         || {

@@ -160,17 +160,17 @@ impl Integrator {
     }
 
     /// Returns true if errors of 1e-6 are small enough for expected log densities of classes.
-    pub fn is_coarse(&self) -> bool {
+    pub(crate) fn is_coarse(&self) -> bool {
         self.coarse
     }
 
     /// Lends a likelihood that integrates in its own way the buffers it gave back with [`keep`](Self::keep), or new ones.
-    pub fn kept<T: Any + Default + Send + Sync>(&mut self) -> Box<T> {
+    pub(crate) fn kept<T: Any + Default + Send + Sync>(&mut self) -> Box<T> {
         self.kept.0.take().and_then(|kept| kept.downcast().ok()).unwrap_or_default()
     }
 
     /// Keeps buffers for the next call.
-    pub fn keep(&mut self, buffers: Box<dyn Any + Send + Sync>) {
+    pub(crate) fn keep(&mut self, buffers: Box<dyn Any + Send + Sync>) {
         self.kept.0 = Some(buffers);
     }
 

@@ -27,13 +27,13 @@ const HEADER: usize = MAGIC.len() + 4 + 32;
 pub(crate) const MOST: usize = usize::MAX >> 16;
 
 /// Returns the bytes of a state.
-pub fn encode(state: &(impl Serialize + ?Sized)) -> Vec<u8> {
+pub(crate) fn encode(state: &(impl Serialize + ?Sized)) -> Vec<u8> {
     // postcard can write all numbers, lists and options, and states consist of them.
     postcard::to_allocvec(state).unwrap_or_default()
 }
 
 /// Returns the state that was written as `bytes`; `None` if they do not hold such a state.
-pub fn decode<S: DeserializeOwned>(bytes: &[u8]) -> Option<S> {
+pub(crate) fn decode<S: DeserializeOwned>(bytes: &[u8]) -> Option<S> {
     postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(state, _)| state)
 }
 
@@ -108,7 +108,7 @@ fn interrupted(path: &Path, failure: Option<&Error>) -> Error {
 /// The states of the stages that a fit went through, kept in a file.
 ///
 /// A fit is a fixed sequence of stages. When it reaches a stage, it requests the state of that
-/// stage ([`Checkpoint::begin`]). Finished stages return their results at once, and the interrupted
+/// stage. Finished stages return their results at once, and the interrupted
 /// stage continues from its state. Work between stages is repeated; it depends only on data,
 /// options and seed.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl Checkpoint {
     }
 
     /// The saved state of the stage that begins, if there is one.
-    pub fn begin(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn begin(&mut self) -> Option<Vec<u8>> {
         let stages = &held(&self.contents).stages;
         stages.get(self.at).filter(|stage| !stage.whole_fit).map(|stage| stage.state.clone())
     }
@@ -219,7 +219,7 @@ impl Checkpoint {
     /// Stores the state of the current stage, and writes the file if its interval is over.
     ///
     /// A file that cannot be written does not end the fit: see [`Checkpoint::failure`].
-    pub fn save(&mut self, state: Vec<u8>) {
+    pub(crate) fn save(&mut self, state: Vec<u8>) {
         let now = Instant::now();
         let took = self.asked.take().map_or(Duration::ZERO, |asked| now - asked);
         self.next_kept = now + KEPT_EVERY.max(KEPT_SHARE * took);
@@ -289,7 +289,7 @@ impl Checkpoint {
     }
 
     /// Writes the file for an interrupted fit, and returns the error with which the fit ends.
-    pub fn interrupted(&mut self) -> Error {
+    pub(crate) fn interrupted(&mut self) -> Error {
         self.write();
         interrupted(&self.path, self.failure.as_ref())
     }

@@ -102,7 +102,7 @@ pub(super) fn shrunk_inverse(
 /// # Errors
 ///
 /// If one of the matrices has no Cholesky factor.
-pub fn upper_bound(sums: &BatchSums, noise: f64) -> Result<f64, NotPositiveDefinite> {
+pub(crate) fn upper_bound(sums: &BatchSums, noise: f64) -> Result<f64, NotPositiveDefinite> {
     let (n, process) = (sums.weight, &sums.processes[0]);
     let (gram, tau) = (process.cov.as_ref().full(), noise + 2.0 * noise * process.residual);
     let (_, log_det) = shrunk_inverse(gram, 0.5)?;

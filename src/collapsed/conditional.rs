@@ -10,7 +10,7 @@ use faer::Mat;
 ///
 /// `inner` has the sums of J, whose losses are quadratic in μ, at the origin; `outer` has the sums of the losses of F at q. Both have the KL
 /// term of weight β. With `B` of [`solve`](super::solve), the Hessian of J in m is `βB`, and `S = B⁻¹` moves by `−S dB S`.
-pub fn tangent(inner: &ProcessSums, outer: &ProcessSums, q: &Normal, beta: f64) -> Tangent {
+pub(crate) fn tangent(inner: &ProcessSums, outer: &ProcessSums, q: &Normal, beta: f64) -> Tangent {
     let (m, mean, cov) = (q.dim(), q.mean(), q.cov().full());
     // ∂F/∂S; for β KL it is (β/2) (I − S⁻¹) = −A diag(h) Aᵀ.
     let (known, own) = (inner.cov.as_ref().full(), outer.cov.as_ref().full());

@@ -29,12 +29,12 @@ impl<'a> Dataset<'a> {
     }
 
     /// Returns the rows `from..from + len`.
-    pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
+    pub(crate) fn part(&self, from: usize, len: usize) -> Dataset<'a> {
         Dataset { x: self.x.subrows(from, len), targets: self.targets.range(from, from + len) }
     }
 
     /// All rows in order, at most `most` at a time.
-    pub fn parts(self, most: usize) -> impl Iterator<Item = Dataset<'a>> {
+    pub(crate) fn parts(self, most: usize) -> impl Iterator<Item = Dataset<'a>> {
         let n = self.len();
         (0..n).step_by(most.max(1)).map(move |from| self.part(from, most.min(n - from)))
     }

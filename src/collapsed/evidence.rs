@@ -24,7 +24,7 @@ const OPEN_SHARE: f64 = 0.1;
 const ITERATIONS: usize = 30;
 
 /// Returns an upper bound on `log N(c; 0, K + σ²I)` (a sum) that uses the whole `n × n` matrix K,
-/// in O(n²M) time and O(nM) memory. It is far below the bound of [`super::upper_bound`] unless the
+/// in O(n²M) time and O(nM) memory. It is far below the bound of `super::upper_bound` unless the
 /// inducing inputs Z explain nearly all of the variance.
 ///
 /// With `Q = AᵀA`, `R = K − Q ⪰ 0`, `P = (Q + σ²I)⁻¹` and `E = P^½ R P^½`:

@@ -54,7 +54,7 @@ impl WeightPrior {
 
 /// The sums that determine the evidence.
 #[derive(Clone, Copy)]
-pub struct GroupedSums<'a> {
+pub(crate) struct GroupedSums<'a> {
     /// The pairs of levels that occur in the same rows.
     pub rows: &'a EffectRows,
     /// Sums by level, with the weights of `origin`.
@@ -71,7 +71,7 @@ pub struct GroupedSums<'a> {
 }
 
 /// The evidence with its derivatives, and the factors that give the posterior.
-pub struct GroupedEvidence<'a> {
+pub(crate) struct GroupedEvidence<'a> {
     /// Minus the log evidence, or the log likelihood at the best fixed effects: a sum over rows.
     pub value: f64,
     /// `½ (|E w|² + |E u|² + log|P|)`, plus `Σ r_i/2σ²` for VFE: the value without normalisers and
@@ -128,7 +128,7 @@ impl GroupedEvidence<'_> {
 /// # Errors
 ///
 /// When a block or the Schur complement has no Cholesky factor.
-pub fn grouped_evidence<'a>(
+pub(crate) fn grouped_evidence<'a>(
     effects: &Effects,
     given: GroupedSums<'a>,
 ) -> Result<GroupedEvidence<'a>, NotPositiveDefinite> {

@@ -12,8 +12,10 @@ mod dataset;
 mod evidence;
 mod grouped;
 
-pub use bounds::{Solution, noise_derivative, solve, upper_bound};
-pub use conditional::tangent;
+pub(crate) use bounds::upper_bound;
+pub use bounds::{Solution, noise_derivative, solve};
+pub(crate) use conditional::tangent;
 pub use dataset::Dataset;
 pub use evidence::dense_upper_bound;
-pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
+pub use grouped::WeightPrior;
+pub(crate) use grouped::{GroupedEvidence, GroupedSums, grouped_evidence};

@@ -20,7 +20,7 @@ pub enum BatchPlan {
 
 impl BatchPlan {
     /// Returns the number of batches of the first pass over `n` rows.
-    pub fn per_epoch(self, n: usize) -> usize {
+    pub(crate) fn per_epoch(self, n: usize) -> usize {
         match self {
             BatchPlan::Epochs(batch) => n.div_ceil(batch.max(1)).max(1),
             BatchPlan::Sized(sizes) | BatchPlan::Independent(sizes) => {

@@ -15,4 +15,4 @@ pub use random::{Purpose, generator, part_generator};
 pub use scaling::{Affine, Scaling};
 pub use size_schedule::SizeSchedule;
 pub use split::{Role, Roles, Split, check_fractions, split};
-pub use warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
+pub use warp::{InputWarp, TargetMap, TargetWarp};

@@ -64,7 +64,7 @@ impl Affine {
     }
 
     /// Returns the original value of a scaled one.
-    pub fn invert(&self, value: f64) -> f64 {
+    pub(crate) fn invert(&self, value: f64) -> f64 {
         value * self.scale + self.shift
     }
 }
@@ -108,7 +108,7 @@ impl Scaling {
     /// # Errors
     ///
     /// A data error if the target does not suit its warp.
-    pub fn warped(
+    pub(crate) fn warped(
         x: MatRef<'_, f64>,
         y: &[f64],
         inputs: InputWarp,
@@ -200,7 +200,7 @@ impl Scaling {
     }
 
     /// The number of inputs D.
-    pub fn dims(&self) -> usize {
+    pub(crate) fn dims(&self) -> usize {
         self.inputs.len()
     }
 
@@ -277,7 +277,7 @@ impl Scaling {
     }
 
     /// The derivative of the target in original units in its scaled value.
-    pub fn target_slope(&self, scaled: f64) -> f64 {
+    pub(crate) fn target_slope(&self, scaled: f64) -> f64 {
         self.target.scale / self.map.log_slope(self.unscaled_target(scaled)).exp()
     }
 
@@ -286,7 +286,7 @@ impl Scaling {
     /// # Errors
     ///
     /// A usage error when inputs are warped: their maps have kinks.
-    pub fn input_slopes(&self) -> Result<Vec<f64>> {
+    pub(crate) fn input_slopes(&self) -> Result<Vec<f64>> {
         if !self.scores.is_empty() {
             return Err(Error::usage(
                 "gradients with respect to the inputs are unavailable for warped inputs",
@@ -297,7 +297,7 @@ impl Scaling {
     }
 
     /// Returns the term that converts a log density of the scaled target at y to original units.
-    pub fn log_density_shift(&self, y: f64) -> f64 {
+    pub(crate) fn log_density_shift(&self, y: f64) -> f64 {
         self.map.log_slope(y) - self.target.scale.ln()
     }
 }

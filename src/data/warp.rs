@@ -44,7 +44,7 @@ word_option! {
 /// below a value, linear between knots. The mapped input has a standard normal distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")]
-pub struct NormalScores {
+pub(crate) struct NormalScores {
     /// Values with their scores, both increasing; at least two.
     knots: Vec<(f64, f64)>,
 }
@@ -149,7 +149,7 @@ impl TargetMap {
     /// # Errors
     ///
     /// A data error for targets that are not above 0.
-    pub fn of(warp: TargetWarp, y: &[f64]) -> Result<TargetMap> {
+    pub(crate) fn of(warp: TargetWarp, y: &[f64]) -> Result<TargetMap> {
         if warp == TargetWarp::None || y.is_empty() {
             return Ok(TargetMap::None);
         }
@@ -174,7 +174,7 @@ impl TargetMap {
     }
 
     /// Returns z of a target.
-    pub fn apply(&self, y: f64) -> f64 {
+    pub(crate) fn apply(&self, y: f64) -> f64 {
         if self.is_none() {
             return y;
         }
@@ -183,7 +183,7 @@ impl TargetMap {
     }
 
     /// Returns the target of a z.
-    pub fn invert(&self, z: f64) -> f64 {
+    pub(crate) fn invert(&self, z: f64) -> f64 {
         let (floor, curve) = match *self {
             TargetMap::None => return z,
             TargetMap::Log { floor } => (floor, z.exp()),
@@ -199,7 +199,7 @@ impl TargetMap {
     }
 
     /// Returns mean and variance of y for a normal z.
-    pub fn moments(&self, mean: f64, variance: f64, integrator: &mut Integrator) -> (f64, f64) {
+    pub(crate) fn moments(&self, mean: f64, variance: f64, integrator: &mut Integrator) -> (f64, f64) {
         match self {
             TargetMap::None => (mean, variance),
             TargetMap::Log { .. } => {

@@ -8,9 +8,9 @@ use faer::{Mat, MatMut, MatRef};
 #[derive(Clone, Copy)]
 pub struct RowMoments<'a> {
     /// The terms and their factors.
-    pub effects: &'a Effects,
+    pub(crate) effects: &'a Effects,
     /// The moments.
-    pub moments: &'a Moments,
+    pub(crate) moments: &'a Moments,
 }
 
 impl RowMoments<'_> {

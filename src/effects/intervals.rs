@@ -11,7 +11,7 @@ pub type Ends = [f64; 2];
 
 /// The results of a fit with grouped effects that its parameters do not contain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EffectSummary {
+pub(crate) struct EffectSummary {
     /// The weighted mean of the training targets, on the scale the model sees. The variance of a count on the scale of the effects depends on it.
     pub target_mean: f64,
     /// The intervals. `None` if the fit trained no parameters, ended before the optimum, or did not maximise a likelihood (⟨beta⟩ other than 1).
@@ -20,7 +20,7 @@ pub struct EffectSummary {
 
 /// Intervals of the variance components of a fit, on the scale the model sees.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EffectIntervals {
+pub(crate) struct EffectIntervals {
     /// The intervals of every term, in the order of the terms.
     pub terms: Vec<TermIntervals>,
     /// The interval of the standard deviation of Gaussian noise.
@@ -29,7 +29,7 @@ pub struct EffectIntervals {
 
 /// Intervals of one term. Each is `None` if the parameters behind it are fixed, or if the likelihood does not determine it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TermIntervals {
+pub(crate) struct TermIntervals {
     /// The standard deviation of every effect of a level.
     pub sd: Vec<Option<Ends>>,
     /// The correlations of the effects, row by row below the diagonal; empty for independent effects.
@@ -77,7 +77,7 @@ impl Effects {
     /// Returns the standard deviations and correlations of all terms, with their intervals if
     /// `intervals` are given. `scale` is the unit of the target; there is also one unit for each
     /// column behind the inputs of f.
-    pub fn variance_components(
+    pub(crate) fn variance_components(
         &self,
         scale: f64,
         units: &[f64],

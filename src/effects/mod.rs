@@ -5,7 +5,7 @@
 //! `Σ_j = F_j F_jᵀ` (`r_j × r_j`), and the whitened coefficients are `u = F⁻¹b ~ N(0, I)`, as in lme4 (Bates, Mächler, Bolker & Walker
 //! 2015). One term, the one with the most coefficients, is
 //! eliminated block by block; the Schur complement on all other coefficients and on the weights of f is factorised densely
-//! ([`crate::collapsed::grouped_evidence`]).
+//! (`collapsed::grouped_evidence`).
 //!
 //! Codes of levels and values of slopes are further columns of the inputs, behind the inputs of f. Splits, scaling and predictions therefore
 //! treat them together with the rows.
@@ -23,11 +23,13 @@ mod term;
 pub use backward::RowMoments;
 pub(crate) use features::EffectFeatures;
 pub(crate) use intervals::{Components, Quantity};
-pub use intervals::{EffectIntervals, EffectSummary, Ends, TermIntervals, VarianceComponent};
+pub(crate) use intervals::{EffectIntervals, EffectSummary, TermIntervals};
+pub use intervals::{Ends, VarianceComponent};
 pub use moments::Moments;
 pub(crate) use moments::Sparse;
 pub use posterior::EffectPosterior;
-pub use rows::{EffectRows, Entry};
-pub use sums::EffectSums;
+pub(crate) use rows::EffectRows;
+pub use rows::Entry;
+pub(crate) use sums::EffectSums;
 pub(crate) use term::columns_of;
 pub use term::{EffectTerm, Effects, POPULATION};

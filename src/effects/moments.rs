@@ -38,21 +38,21 @@ pub(crate) struct Sparse {
 /// Moments of w and `u = F⁻¹b` given the data.
 ///
 /// The covariances of an eliminated level l with everything else follow from `K_l = C_l T_l`: `Cov(u_l, ·) = −K_lᵀ S⁻¹`, with C_l, T_l and
-/// S as in [`grouped_evidence`](crate::collapsed::grouped_evidence).
+/// S as in `collapsed::grouped_evidence`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Moments {
     /// The eliminated term; the number of terms if none is eliminated.
     pub(crate) eliminated: usize,
     /// `E w`, M.
-    pub weights: Vec<f64>,
+    pub(crate) weights: Vec<f64>,
     /// `Cov w`, `M × M`.
     #[serde(with = "crate::linalg::stored")]
-    pub covariance: Mat<f64>,
+    pub(crate) covariance: Mat<f64>,
     /// `E u`, all terms one after the other, level by level.
-    pub coefficients: Vec<f64>,
+    pub(crate) coefficients: Vec<f64>,
     /// `Cov(w, u)`, M × coefficients.
     #[serde(with = "crate::linalg::stored")]
-    pub cross: Mat<f64>,
+    pub(crate) cross: Mat<f64>,
     /// `K_l` at the coefficients of other terms.
     pub(crate) loads: Sparse,
     /// `K_l` at w, M × L·r.
@@ -187,7 +187,7 @@ impl Moments {
     }
 
     /// Returns the mean of a row's effects, `zᵀE b`.
-    pub fn mean(&self, effects: &Effects, entries: &[Entry]) -> f64 {
+    pub(crate) fn mean(&self, effects: &Effects, entries: &[Entry]) -> f64 {
         self.mean_of(&self.whitened(effects, entries))
     }
 
@@ -199,7 +199,7 @@ impl Moments {
 
     /// Returns the variance of a row's effects: the posterior variance for known levels, `zᵀΣz` for
     /// new levels.
-    pub fn variance(&self, effects: &Effects, entries: &[Entry]) -> f64 {
+    pub(crate) fn variance(&self, effects: &Effects, entries: &[Entry]) -> f64 {
         let row = self.whitened(effects, entries);
         let mut variance = 0.0;
         for (at, left) in row.iter().enumerate() {
@@ -327,7 +327,7 @@ impl Moments {
     }
 
     /// Returns means and covariance of the effects `b` of one level of a term.
-    pub fn level(&self, effects: &Effects, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
+    pub(crate) fn level(&self, effects: &Effects, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
         let terms = effects.terms();
         let r = terms[term].width();
         let first: usize = terms[..term].iter().map(|term| term.coefficients()).sum::<usize>() + level * r;

@@ -28,7 +28,7 @@ impl EffectPosterior {
     }
 
     /// Returns the moments.
-    pub fn moments(&self) -> &Moments {
+    pub(crate) fn moments(&self) -> &Moments {
         &self.moments
     }
 
@@ -63,7 +63,7 @@ impl EffectPosterior {
     }
 
     /// Returns means and covariance of the effects of one level of a term, on the scale the model sees.
-    pub fn level(&self, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
+    pub(crate) fn level(&self, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
         self.moments.level(&self.effects, term, level)
     }
 

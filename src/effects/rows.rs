@@ -32,17 +32,17 @@ impl Entry {
     }
 
     /// Returns the level, if training knows it.
-    pub fn known(&self) -> Option<usize> {
+    pub(crate) fn known(&self) -> Option<usize> {
         (self.level < NONE).then_some(self.level as usize)
     }
 
     /// Takes the row's effects of the term away.
-    pub fn leave_out(&mut self) {
+    pub(crate) fn leave_out(&mut self) {
         self.level = NONE;
     }
 
     /// Returns true if training did not see the level.
-    pub fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.level == NEW
     }
 
@@ -78,7 +78,7 @@ impl TermRows {
 
 /// Codes and z of all terms for all training rows, with the term to eliminate and the pairs of its levels with levels of other terms.
 #[derive(Clone, Debug)]
-pub struct EffectRows {
+pub(crate) struct EffectRows {
     pub(crate) terms: Vec<TermRows>,
     /// The eliminated term: the one with the most coefficients.
     pub(crate) eliminated: usize,
@@ -115,11 +115,6 @@ impl EffectRows {
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.terms.first().map_or(0, |term| term.codes.len())
-    }
-
-    /// Returns true if there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Returns the terms that are not eliminated.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The coefficients of all terms follow each other, term by term and level by level. "Others" are the coefficients of terms that are not
 /// eliminated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EffectSums {
+pub(crate) struct EffectSums {
     /// `G_l = Σ ω z zᵀ` of every level of the eliminated term, `r × r` each.
     pub(crate) blocks: Vec<f64>,
     /// `Σ ω z′ zᵀ` of the eliminated term's z with each coefficient of the others that occurs with

@@ -190,7 +190,7 @@ impl Effects {
     }
 
     /// Returns the terms with the factors of one layer.
-    pub fn of_layer(&self, layer: usize) -> Effects {
+    pub(crate) fn of_layer(&self, layer: usize) -> Effects {
         let own = layer * self.terms.len()..(layer + 1) * self.terms.len();
         Effects { inputs: self.inputs, terms: self.terms.clone(), parameters: self.parameters[own].to_vec() }
     }
@@ -220,7 +220,7 @@ impl Effects {
     }
 
     /// Returns the factor F of a term (`r × r`, lower triangular).
-    pub fn factor(&self, term: usize) -> Mat<f64> {
+    pub(crate) fn factor(&self, term: usize) -> Mat<f64> {
         let FactorParameters { sd, below } = &self.parameters[term];
         Mat::from_fn(sd.values.len(), sd.values.len(), |i, j| match i.cmp(&j) {
             std::cmp::Ordering::Equal => sd.values[i],
@@ -301,22 +301,22 @@ impl Effects {
     }
 
     /// Visits the parameters in the order of the flat vector.
-    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+    pub(crate) fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         self.parameters.iter().flat_map(|of| [&of.sd, &of.below]).for_each(visit);
     }
 
-    /// Like [`Effects::for_each_parameter`], with mutable access.
+    /// Visits the parameters in the order of the flat vector, with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.parameters.iter_mut().flat_map(|of| [&mut of.sd, &mut of.below]).for_each(visit);
     }
 
     /// Returns the number of parameter values.
-    pub fn parameter_count(&self) -> usize {
+    pub(crate) fn parameter_count(&self) -> usize {
         self.parameters.iter().map(|of| of.sd.values.len() + of.below.values.len()).sum()
     }
 
     /// Returns the descriptors of all values, in the order of the flat vector. There is one prefix of names for each layer.
-    pub fn descriptors(&self, prefixes: &[String]) -> Vec<Descriptor> {
+    pub(crate) fn descriptors(&self, prefixes: &[String]) -> Vec<Descriptor> {
         let of_term = |(index, of): (usize, &FactorParameters)| {
             let (layer, term) = (index / self.terms.len(), &self.terms[index % self.terms.len()]);
             let prefix = format!("{}effects.{}", prefixes[layer], term.name);

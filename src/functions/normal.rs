@@ -154,7 +154,7 @@ fn lower_quantile(p: f64) -> f64 {
 }
 
 /// The continuous ranked probability score of z under N(0, 1), `z (2Φ(z) − 1) + 2φ(z) − 1/√π` (Gneiting & Raftery 2007, eq. 21).
-pub fn crps(z: f64) -> f64 {
+pub(crate) fn crps(z: f64) -> f64 {
     let size = z.abs();
     size * (1.0 - 2.0 * cdf(-size)) + 2.0 * log_density(size, 0.0, 1.0).exp() - PI.sqrt().recip()
 }

@@ -91,7 +91,7 @@ impl Block {
 }
 
 /// The rows of a block of a pass over one process, with their latent marginals and the derivatives of their losses.
-pub struct BlockRows<'a> {
+pub(crate) struct BlockRows<'a> {
     /// The place of the first row in its batch.
     pub first: usize,
     /// The features in the sums, `M × c`: whitened, except in the direct form.

@@ -87,7 +87,7 @@ impl BatchPass {
     }
 
     /// Returns the number of samples of w per run.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.sampling.as_ref().map_or(0, Sampling::count)
     }
 
@@ -115,7 +115,7 @@ impl BatchPass {
     }
 
     /// The counts of sampling estimators over all runs so far.
-    pub fn estimator_counts(&self) -> EstimatorCounts {
+    pub(crate) fn estimator_counts(&self) -> EstimatorCounts {
         self.counts
     }
 }

@@ -28,7 +28,7 @@ pub struct GivenRows<'a> {
 
 /// The gradient that flows through the conditioning of rows on the data of their neighbours, for one process.
 #[derive(Clone, Debug, Default)]
-pub struct GivenGradient {
+pub(crate) struct GivenGradient {
     /// The derivative with respect to a common addition to all noise variances.
     pub noise: f64,
     /// `∂F/∂F_j` of every term of grouped effects.
@@ -159,9 +159,9 @@ impl GivenBlock<'_> {
 #[derive(Clone, Debug)]
 pub struct Tangent {
     /// The direction in m.
-    pub mean: Vec<f64>,
+    pub(crate) mean: Vec<f64>,
     /// The direction in S, `M × M`, symmetric.
-    pub cov: Mat<f64>,
+    pub(crate) cov: Mat<f64>,
 }
 
 impl Tangent {

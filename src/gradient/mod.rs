@@ -38,9 +38,10 @@ use shape::Shape;
 use sums::add;
 use window::{Shared, Window};
 
-pub use block::BlockRows;
+pub(crate) use block::BlockRows;
 pub(crate) use draws::DrawState;
-pub use given::{GivenGradient, GivenRows, Tangent};
+pub(crate) use given::GivenGradient;
+pub use given::{GivenRows, Tangent};
 pub use problem::{Batch, Form, Problem, Wanted};
 pub use sums::{BatchSums, ProcessSums};
 pub use window::{WINDOW_ROWS, block_columns};
@@ -259,7 +260,7 @@ impl BatchPass {
     }
 
     /// Like [`add`](Self::add), and passes the rows of every block to `visit`, in their order.
-    pub fn add_with(
+    pub(crate) fn add_with(
         &mut self,
         problem: Problem<'_>,
         batch: Batch<'_>,
@@ -382,7 +383,7 @@ impl BatchPass {
     }
 
     /// Returns the sums so far, with both triangles of symmetric matrices.
-    pub fn sums_so_far(&mut self) -> &BatchSums {
+    pub(crate) fn sums_so_far(&mut self) -> &BatchSums {
         self.sums.reflect();
         self.sums.processes.iter_mut().for_each(|process| linalg::reflect_lower(process.outer.as_mut()));
         &self.sums
@@ -425,7 +426,7 @@ impl BatchPass {
     }
 
     /// Exchanges the sums with others of the same shape.
-    pub fn exchange(&mut self, sums: &mut BatchSums) {
+    pub(crate) fn exchange(&mut self, sums: &mut BatchSums) {
         std::mem::swap(&mut self.sums, sums);
     }
 
@@ -449,7 +450,7 @@ impl BatchPass {
     }
 
     /// Returns the latent means and variances of a process at the rows of the last batch, in order.
-    pub fn marginals(&self, process: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
+    pub(crate) fn marginals(&self, process: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
         let (columns, window) = (self.window.columns(), self.window.rows().max(1));
         let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
         let lengths = (0..b).step_by(window).flat_map(|from| {

@@ -20,7 +20,7 @@ pub enum Form {
 impl Form {
     /// Returns the form for the gradient at the best q with Gaussian noise of variance σ²: the direct one if its errors of about
     /// `ε·cond(K_uu)·√k_ii` in μ are at most a hundred-thousandth of σ.
-    pub fn at_best_q(layer: &Layer, noise: f64) -> Form {
+    pub(crate) fn at_best_q(layer: &Layer, noise: f64) -> Form {
         const MOST: f64 = 1e11;
         let direct = layer.inducing().is_none_or(|layer| {
             let variance = layer.mean_prior_variance();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The sums of losses and their derivatives over some rows of a batch, before any work that needs all rows.
 ///
-/// They are scaled by `n/b` of the whole batch. For any division of the batch into parts [`BatchSums::merge`] gives the sums of the whole
+/// They are scaled by `n/b` of the whole batch. For any division of the batch into parts `BatchSums::merge` gives the sums of the whole
 /// up to rounding. They belong to the layers, posteriors, objective and form of one model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchSums {
@@ -23,41 +23,41 @@ pub struct BatchSums {
     /// `A ℓ′(f_l)` over L for each of L samples of w (`M × L`), if gradients are reparameterised;
     /// otherwise 0 × 0.
     #[serde(with = "crate::linalg::stored")]
-    pub slopes: Mat<f64>,
+    pub(crate) slopes: Mat<f64>,
     /// The gradient in θ and Z through the rows' features, natural units, for every layer.
-    pub layers: Vec<LayerGradient>,
+    pub(crate) layers: Vec<LayerGradient>,
     /// The gradient of the likelihood's own parameters, natural units.
-    pub likelihood: Vec<f64>,
+    pub(crate) likelihood: Vec<f64>,
     /// The counts of sampling estimators.
-    pub counts: EstimatorCounts,
+    pub(crate) counts: EstimatorCounts,
     /// The number of rows.
     pub rows: u64,
     /// The sum of the weights of the rows.
     pub weight: f64,
     /// True if the sums are over raw features. The direct form whitens them once they are complete.
-    pub raw: bool,
+    pub(crate) raw: bool,
     /// The gradient through the data of neighbours, for every process of rows that are given them.
     #[serde(skip)]
-    pub through: Vec<GivenGradient>,
+    pub(crate) through: Vec<GivenGradient>,
 }
 
 /// The sums of a process: the data part of the gradient in its (m, S).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessSums {
     /// `A g` (M), or `K g` of raw features.
-    pub mean: Vec<f64>,
+    pub(crate) mean: Vec<f64>,
     /// `A diag(h) Aᵀ` (both triangles), or `K diag(h) Kᵀ` of raw features; its diagonal for a diagonal q.
-    pub cov: Matrix,
+    pub(crate) cov: Matrix,
     /// The sum with `∂²ℓ/∂μ²`, if it differs from `2 h`, as for the predictive log loss.
-    pub curvature: Option<Matrix>,
+    pub(crate) curvature: Option<Matrix>,
     /// The whole matrix `A diag(h) Aᵀ`, which the gradient in θ needs, if `cov` is only its
     /// diagonal; otherwise 0 × 0.
     #[serde(with = "crate::linalg::stored")]
-    pub outer: Mat<f64>,
+    pub(crate) outer: Mat<f64>,
     /// `Σ g²/(∂²ℓ/∂μ²)` of a pass at the origin: `Σ ω c²` for Gaussian noise.
-    pub squares: f64,
+    pub(crate) squares: f64,
     /// `Σ h r` of a pass at the origin: the part of the value that the residual variances add.
-    pub residual: f64,
+    pub(crate) residual: f64,
 }
 
 impl ProcessSums {
@@ -158,7 +158,7 @@ impl BatchSums {
     /// # Errors
     ///
     /// If the shapes, families or forms differ; nothing has changed then.
-    pub fn merge(&mut self, other: &BatchSums) -> Result<()> {
+    pub(crate) fn merge(&mut self, other: &BatchSums) -> Result<()> {
         if !self.is_like(other) {
             return Err(Error::unlike_sums(self.dim(), other.dim()));
         }

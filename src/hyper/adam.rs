@@ -93,7 +93,7 @@ impl Adam {
     }
 
     /// Returns the settings.
-    pub fn options(&self) -> AdamOptions {
+    pub(crate) fn options(&self) -> AdamOptions {
         self.options
     }
 
@@ -103,7 +103,7 @@ impl Adam {
     }
 
     /// Returns the number of failed steps.
-    pub fn rollbacks(&self) -> usize {
+    pub(crate) fn rollbacks(&self) -> usize {
         self.rollbacks
     }
 

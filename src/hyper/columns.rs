@@ -47,7 +47,7 @@ impl Columns {
     }
 
     /// Returns the columns with the units that follow from a scaling.
-    pub fn scaled(mut self, scaling: &Scaling) -> Columns {
+    pub(crate) fn scaled(mut self, scaling: &Scaling) -> Columns {
         for column in &mut self.inputs {
             // All coordinates of a place have the scale of the first.
             let first = column.inputs.first().filter(|&&input| !scaling.warps_input(input));

@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// (`kernel.lengthscales[hour]`) selects the values that are lengths along that column, and numbers are then in units of the column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct NamePattern {
+pub(crate) struct NamePattern {
     pattern: String,
     column: Option<String>,
 }
@@ -106,9 +106,9 @@ stored_as_text!(NamePattern);
 #[serde(try_from = "String", into = "String")]
 pub struct PriorFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The prior; `None` removes the prior.
-    pub prior: Option<Prior>,
+    pub(crate) prior: Option<Prior>,
 }
 
 impl FromStr for PriorFor {
@@ -143,11 +143,11 @@ stored_as_text!(PriorFor);
 #[serde(try_from = "String", into = "String")]
 pub struct BoundsFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The lower bound, if any.
-    pub lower: Option<f64>,
+    pub(crate) lower: Option<f64>,
     /// The upper bound, if any.
-    pub upper: Option<f64>,
+    pub(crate) upper: Option<f64>,
 }
 
 impl FromStr for BoundsFor {
@@ -194,9 +194,9 @@ stored_as_text!(BoundsFor);
 #[serde(try_from = "String", into = "String")]
 pub struct FixFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The value; `None` keeps the starting value.
-    pub value: Option<f64>,
+    pub(crate) value: Option<f64>,
 }
 
 impl FromStr for FixFor {
@@ -228,9 +228,9 @@ stored_as_text!(FixFor);
 #[serde(try_from = "String", into = "String")]
 pub struct StartFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The starting value.
-    pub value: f64,
+    pub(crate) value: f64,
 }
 
 impl FromStr for StartFor {
@@ -263,7 +263,7 @@ fn finite(text: &str, expected: &str) -> Result<f64> {
 #[serde(try_from = "String", into = "String")]
 pub struct Tie {
     /// The values that are tied; they start at the value of the first one.
-    pub names: Vec<NamePattern>,
+    pub(crate) names: Vec<NamePattern>,
 }
 
 impl FromStr for Tie {
@@ -338,7 +338,7 @@ impl Constraints {
     }
 
     /// Returns true if there are no constraints.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let Constraints { bounds, start, fix, tie, prior, columns: _ } = self;
         start.is_empty() && fix.is_empty() && bounds.is_empty() && tie.is_empty() && prior.is_empty()
     }
@@ -357,7 +357,7 @@ impl Constraints {
     }
 
     /// Refuses invalid numbers, which parsed text never contains.
-    pub fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         if let Some(prior) = self.prior.iter().find(|p| p.prior.is_some_and(|prior| !prior.is_proper())) {
             return Err(Error::usage(format!("⟨prior {prior}⟩: scales, shapes and rates must be above 0")));
         }

@@ -21,7 +21,7 @@ impl Constraints {
     ///
     /// # Errors
     /// Usage errors for names without a match, values and priors outside a range, and settings without an effect.
-    pub fn impose(
+    pub(crate) fn impose(
         &self,
         settings: &mut ValueSettings,
         descriptors: &[Descriptor],
@@ -41,7 +41,7 @@ impl Constraints {
     ///
     /// # Errors
     /// Usage errors for names without a match.
-    pub fn start(
+    pub(crate) fn start(
         &self,
         descriptors: &[Descriptor],
         lengths: &[Vec<usize>],

@@ -21,7 +21,7 @@ pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
 pub use clock::Clock;
 pub use columns::Columns;
-pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
+pub use constraints::{BoundsFor, Constraints, FixFor, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
 #[cfg(feature = "training")]
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
@@ -31,7 +31,9 @@ pub(crate) use settings::PriorChoice;
 pub use settings::ValueSettings;
 pub(crate) use settings::{named, range_words};
 #[cfg(feature = "training")]
-pub use stochastic::{EpochMean, minimize_adam};
+pub(crate) use stochastic::EpochMean;
+#[cfg(feature = "training")]
+pub use stochastic::minimize_adam;
 pub use stopping::{Limits, Reached, Record, StopRange, StopReason};
 pub(crate) use vector::INDUCING;
 pub use vector::{Descriptor, FreeVector, stem};

@@ -29,12 +29,12 @@ impl<'a> Monitor<'a> {
     }
 
     /// Creates a monitor of a part of the same fit, whose epochs are not reported; its clock starts now.
-    pub fn nested(&mut self, limits: Limits) -> Monitor<'_> {
+    pub(crate) fn nested(&mut self, limits: Limits) -> Monitor<'_> {
         Monitor::within(limits, self.session.silent())
     }
 
     /// Creates a monitor of a warm start on `rows` rows, whose iterations are reported as stages; its clock starts now.
-    pub fn warm_start(&mut self, rows: usize, limits: Limits) -> Monitor<'_> {
+    pub(crate) fn warm_start(&mut self, rows: usize, limits: Limits) -> Monitor<'_> {
         let iterations = limits.epochs;
         self.enter(Stage::WarmStart { rows, done: 0, iterations });
         Monitor { warm: Some((rows, iterations)), ..self.session.monitor(limits) }
@@ -84,32 +84,32 @@ impl<'a> Monitor<'a> {
     }
 
     /// Returns true if fits compute intervals of variance components.
-    pub fn has_intervals(&self) -> bool {
+    pub(crate) fn has_intervals(&self) -> bool {
         self.session.has_intervals()
     }
 
     /// Tells the session's listener that a stage begins.
-    pub fn enter(&mut self, stage: Stage) {
+    pub(crate) fn enter(&mut self, stage: Stage) {
         self.session.enter(stage);
     }
 
     /// Returns true if the user interrupted the fit.
-    pub fn is_interrupted(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.session.is_interrupted()
     }
 
     /// Returns the time at which the whole fit has to end, if there is one, for work between minimisations.
-    pub fn end(&self) -> Option<Instant> {
+    pub(crate) fn end(&self) -> Option<Instant> {
         self.session.end()
     }
 
     /// Returns true if that time is over.
-    pub fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.session.is_late()
     }
 
     /// Ends the fit for `reason` unless it has ended already.
-    pub fn stop(&mut self, reason: StopReason) {
+    pub(crate) fn stop(&mut self, reason: StopReason) {
         self.stopping.reason.get_or_insert(reason);
     }
 
@@ -119,7 +119,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// Time since the start, including that before an interruption.
-    pub fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed() + Duration::from_secs_f64(self.before)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// The limits.
-    pub fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.stopping.limits
     }
 
@@ -193,7 +193,7 @@ impl<'a> Monitor<'a> {
     ///
     /// # Errors
     /// `Interrupted` and `Data`.
-    pub fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         self.session.check()
     }
 }

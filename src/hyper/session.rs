@@ -201,17 +201,17 @@ impl<'a> Session<'a> {
     }
 
     /// Returns true if the stages, epochs and warnings of a fit reach the user.
-    pub fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         self.listener.is_some()
     }
 
     /// Returns this session for fits that are not reported, not stored in the checkpoint, and not part of the result.
-    pub fn aside(&mut self) -> Session<'_> {
+    pub(crate) fn aside(&mut self) -> Session<'_> {
         Session { checkpoint: None, enough: None, ..self.silent() }
     }
 
     /// A monitor within the session, whose clock starts now.
-    pub fn monitor(&mut self, limits: Limits) -> Monitor<'_> {
+    pub(crate) fn monitor(&mut self, limits: Limits) -> Monitor<'_> {
         Monitor::within(limits, self.until(None, 1.0))
     }
 
@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns true if the user interrupted the fit.
-    pub fn is_interrupted(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_wanted())
     }
 
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// `Interrupted` and `Data`.
-    pub fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         if let Some(damage) = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.damage()) {
             return Err(damage);
         }

@@ -56,7 +56,7 @@ impl ValueSettings {
     }
 
     /// Applies the settings to `descriptors`.
-    pub fn apply(&self, descriptors: &mut [Descriptor]) {
+    pub(crate) fn apply(&self, descriptors: &mut [Descriptor]) {
         if self.by_name.is_empty() {
             return;
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The mean of an objective over the steps of an epoch, while it lasts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct EpochMean {
+pub(crate) struct EpochMean {
     sum: f64,
     prior_terms: f64,
     count: usize,
@@ -115,7 +115,7 @@ impl Solver<(), Iterate> for &mut Run<'_, '_> {
 
 impl Monitor<'_> {
     /// Returns the inputs of the learning-rate schedule of the next step.
-    pub fn pace(&self, steps_per_epoch: usize) -> Pace {
+    pub(crate) fn pace(&self, steps_per_epoch: usize) -> Pace {
         let total = self.limits().epochs.saturating_mul(steps_per_epoch);
         Pace { total_steps: total.min(self.limits().steps.unwrap_or(total)), plateaus: self.plateaus() }
     }

@@ -130,9 +130,9 @@ stored_as_text!(StopRange);
 #[derive(Clone, Copy, Debug)]
 pub struct Reached {
     /// The value of the minimised function.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The part of the value that comes from priors.
-    pub prior_terms: f64,
+    pub(crate) prior_terms: f64,
 }
 
 impl From<f64> for Reached {

@@ -25,7 +25,7 @@ pub struct Descriptor {
 impl Descriptor {
     /// Descriptors of all values of a parameter under `prefix`; several values are numbered `.0`,
     /// `.1`, ….
-    pub fn of(prefix: &str, name: &str, parameter: &Parameter) -> Vec<Descriptor> {
+    pub(crate) fn of(prefix: &str, name: &str, parameter: &Parameter) -> Vec<Descriptor> {
         let count = parameter.values.len();
         (0..count)
             .map(|i| Descriptor {

@@ -75,12 +75,12 @@ impl FeatureLayer {
     }
 
     /// The feature map.
-    pub fn map(&self) -> &dyn FeatureMap {
+    pub(crate) fn map(&self) -> &dyn FeatureMap {
         self.map.as_ref()
     }
 
     /// Visits the parameters of the map, then the means, to change them.
-    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+    pub(crate) fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.map.for_each_parameter_mut(visit);
         visit(&mut self.mean);
     }

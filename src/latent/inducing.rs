@@ -70,9 +70,9 @@ impl fmt::Display for Jitter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FactorizationFailure {
     /// The largest jitter tried, relative to the mean diagonal.
-    pub jitter: f64,
+    pub(crate) jitter: f64,
     /// True if `K_uu` itself holds numbers that are not finite.
-    pub not_finite: bool,
+    pub(crate) not_finite: bool,
 }
 
 /// The prior of a sparse GP: a kernel, inducing inputs `Z` (`M × D`), a constant mean for each process that shares them, and the jitter
@@ -219,7 +219,7 @@ impl InducingPrior {
     }
 
     /// The constant means, to change them.
-    pub fn mean_mut(&mut self) -> &mut Parameter {
+    pub(crate) fn mean_mut(&mut self) -> &mut Parameter {
         &mut self.mean
     }
 
@@ -239,7 +239,7 @@ impl InducingPrior {
     }
 
     /// Visits the kernel's parameters, then the means, to change them.
-    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+    pub(crate) fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.kernel.for_each_parameter_mut(visit);
         visit(&mut self.mean);
     }
@@ -340,7 +340,7 @@ impl InducingLayer {
     }
 
     /// Returns the jitter of the factor as it was added to the diagonal of `K_uu`.
-    pub fn absolute_jitter(&self) -> f64 {
+    pub(crate) fn absolute_jitter(&self) -> f64 {
         match self.used_jitter {
             Jitter::Relative(ratio) => ratio * trace(self.k_uu.as_ref()) / self.z.nrows().max(1) as f64,
             Jitter::Absolute(value) => value,
@@ -359,7 +359,7 @@ impl InducingLayer {
     }
 
     /// Returns the mean of the prior variances at the inducing inputs.
-    pub fn mean_prior_variance(&self) -> f64 {
+    pub(crate) fn mean_prior_variance(&self) -> f64 {
         self.l.as_ref().squared_norm_l2() / self.z.nrows() as f64
     }
 

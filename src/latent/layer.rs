@@ -51,7 +51,7 @@ impl<G> From<FeatureLayer> for Layer<G> {
 
 impl<G: AsPrior> Layer<G> {
     /// The layer of the function, without grouped effects.
-    pub fn function(&self) -> &Layer<G> {
+    pub(crate) fn function(&self) -> &Layer<G> {
         match self {
             Layer::Sum(sum) => sum.function(),
             _ => self,
@@ -84,7 +84,7 @@ impl<G: AsPrior> Layer<G> {
     }
 
     /// The features of another approximation, if it has them.
-    pub fn feature_layer(&self) -> Option<&FeatureLayer> {
+    pub(crate) fn feature_layer(&self) -> Option<&FeatureLayer> {
         match self.function() {
             Layer::Features(layer) => Some(layer),
             _ => None,
@@ -106,14 +106,14 @@ impl<G: AsPrior> Layer<G> {
     }
 
     /// The requested jitter, if the layer uses one.
-    pub fn jitter(&self) -> Option<Jitter> {
+    pub(crate) fn jitter(&self) -> Option<Jitter> {
         self.prior().map(InducingPrior::jitter)
     }
 }
 
 impl Layer<InducingPrior> {
     /// Like [`RawFeatures::for_each_parameter`], with mutable access.
-    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+    pub(crate) fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         match self {
             Layer::Features(layer) => layer.for_each_parameter_mut(visit),
             layer => layer.inducing_mut().into_iter().for_each(|prior| prior.for_each_parameter_mut(visit)),
@@ -125,7 +125,7 @@ impl Layer<InducingPrior> {
     /// # Errors
     ///
     /// As for [`InducingPrior::factorised`].
-    pub fn factorised(&self) -> Result<Layer, FactorizationFailure> {
+    pub(crate) fn factorised(&self) -> Result<Layer, FactorizationFailure> {
         Ok(match self {
             Layer::Inducing(prior) => prior.factorised()?.into(),
             Layer::Linear(layer) => layer.clone().into(),
@@ -137,7 +137,7 @@ impl Layer<InducingPrior> {
 
 impl Layer {
     /// The layer of the function without its factor.
-    pub fn to_prior(&self) -> Layer<InducingPrior> {
+    pub(crate) fn to_prior(&self) -> Layer<InducingPrior> {
         match self {
             Layer::Inducing(layer) => InducingPrior::clone(layer).into(),
             Layer::Linear(layer) => layer.clone().into(),
@@ -167,7 +167,7 @@ impl Layer {
     }
 
     /// True if that condition number is at most `limit`.
-    pub fn condition_is_at_most(&self, limit: f64) -> bool {
+    pub(crate) fn condition_is_at_most(&self, limit: f64) -> bool {
         self.inducing().is_none_or(|layer| layer.condition_is_at_most(limit))
     }
 }

@@ -6,8 +6,7 @@ use std::ops::Range;
 /// The layers of P latent processes: one layer that all of them share, or one for each process.
 ///
 /// Processes that share a layer have the same features but separate posteriors. The matrices of all
-/// layers, or of all processes, are stacked one below the other; [`Layers::rows`] returns the rows
-/// of a layer.
+/// layers, or of all processes, are stacked one below the other.
 pub struct Layers<'a, G = InducingLayer> {
     all: &'a [Layer<G>],
     processes: usize,
@@ -27,7 +26,7 @@ impl<'a, G> Layers<'a, G> {
     /// # Panics
     ///
     /// For any other number of layers.
-    pub fn new(all: &'a [Layer<G>], processes: usize) -> Self {
+    pub(crate) fn new(all: &'a [Layer<G>], processes: usize) -> Self {
         assert!(all.len() == 1 || all.len() == processes, "one layer, or one for each process");
         Layers { all, processes }
     }
@@ -43,7 +42,7 @@ impl<'a, G> Layers<'a, G> {
     }
 
     /// The number of layers.
-    pub fn count(self) -> usize {
+    pub(crate) fn count(self) -> usize {
         self.all.len()
     }
 
@@ -53,7 +52,7 @@ impl<'a, G> Layers<'a, G> {
     }
 
     /// The layers in their order.
-    pub fn iter(self) -> std::slice::Iter<'a, Layer<G>> {
+    pub(crate) fn iter(self) -> std::slice::Iter<'a, Layer<G>> {
         self.all.iter()
     }
 
@@ -74,14 +73,8 @@ impl<'a, G> Layers<'a, G> {
 }
 
 impl<G: AsPrior> Layers<'_, G> {
-    /// Returns the rows of a layer in a matrix that stacks all layers.
-    pub fn rows(self, layer: usize) -> Range<usize> {
-        let before = self.all[..layer].iter().map(|layer| layer.dim()).sum::<usize>();
-        before..before + self.all[layer].dim()
-    }
-
     /// Returns the sum of the dimensions of all layers.
-    pub fn dim(self) -> usize {
+    pub(crate) fn dim(self) -> usize {
         self.all.iter().map(|layer| layer.dim()).sum()
     }
 

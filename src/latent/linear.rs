@@ -101,7 +101,7 @@ impl LinearLayer {
     }
 
     /// Restores the dimension of the coefficients.
-    pub fn whole(mut self) -> Self {
+    pub(crate) fn whole(mut self) -> Self {
         self.basis = None;
         self
     }
@@ -117,7 +117,7 @@ impl LinearLayer {
     }
 
     /// The prior means of the coefficients.
-    pub fn prior_mean(&self) -> &[f64] {
+    pub(crate) fn prior_mean(&self) -> &[f64] {
         &self.prior_mean
     }
 
@@ -168,7 +168,7 @@ impl LinearLayer {
     /// independent: `−m₀/d`, where d is the standard deviation, without a limit for the intercept.
     /// Empty for other priors and for a reduced layer, in which a weight does not belong to a
     /// single coefficient.
-    pub fn nonnegative_weights(&self) -> Vec<f64> {
+    pub(crate) fn nonnegative_weights(&self) -> Vec<f64> {
         let Some(deviations) = self.prior_deviations().filter(|_| self.basis.is_none()) else {
             return Vec::new();
         };

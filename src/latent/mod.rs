@@ -37,7 +37,7 @@ pub struct LayerGradient {
     #[serde(with = "crate::linalg::stored")]
     pub z: Mat<f64>,
     /// The values of the factors of grouped effects, if they are part of the layer.
-    pub effects: Vec<f64>,
+    pub(crate) effects: Vec<f64>,
 }
 
 impl LayerGradient {
@@ -54,7 +54,7 @@ impl LayerGradient {
     }
 
     /// Sets all entries to zero.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.kernel.fill(0.0);
         self.mean.fill(0.0);
         self.z.as_mut().fill(0.0);
@@ -68,7 +68,7 @@ impl LayerGradient {
     }
 
     /// Adds `other`.
-    pub fn add(&mut self, other: &LayerGradient) {
+    pub(crate) fn add(&mut self, other: &LayerGradient) {
         self.kernel.iter_mut().zip(&other.kernel).for_each(|(a, b)| *a += b);
         self.mean.iter_mut().zip(&other.mean).for_each(|(a, b)| *a += b);
         self.z += &other.z;

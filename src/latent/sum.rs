@@ -25,7 +25,7 @@ pub struct SumLayer<G = InducingLayer> {
 
 impl<G: AsPrior> SumLayer<G> {
     /// The layer of the function.
-    pub fn function(&self) -> &Layer<G> {
+    pub(crate) fn function(&self) -> &Layer<G> {
         &self.function
     }
 
@@ -35,7 +35,7 @@ impl<G: AsPrior> SumLayer<G> {
     }
 
     /// The grouped effects.
-    pub fn effects(&self) -> &Effects {
+    pub(crate) fn effects(&self) -> &Effects {
         &self.effects
     }
 
@@ -98,7 +98,7 @@ impl<G: AsPrior> RawFeatures for SumLayer<G> {
 
 impl SumLayer {
     /// Creates the sum of a function and grouped effects, which have the factors of one layer.
-    pub fn new(function: Layer, effects: Effects) -> Self {
+    pub(crate) fn new(function: Layer, effects: Effects) -> Self {
         let all = function.dim() + effects.coefficients();
         let mut layer = SumLayer { function, effects, whitening: Mat::identity(all, all) };
         layer.copy_whitening();
@@ -121,7 +121,7 @@ impl SumLayer {
 
 impl EffectPosterior {
     /// Creates the posterior of `effects` in a model with the latent function of `layer`.
-    pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
+    pub(crate) fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
         let raw_cross = of_raw_features(layer, moments.cross.as_ref());
         EffectPosterior::with_cross(effects, moments, raw_cross)
     }

@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DensityBounds {
     /// The upper bound B.
-    pub density: f64,
+    pub(crate) density: f64,
     /// The lower bound b′ and the upper bound B′.
-    pub slope: (f64, f64),
+    pub(crate) slope: (f64, f64),
     /// The lower bound b″ and the upper bound B″.
     pub curvature: (f64, f64),
 }

@@ -17,13 +17,13 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Density {
     /// The logarithm.
-    pub value: f64,
+    pub(crate) value: f64,
     /// `∂/∂f_c`.
-    pub first: [f64; 2],
+    pub(crate) first: [f64; 2],
     /// `∂²/∂f_c²`.
-    pub second: [f64; 2],
+    pub(crate) second: [f64; 2],
     /// The derivative in the first own parameter, if there is one.
-    pub own: f64,
+    pub(crate) own: f64,
 }
 
 /// The effect of the second function on a family with one function.

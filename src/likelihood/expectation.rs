@@ -22,7 +22,7 @@ const NORMAL_WIDTH: f64 = 0.75;
 
 impl Integrator {
     /// `E log p(y|f)` or `log E p(y|f)` with its derivatives; adds the derivatives in ψ to `own` unless that is empty.
-    pub fn expectation<L: OneFunction + ?Sized>(
+    pub(crate) fn expectation<L: OneFunction + ?Sized>(
         &mut self,
         of: Expectation,
         likelihood: &L,

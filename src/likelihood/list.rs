@@ -1,4 +1,4 @@
-//! The list of the built-in likelihoods: names, targets, descriptions, constructors and defaults.
+//! The list of the built-in likelihoods: names, targets, constructors and defaults.
 
 use super::{
     Bernoulli, BetaLogit, BetaPrecise, BetaProbit, Gamma, GammaShaped, Gaussian, GaussianHeteroskedastic,
@@ -25,11 +25,10 @@ pub struct LikelihoodKind {
 
 struct Entry {
     kind: LikelihoodKind,
-    description: &'static str,
     build: fn(usize) -> Box<dyn Likelihood>,
 }
 
-/// Builds the list: for every likelihood its description, constant, name, targets, further facts and constructor, which receives
+/// Builds the list: for every likelihood its documentation, constant, name, targets, further facts and constructor, which receives
 /// the number of ordered levels or classes.
 macro_rules! built_in {
     ($(#[doc = $description:literal] $name:ident = $word:literal, $target:ident $(.$fact:ident())? => $build:expr;)+) => {
@@ -43,7 +42,7 @@ macro_rules! built_in {
         }
 
         const BUILT_IN: &[Entry] = &[
-            $(Entry { kind: LikelihoodKind::$name, description: $description, build: $build }),+
+            $(Entry { kind: LikelihoodKind::$name, build: $build }),+
         ];
     };
 }
@@ -150,11 +149,6 @@ impl LikelihoodKind {
         self.has_gaussian_noise
     }
 
-    /// Returns a one-line description of a built-in likelihood; empty for others.
-    pub fn description(self) -> &'static str {
-        self.entry().map_or("", |entry| entry.description.trim_ascii())
-    }
-
     /// Returns the default likelihood of a task; classification means two classes.
     pub fn default_for(task: Task) -> Self {
         match task {
@@ -231,7 +225,6 @@ mod tests {
         for (entry, word) in BUILT_IN.iter().zip(LikelihoodKind::WORDS) {
             assert_eq!(LikelihoodKind::of(&*(entry.build)(3)), entry.kind);
             assert_eq!(word.parse(), Ok(entry.kind));
-            assert!(!entry.kind.description().is_empty());
         }
     }
 }

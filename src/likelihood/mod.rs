@@ -193,7 +193,7 @@ pub struct Marginal<'a> {
 
 impl Marginal<'_> {
     /// Returns `N(μ_c, v_c)`.
-    pub fn of(&self, function: usize) -> LatentMarginal {
+    pub(crate) fn of(&self, function: usize) -> LatentMarginal {
         LatentMarginal::new(self.mean[function], self.variance[function])
     }
 }
@@ -218,14 +218,14 @@ impl<'a, M> Row<'a, M> {
 
     /// Returns the row with another target of one output.
     #[must_use]
-    pub fn with(self, y: f64) -> Self {
+    pub(crate) fn with(self, y: f64) -> Self {
         Row { at: self.at.with(y), ..self }
     }
 }
 
 impl<'a> Row<'a> {
     /// Returns the row as one of a single function.
-    pub fn of(self, function: usize) -> LatentRow<'a> {
+    pub(crate) fn of(self, function: usize) -> LatentRow<'a> {
         Row { at: self.at, marginal: self.marginal.of(function) }
     }
 

@@ -294,7 +294,7 @@ impl Clone for Box<dyn OneFunction> {
 
 impl dyn OneFunction + '_ {
     /// The number of own parameter values.
-    pub fn own_len(&self) -> usize {
+    pub(crate) fn own_len(&self) -> usize {
         self.as_likelihood().own_len()
     }
 }

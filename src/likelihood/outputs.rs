@@ -65,7 +65,7 @@ impl Mixed {
     }
 
     /// Fixes the weights.
-    pub fn fixed(mut self) -> Mixed {
+    pub(crate) fn fixed(mut self) -> Mixed {
         self.weights.fixed = true;
         self
     }

@@ -77,7 +77,7 @@ impl TargetKind {
     }
 
     /// Returns true for two or more classes without an order.
-    pub fn is_of_classes(self) -> bool {
+    pub(crate) fn is_of_classes(self) -> bool {
         matches!(self, TargetKind::Binary | TargetKind::Class)
     }
 

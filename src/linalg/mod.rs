@@ -69,7 +69,7 @@ impl<'a> Operand<'a> {
     }
 
     /// The transposed matrix.
-    pub fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         Operand { matrix: self.matrix.transpose(), shape: self.shape.transposed() }
     }
 }
@@ -127,7 +127,7 @@ pub fn spread(rows: usize, cols: usize) -> Mat<f64> {
 }
 
 /// Returns a copy whose columns are spaced as in [`spread`].
-pub fn spread_copy(a: MatRef<'_, f64>) -> Mat<f64> {
+pub(crate) fn spread_copy(a: MatRef<'_, f64>) -> Mat<f64> {
     let mut out = spread(a.nrows(), a.ncols());
     out.copy_from(a);
     out
@@ -250,7 +250,7 @@ pub fn dot(x: &[f64], y: &[f64]) -> f64 {
 }
 
 /// The sum of the diagonal.
-pub fn trace(a: MatRef<'_, f64>) -> f64 {
+pub(crate) fn trace(a: MatRef<'_, f64>) -> f64 {
     (0..a.nrows()).map(|i| a[(i, i)]).sum()
 }
 
@@ -445,7 +445,7 @@ pub fn solve_factored(l: MatRef<'_, f64>, x: &mut [f64]) {
 }
 
 /// `x ← L⁻¹ x` for a lower-triangular factor; its upper triangle is not read.
-pub fn solve_lower(l: MatRef<'_, f64>, x: &mut [f64]) {
+pub(crate) fn solve_lower(l: MatRef<'_, f64>, x: &mut [f64]) {
     solve_lower_triangular_in_place(l, faer::ColMut::from_slice_mut(x).as_mat_mut(), Par::Seq);
 }
 

@@ -20,7 +20,7 @@ pub(super) mod name {
     pub(crate) const EFFECT_MET_LOADS: &str = "effect_met_loads";
     pub(crate) const EFFECT_OTHERS: &str = "effect_others";
     pub(crate) const EFFECT_STARTS: &str = "effect_starts";
-    pub const MEAN: &str = "q_mean";
+    pub(crate) const MEAN: &str = "q_mean";
     pub(crate) const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
     pub(crate) const NEIGHBOUR_NOISE: &str = "neighbour_noise";
     pub(crate) const NEIGHBOUR_TARGETS: &str = "neighbour_targets";
@@ -29,12 +29,12 @@ pub(super) mod name {
     pub(crate) const WEIGHTS: &str = "weights";
 
     /// Returns the name of a constant of a feature map.
-    pub fn constant(index: usize) -> String {
+    pub(crate) fn constant(index: usize) -> String {
         format!("feature_constant.{index}")
     }
 
     /// Returns the name of an array that exists once for each of several layers or processes: `weights.0`, `weights.1`, ….
-    pub fn of(name: &str, index: usize, several: bool) -> String {
+    pub(crate) fn of(name: &str, index: usize, several: bool) -> String {
         if several { format!("{name}.{index}") } else { name.to_owned() }
     }
 }

@@ -19,7 +19,8 @@ impl LatentPrior {
     /// priors](LatentModel::weak_priors).
     ///
     /// # Errors
-    /// As for [`Constraints::impose`]; the model is then as it was.
+    /// Usage errors for names without a match, values and priors outside a range, and settings without an effect; the model
+    /// is then as it was.
     pub fn constrain(&mut self, constraints: &Constraints, weak_priors: bool) -> Result<()> {
         let (own, mut values, mut settings) = (self.own_descriptors(), self.natural(), self.settings.clone());
         constraints.impose(&mut settings, &own, &self.value_inputs(), &mut values)?;
@@ -32,7 +33,7 @@ impl LatentPrior {
     /// Moves hyper-parameters to the starting values of constraints.
     ///
     /// # Errors
-    /// As for [`Constraints::start`].
+    /// Usage errors for names without a match.
     pub fn start_at(&mut self, constraints: &Constraints) -> Result<()> {
         let (own, mut values) = (self.own_descriptors(), self.natural());
         constraints.start(&own, &self.value_inputs(), &mut values)?;

@@ -46,7 +46,7 @@ const MOST_LEVELS: usize = 1 << 20;
 mod key {
     pub(crate) const FORMAT: &str = "format";
     pub(crate) const VERSION: &str = "version";
-    pub const MODEL: &str = "model";
+    pub(crate) const MODEL: &str = "model";
     pub(crate) const CHECKSUM: &str = "sha256";
 }
 

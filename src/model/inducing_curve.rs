@@ -100,7 +100,7 @@ impl Certificate {
     }
 
     /// Returns the certificate in words.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         format!(
             "the posterior is within {:.3} nats ({:.2e} per row) of that of the exact GP with these hyper-parameters, in Kullback-Leibler divergence",
             self.kl, self.kl_per_row
@@ -153,7 +153,7 @@ impl InducingCurve {
     }
 
     /// Returns a warning if the tolerance was not reached.
-    pub fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         let (m, tolerance) = (self.chosen, self.tolerance);
         let gap = self.points.last().and_then(|point| point.gap).filter(|_| self.criterion == Criterion::Gap);
         let gain = match self.points[..] {

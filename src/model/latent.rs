@@ -76,7 +76,7 @@ impl<G: AsPrior> LatentModel<G> {
     }
 
     /// Visits kernel parameters, the means and the likelihood's parameters, in the order of the flat vector.
-    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+    pub(crate) fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         self.layers.iter().for_each(|layer| layer.for_each_parameter(visit));
         self.likelihood.for_each_parameter(visit);
     }
@@ -162,7 +162,7 @@ impl<G: AsPrior> LatentModel<G> {
 
     /// Returns for every value, in the order of [`descriptors`](LatentModel::descriptors), the inputs along which it is a length; empty for
     /// other values.
-    pub fn value_inputs(&self) -> Vec<Vec<usize>> {
+    pub(crate) fn value_inputs(&self) -> Vec<Vec<usize>> {
         self.units().into_iter().map(Unit::length).collect()
     }
 
@@ -247,7 +247,7 @@ pub(crate) fn unit_of(parameter: &Parameter) -> Unit {
 
 impl LatentPrior {
     /// Like [`LatentModel::for_each_parameter`], with mutable access.
-    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+    pub(crate) fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.layers.iter_mut().for_each(|layer| layer.for_each_parameter_mut(visit));
         self.likelihood.for_each_parameter_mut(visit);
     }

@@ -32,7 +32,7 @@ pub(super) struct Beside<'a> {
 }
 
 /// Training rows that a model stores, on the scale the model sees.
-pub struct NearbyRows {
+pub(crate) struct NearbyRows {
     /// Inputs and the columns of grouped effects, a column for each row.
     pub(super) x: Mat<f64>,
     /// Targets, n, or the targets of sites, n for each function.
@@ -81,7 +81,7 @@ pub struct Nearby {
 impl Nearby {
     /// Indexes the rows; a prediction uses the `count` nearest ones in the metric of the layer's
     /// kernel.
-    pub fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
+    pub(crate) fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
         let inputs = inputs_of(layer, rows.x.as_ref().transpose());
         let units = half_lengths(layer.kernel(), inputs);
         let near = in_units_of(layer.kernel(), inputs, &units);

@@ -29,7 +29,7 @@ pub struct Marginals {
 
 impl Marginals {
     /// The number of rows.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.mean.len() / self.functions
     }
 
@@ -174,7 +174,12 @@ impl Posterior {
 
     /// Adds training rows as neighbours to the posterior, if there are any; `q` are the posteriors of the whitened inducing variables of the
     /// model. If it has grouped effects, add them before.
-    pub fn with_neighbours(self, model: &LatentModel, nearby: Option<Arc<Nearby>>, q: &[Normal]) -> Self {
+    pub(crate) fn with_neighbours(
+        self,
+        model: &LatentModel,
+        nearby: Option<Arc<Nearby>>,
+        q: &[Normal],
+    ) -> Self {
         let Some(nearby) = nearby else { return self };
         let layers = model.layers.iter().filter_map(|layer| layer.inducing().cloned()).collect();
         let joint = |(process, q): (usize, &Normal)| self.joint(process).unwrap_or_else(|| q.clone());
@@ -243,7 +248,7 @@ impl Posterior {
     }
 
     /// The training rows in which neighbours are searched, if there are any.
-    pub fn neighbours(&self) -> Option<&Arc<Nearby>> {
+    pub(crate) fn neighbours(&self) -> Option<&Arc<Nearby>> {
         self.neighbours.as_ref().map(|neighbours| &neighbours.nearby)
     }
 

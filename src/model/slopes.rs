@@ -155,7 +155,7 @@ type Pair = (Mat<f64>, Mat<f64>);
 
 impl Posterior {
     /// The gradients of the mean and the variance of every latent process at `x` (`n × D`), on the scale the model sees.
-    pub fn slopes(&self, x: MatRef<'_, f64>) -> Vec<Pair> {
+    pub(crate) fn slopes(&self, x: MatRef<'_, f64>) -> Vec<Pair> {
         let of = |process| match self.beside(process) {
             Some((nearby, count, given)) => local_slopes(nearby, given, x, count),
             None => self.slopes_of(process, x),

@@ -24,7 +24,7 @@ pub struct FitSummary {
     /// The sum over the training rows that turns log densities on the scale the model sees into log densities of the target; `None` in files
     /// of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_unit: Option<f64>,
+    pub(crate) log_unit: Option<f64>,
     /// Passes over the data, or iterations of L-BFGS.
     pub epochs: usize,
     /// Steps of the solver.
@@ -53,7 +53,7 @@ pub struct FitSummary {
     pub updates: Vec<Update>,
     /// The results about the variances of grouped effects, if the model has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effects: Option<EffectSummary>,
+    pub(crate) effects: Option<EffectSummary>,
 }
 
 /// An update of a fitted model with new rows.

@@ -16,7 +16,7 @@ const WINDOW_BYTES: usize = 96 << 20;
 
 /// Some rows with their neighbours: the unit of work of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// The members of the block, as indices into the members of the window: its rows, then rows
     /// that are only neighbours.
     pub members: Vec<u32>,
@@ -28,7 +28,7 @@ pub struct Block {
 
 /// Blocks that share the features of their members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     /// The indices of the members among queries or data: the rows of the blocks, one block after
     /// the other, then data that are only neighbours.
     pub members: Vec<u32>,
@@ -42,7 +42,7 @@ pub struct Window {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     /// The windows.
-    pub all: Vec<Window>,
+    pub(crate) all: Vec<Window>,
     rows: usize,
 }
 
@@ -97,7 +97,7 @@ impl Windows {
     }
 
     /// Returns the number of rows in all windows together.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
@@ -108,12 +108,12 @@ impl Windows {
     }
 
     /// Returns the length of the longest list of neighbours.
-    pub fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         self.blocks().map(|block| block.lists.longest()).max().unwrap_or(0)
     }
 
     /// Returns all blocks.
-    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.all.iter().flat_map(|window| &window.blocks)
     }
 }

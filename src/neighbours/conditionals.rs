@@ -24,7 +24,7 @@ use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
 
 /// Rows that have been conditioned on their neighbours: a linear model in which each row has a
 /// separate noise variance.
-pub struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     /// `ã`, with the features of grouped effects, a column for each row.
     pub features: MatMut<'a, f64>,
     /// `c̃`, b.
@@ -34,7 +34,7 @@ pub struct Rows<'a> {
 }
 
 /// Derivatives of an objective with respect to [`Rows`].
-pub struct RowsBar<'a> {
+pub(crate) struct RowsBar<'a> {
     /// `∂F/∂ã`, a column for each row.
     pub features: MatRef<'a, f64>,
     /// `∂F/∂c̃`, b.
@@ -44,7 +44,7 @@ pub struct RowsBar<'a> {
 }
 
 /// The adjoint that flows from rows to the parameters of their prior, except for the part through features.
-pub struct PriorBar<'a> {
+pub(crate) struct PriorBar<'a> {
     /// The derivatives in the kernel parameters, one entry per value.
     pub kernel: &'a mut [f64],
     /// The derivative in the constant mean.
@@ -56,7 +56,7 @@ pub struct PriorBar<'a> {
 }
 
 /// The buffers for computing a block; they grow to the size of the largest block and are kept.
-pub struct Conditionals {
+pub(crate) struct Conditionals {
     /// For every row, one after the other: the prior covariances of its neighbours and itself, the
     /// factor of C, both by columns, and b.
     priors: Vec<f64>,

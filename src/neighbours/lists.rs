@@ -9,7 +9,7 @@ pub struct Lists {
 
 impl Lists {
     /// Creates the lists of rows from single lists.
-    pub fn of<'a>(lists: impl IntoIterator<Item = &'a [u32]>) -> Lists {
+    pub(crate) fn of<'a>(lists: impl IntoIterator<Item = &'a [u32]>) -> Lists {
         let mut all = Lists::default();
         lists.into_iter().for_each(|list| all.push(list));
         all
@@ -34,17 +34,12 @@ impl Lists {
     }
 
     /// Returns the number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Returns true if there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
     /// Returns the length of the longest list.
-    pub fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         (0..self.len()).map(|row| self.get(row).len()).max().unwrap_or(0)
     }
 }

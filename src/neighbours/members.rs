@@ -36,7 +36,7 @@ pub struct Source<'a> {
 }
 
 /// The members of a window, in buffers that grow to the size of the largest window and are kept.
-pub struct Members {
+pub(crate) struct Members {
     count: usize,
     /// Their indices among data or queries.
     rows: Vec<u32>,

@@ -67,11 +67,13 @@ mod products;
 mod search;
 mod small;
 
-pub use blocks::{Block, Window, Windows};
-pub use conditionals::{Conditionals, PriorBar, Rows, RowsBar};
+pub(crate) use blocks::Block;
+pub use blocks::Windows;
+pub(crate) use conditionals::{Conditionals, PriorBar, Rows, RowsBar};
 pub use lists::Lists;
+pub(crate) use members::Members;
+pub use members::Source;
 pub(crate) use members::room;
-pub use members::{Members, Source};
 pub use metric::{half_lengths, in_units_of};
 pub use prediction::Predictor;
 pub(crate) use products::{add_gram, image};

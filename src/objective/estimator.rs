@@ -124,7 +124,7 @@ impl Estimator {
     }
 
     /// Returns the number of samples of f per row, for estimators that draw them.
-    pub fn latent_samples(mut self) -> Option<usize> {
+    pub(crate) fn latent_samples(mut self) -> Option<usize> {
         if self.is_predictive() { self.samples().copied() } else { None }
     }
 

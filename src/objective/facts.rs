@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The random draws of an estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Draws {
+pub(crate) enum Draws {
     /// No draws: gradients are not random.
     Nothing,
     /// Values of f for each row, for the log predictive density.
@@ -16,7 +16,7 @@ pub enum Draws {
 
 /// The treatment of the entropy of q in the gradient of an estimator; the rule that moves q has to expect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntropyPart {
+pub(crate) enum EntropyPart {
     /// The rule handles the entropy: gradients are of the data part, in (m, S).
     Exact,
     /// The entropy is left out, for rules that handle it without a gradient.
@@ -31,15 +31,15 @@ pub enum EntropyPart {
 #[derive(Clone, Copy, Debug)]
 pub struct EstimatorFacts {
     /// The text form, with L for samples and so on.
-    pub usage: &'static str,
+    pub(crate) usage: &'static str,
     /// The random draws.
-    pub draws: Draws,
+    pub(crate) draws: Draws,
     /// True if it replaces the expected log density by a bound, or estimates its gradient; then it works only for the ELBO.
     pub of_expected_log: bool,
     /// The treatment of q's entropy.
-    pub entropy: EntropyPart,
+    pub(crate) entropy: EntropyPart,
     /// The only likelihood that it works for, if it is limited to one.
-    pub likelihood: Option<LikelihoodKind>,
+    pub(crate) likelihood: Option<LikelihoodKind>,
 }
 
 impl EstimatorFacts {
@@ -77,7 +77,7 @@ pub struct EstimatorCounts {
 
 impl EstimatorCounts {
     /// Adds the counts of another block.
-    pub fn add(&mut self, other: EstimatorCounts) {
+    pub(crate) fn add(&mut self, other: EstimatorCounts) {
         self.proposals += other.proposals;
         self.accepted += other.accepted;
         self.starved += other.starved;

@@ -9,7 +9,8 @@ mod sample_size;
 
 pub use estimator::Estimator;
 pub(crate) use estimator::MOST_SAMPLES;
-pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
+pub(crate) use facts::{Draws, EntropyPart};
+pub use facts::{EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
@@ -29,8 +30,7 @@ pub enum Loss {
     /// bound.
     ExpectedLog(Estimator),
     /// `−log E_{N(f; μ, v)} p(y|f)`: direct loss minimisation for the predictive log loss (Wei, Sheth & Khardon 2021;
-    /// Jankowiak, Pleiss & Gardner 2020). Sampling estimators estimate values as well as gradients, without quadrature;
-    /// [`Objective::without_samples`] gives exact values.
+    /// Jankowiak, Pleiss & Gardner 2020). Sampling estimators estimate values as well as gradients, without quadrature.
     LogPredictive(Estimator),
     /// `−E_{N(f; μ, s)} log N(y; f, σ² + r)` for Gaussian noise: the residual variance r is noise, and s is the variance that q gives. At the
     /// best q the objective is the negative log evidence of FITC (Snelson & Ghahramani 2006), and of rows given their neighbours.
@@ -60,7 +60,7 @@ impl Objective {
     }
 
     /// Returns the estimator of gradients.
-    pub fn estimator(&self) -> Estimator {
+    pub(crate) fn estimator(&self) -> Estimator {
         match self.loss {
             Loss::ExpectedLog(estimator) | Loss::LogPredictive(estimator) => estimator,
             Loss::Fitc | Loss::Square => Estimator::Exact,
@@ -68,12 +68,12 @@ impl Objective {
     }
 
     /// Returns the objective with losses in closed form or by quadrature, instead of samples of f.
-    pub fn without_samples(self) -> Self {
+    pub(crate) fn without_samples(self) -> Self {
         self.map_predictive(|_| Estimator::Exact)
     }
 
     /// Returns the objective at iteration `t` of training, with the smoothing of that iteration.
-    pub fn at(self, t: usize) -> Self {
+    pub(crate) fn at(self, t: usize) -> Self {
         self.map_predictive(|estimator| estimator.at(t))
     }
 
@@ -164,7 +164,7 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the number P of outputs, or 0 for a single output.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.outputs.len().checked_div(self.y.len()).unwrap_or(0)
     }
 

@@ -11,7 +11,7 @@ use rand_distr::{Distribution, StandardNormal};
 #[derive(Clone, Debug, Default)]
 pub struct LossScratch {
     /// The counts of sampling estimators since this was last cleared.
-    pub counts: EstimatorCounts,
+    pub(crate) counts: EstimatorCounts,
     pub(super) integrator: Integrator,
     piecewise: Option<PiecewiseBound>,
     pub(super) mean: Vec<f64>,

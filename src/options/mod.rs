@@ -20,6 +20,7 @@ pub use fit::FitOptions;
 pub(crate) use grouped::MOST_IN_STEPS;
 pub use growth::Growth;
 pub use open::{Open, Part};
-pub use plan::{GroupedBound, HyperPlan, Keeping, LayerPlan, NeighbourPlan, Plan, StepPlan, Way};
+pub use plan::{GroupedBound, Keeping, NeighbourPlan};
+pub(crate) use plan::{HyperPlan, LayerPlan, Plan, StepPlan, Way};
 pub use steps::StepOptions;
 pub use words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};

@@ -30,7 +30,7 @@ word_option! {
 
 impl Part {
     /// All parts, in the order of the choices.
-    pub const ALL: [Part; 7] = [
+    pub(crate) const ALL: [Part; 7] = [
         Part::WarpInputs,
         Part::WarpTarget,
         Part::Likelihood,
@@ -53,7 +53,7 @@ impl Open {
     pub const EVERYTHING: Open = Open([true; Part::ALL.len()]);
 
     /// Returns true if the set contains a part.
-    pub fn contains(self, part: Part) -> bool {
+    pub(crate) fn contains(self, part: Part) -> bool {
         self.0[part as usize]
     }
 

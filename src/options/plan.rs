@@ -1,11 +1,10 @@
 //! The plan of a fit: checked options with all defaults resolved for the number of rows.
 
 use super::fit::FitOptions;
-use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
+use super::words::{Hyper, HyperOptimizer, LossKind, ModelKind};
 use crate::collapsed::WeightPrior;
 use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
-use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
@@ -15,33 +14,25 @@ use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
 /// A resolved fit.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
+    /// The options, with all choices made for the number of rows.
+    pub options: FitOptions,
     /// The layer that produces the features.
     pub layer: LayerPlan,
-    /// The grouped effects in addition to f; may be empty.
-    pub effects: Vec<EffectTerm>,
-    /// The prior mean of f: a constant, or zero.
-    pub mean: MeanKind,
     /// The loss.
     pub loss: LossKind,
-    /// The weight of the KL term.
-    pub beta: f64,
     /// The method that finds q.
     pub way: Way,
     /// The tuning of hyper-parameters and inducing inputs.
     pub hyper: HyperPlan,
     /// The limits of the training.
     pub limits: Limits,
-    /// True if the number of epochs is a default.
-    pub epochs_by_default: bool,
-    /// The random seed.
-    pub seed: u64,
 }
 
 /// The layer that produces the features.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum LayerPlan {
+pub(crate) enum LayerPlan {
     /// A sparse Gaussian process.
     Sparse {
         /// The number of inducing inputs.
@@ -67,7 +58,7 @@ pub enum LayerPlan {
 /// The method that finds q.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Way {
+pub(crate) enum Way {
     /// In closed form on all rows, for the current θ and Z.
     Collapsed(Objective),
     /// In closed form on all rows, jointly with grouped effects.
@@ -112,24 +103,20 @@ pub struct NeighbourPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
     /// The maximum number of rows, drawn at random if there are more; `None` for all.
-    pub rows: Option<usize>,
+    pub(crate) rows: Option<usize>,
     /// True if numbers are rounded to single precision, which halves the size of the file.
-    pub single: bool,
+    pub(crate) single: bool,
 }
 
 /// The tuning of hyper-parameters and inducing inputs.
 #[derive(Clone, Debug)]
-pub struct HyperPlan {
+pub(crate) struct HyperPlan {
     /// True if they are trained.
     pub trains: bool,
     /// The solver.
     pub solver: HyperOptimizer,
     /// Adam's learning rate.
     pub learning_rate: f64,
-    /// The number of L-BFGS iterations, on the collapsed bound of a sample of the rows, before the training; 0 for none.
-    pub warm_start: usize,
-    /// The hyper-parameters of an earlier fit ([`FitOptions::found`]).
-    pub found: Vec<(String, f64)>,
     /// The constraints on hyper-parameters.
     pub constraints: Constraints,
     /// True if lengthscales without another constraint get a weak prior.
@@ -138,7 +125,7 @@ pub struct HyperPlan {
 
 /// The gradient steps on q.
 #[derive(Clone, Debug)]
-pub struct StepPlan {
+pub(crate) struct StepPlan {
     /// The objective to minimise.
     pub objective: Objective,
     /// The form of the covariance matrix of q.
@@ -238,27 +225,21 @@ impl Plan {
             return Err(Error::usage("⟨reml⟩ is for linear models with ⟨group⟩, and no group is given"));
         }
         check_estimator(options.estimator, likelihood)?;
-        let options = &options.decided_for(n);
+        let options = options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
         Ok(Plan {
-            layer: LayerPlan::new(options, n),
-            effects: options.effects.clone(),
-            mean: options.mean,
+            layer: LayerPlan::new(&options, n),
             loss,
-            beta: options.beta,
-            way: Way::new(options, likelihood, n),
+            way: Way::new(&options, likelihood, n),
             hyper: HyperPlan {
                 trains: hyper != Hyper::Fixed,
                 solver: options.optimizer(),
                 learning_rate: options.learning_rate,
-                warm_start: options.warm_start,
-                found: options.found.clone(),
                 constraints: options.constraints.clone(),
                 weak_priors: options.has_default_priors(),
             },
-            limits: limits(options, n),
-            epochs_by_default: options.epochs.is_none(),
-            seed: options.seed,
+            limits: limits(&options, n),
+            options,
         })
     }
 
@@ -269,7 +250,7 @@ impl Plan {
 
     /// Returns true if grouped effects are features of the layers in training.
     pub fn sums_effects(&self) -> bool {
-        !self.effects.is_empty() && !matches!(self.way, Way::Grouped(_) | Way::Neighbours(_))
+        !self.options.effects.is_empty() && !matches!(self.way, Way::Grouped(_) | Way::Neighbours(_))
     }
 
     /// Returns the plan of the steps on q, or `None` if q is computed in closed form.

@@ -15,7 +15,7 @@ const FEWEST_EPOCHS_TOGETHER: usize = 300;
 
 impl FitOptions {
     /// Returns true if L-BFGS moves q and hyper-parameters together, or q alone if they are fixed, on all rows.
-    pub fn trains_together(&self) -> bool {
+    pub(crate) fn trains_together(&self) -> bool {
         matches!(self.hyper_mode(), Hyper::Joint | Hyper::Fixed)
             && self.optimizer() == HyperOptimizer::Lbfgs
             && !self.is_always_closed()

@@ -38,7 +38,7 @@ pub(super) fn train(
     let value = outcome.value;
     let is_elbo = plan.loss == LossKind::Elbo;
     let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
-    let elbo = (is_elbo && plan.beta == 1.0).then_some(-value);
+    let elbo = (is_elbo && plan.options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
     Ok(Trained { elbo, upper, noise_mode, ..Trained::at(model, vec![q], value, outcome) })
 }

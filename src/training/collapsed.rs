@@ -69,7 +69,7 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Returns the error of sums over remote rows, if there was one; after an error the objective
     /// has no value.
-    pub fn error(&self) -> Option<&Error> {
+    pub(crate) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 

@@ -239,7 +239,7 @@ fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
     match fit.outcome.reason {
         // After some steps, rounding ends the line searches of L-BFGS at the optimum, too.
         StopReason::NoProgress if fit.outcome.iterations == 0 || !lbfgs => Some(Warning::NoProgress),
-        StopReason::MaxEpochs if fit.plan.epochs_by_default => {
+        StopReason::MaxEpochs if fit.plan.options.epochs.is_none() => {
             let (last, others) = fit.trace.split_last()?;
             let before = others[others.len().saturating_sub(LAST_EPOCHS)..].first()?;
             let (fall, epochs) = (before.objective - last.objective, last.epoch - before.epoch);

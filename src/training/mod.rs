@@ -53,7 +53,7 @@ pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
 pub use run::Fitted;
 pub use scaling::{asks_for_warps, scaling_of, suited};
 pub use sent_model::unreadable;
-pub use start::{Function, Prototype, Start};
+pub use start::{Prototype, Start};
 pub use steps::{Inference, InferenceOptions, VariationalModel};
 pub use trainer::Trainer;
 pub use update::{update, update_outputs};

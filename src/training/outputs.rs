@@ -211,7 +211,8 @@ pub fn fit_shared_outputs(
     let mut training = None;
     if trains {
         let mut monitor = session.monitor(plan.limits);
-        let mut objective = SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.beta);
+        let mut objective =
+            SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.options.beta);
         let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
         let outcome = minimize(&mut objective, start, cells as f64, &plan.hyper, &mut monitor);
         monitor.check()?;
@@ -272,13 +273,13 @@ fn shared_model(
     for (name, rows) in names.iter().zip(observed) {
         let mut noise: Box<dyn OneFunction> = Box::new(Gaussian::new(1.0));
         let centre = noise.initialise(&rows.y, &[]);
-        means.push(if plan.mean == MeanKind::Constant { centre } else { 0.0 });
+        means.push(if plan.options.mean == MeanKind::Constant { centre } else { 0.0 });
         outputs.push((name.clone(), noise));
     }
     let Some(layer) = model.layer().prior().cloned() else {
         return Err(Error::usage("⟨outputs shared⟩ needs ⟨model gp⟩"));
     };
-    let layer = layer.with_means(means, plan.mean == MeanKind::Zero);
+    let layer = layer.with_means(means, plan.options.mean == MeanKind::Zero);
     Ok(LatentPrior::of_layers(vec![layer.into()], Outputs::apart(outputs).into(), model.fix_inducing))
 }
 

@@ -20,7 +20,7 @@ pub struct RowBuffer {
 
 impl RowBuffer {
     /// Creates a buffer for up to `most` rows of `data`.
-    pub fn new(data: Dataset<'_>, most: usize) -> Self {
+    pub(crate) fn new(data: Dataset<'_>, most: usize) -> Self {
         RowBuffer::of_dims(data.x.ncols(), most)
     }
 
@@ -75,7 +75,7 @@ impl RowBuffer {
     }
 
     /// Forgets all rows.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.len = 0;
         self.y.clear();
         self.exposure.clear();
@@ -94,7 +94,7 @@ impl RowBuffer {
     }
 
     /// Copies `rows` of `data`.
-    pub fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
+    pub(crate) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
         if rows.len() > self.columns.ncols() {
             self.columns = Mat::zeros(data.x.ncols(), rows.len().max(2 * self.columns.ncols()));
         }

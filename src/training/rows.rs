@@ -54,16 +54,11 @@ impl<'a> Portion<'a> {
     }
 
     /// Returns the number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Portion::Here(rows) => rows.len(),
             Portion::There(rows) => rows.len(),
         }
-    }
-
-    /// Returns true if there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -32,14 +32,14 @@ pub struct Start {
 #[derive(Clone)]
 pub struct Prototype {
     /// The latent function.
-    pub function: Function,
+    pub(crate) function: Function,
     /// The likelihood.
-    pub likelihood: ObservationModel,
+    pub(crate) likelihood: ObservationModel,
 }
 
 /// The latent function of a model, without starting values from data.
 #[derive(Clone)]
-pub enum Function {
+pub(crate) enum Function {
     /// A sparse GP.
     Sparse {
         /// The kernel.
@@ -78,12 +78,12 @@ impl Prototype {
 ///
 /// If inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
-    let d = train.x.ncols() - columns_of(&plan.effects);
+    let d = train.x.ncols() - columns_of(&plan.options.effects);
     let inputs = Dataset { x: train.x.subcols(0, d), ..train };
     let mut model = initial_function(inputs, plan, prototype)?;
-    if !plan.effects.is_empty() {
+    if !plan.options.effects.is_empty() {
         let responses = working_responses(&model.likelihood, train.targets);
-        start_effects(&mut model, train.x, &responses, &plan.effects)?;
+        start_effects(&mut model, train.x, &responses, &plan.options.effects)?;
     }
     model.start_at(&plan.hyper.constraints)?;
     Ok(model)
@@ -97,7 +97,8 @@ pub(super) fn better_start(
     train: Dataset<'_>,
     plan: &Plan,
 ) -> Option<LatentPrior> {
-    let found: HashMap<&str, f64> = plan.hyper.found.iter().map(|(name, value)| (&**name, *value)).collect();
+    let found: HashMap<&str, f64> =
+        plan.options.found.iter().map(|(name, value)| (&**name, *value)).collect();
     let descriptors = model.descriptors();
     let named = || descriptors.iter().filter(|descriptor| descriptor.is_named());
     if found.is_empty() || !named().all(|descriptor| found.contains_key(&*descriptor.name)) {
@@ -108,8 +109,8 @@ pub(super) fn better_start(
         let found = found.get(&*descriptor.name).filter(|found| descriptor.transform.admits(**found));
         found.copied().unwrap_or(value)
     });
-    let rows = RowBuffer::subset(train, SAMPLE, plan.seed);
-    let x = rows.data().x.subcols(0, train.x.ncols() - columns_of(&plan.effects));
+    let rows = RowBuffer::subset(train, SAMPLE, plan.options.seed);
+    let x = rows.data().x.subcols(0, train.x.ncols() - columns_of(&plan.options.effects));
     let responses = layer_responses(&model.likelihood, rows.data().targets);
     let samples: Vec<_> =
         responses.into_iter().map(|responses| LengthSample::new(x, responses, train.len())).collect();
@@ -153,7 +154,7 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
 
 /// Returns the constant means of every layer, from the best constant of every function; 0 without a mean.
 fn means_of(plan: &Plan, centres: &[f64], shared: bool) -> Vec<Vec<f64>> {
-    let constant = |centre: &f64| if plan.mean == MeanKind::Constant { *centre } else { 0.0 };
+    let constant = |centre: &f64| if plan.options.mean == MeanKind::Constant { *centre } else { 0.0 };
     let constants: Vec<f64> = centres.iter().map(constant).collect();
     if shared { vec![constants] } else { constants.chunks(1).map(<[f64]>::to_vec).collect() }
 }
@@ -172,12 +173,12 @@ fn sparse_model(
         return Err(Error::usage("a kernel needs ⟨model gp⟩"));
     };
     let d = train.x.ncols();
-    let rows = RowBuffer::subset(train, SAMPLE, plan.seed);
+    let rows = RowBuffer::subset(train, SAMPLE, plan.options.seed);
     let samples = layer_responses(&likelihood, rows.data().targets);
     let spread = spreads(train.x, kernel.dimensions());
     let inducing_inputs = |x: MatRef<'_, f64>, kernel: &dyn Kernel| match inducing.min(x.nrows()) {
         0 => Ok(Mat::zeros(0, d)),
-        m => choose_inducing(x, m, init, kernel, plan.seed),
+        m => choose_inducing(x, m, init, kernel, plan.options.seed),
     };
     let mut kernels = Vec::new();
     for (responses, sample) in layer_responses(&likelihood, train.targets).into_iter().zip(samples) {
@@ -205,7 +206,7 @@ fn sparse_model(
     let means = means_of(plan, centres, likelihood.alike());
     let layer = |(kernel, means): (Box<dyn Kernel>, Vec<f64>)| {
         let layer = InducingPrior::new(kernel, z.clone(), jitter)?;
-        Ok(layer.with_means(means, plan.mean == MeanKind::Zero).into())
+        Ok(layer.with_means(means, plan.options.mean == MeanKind::Zero).into())
     };
     let layers = kernels.into_iter().zip(means).map(layer).collect::<Result<_>>()?;
     // With more columns than rows, inducing inputs at rows are as good as any others, so
@@ -226,7 +227,7 @@ fn linear_model(
     if matches!(plan.way, Way::Grouped(_)) {
         // The inputs are the features of the fixed effects; the objective adds their flat
         // prior.
-        let intercept = plan.mean == MeanKind::Constant;
+        let intercept = plan.options.mean == MeanKind::Constant;
         let count = train.x.ncols() + usize::from(intercept);
         let layer = LinearLayer::independent(&vec![0.0; count], &vec![1.0; count])?;
         let layer = if intercept { layer.with_intercept() } else { layer };
@@ -236,7 +237,7 @@ fn linear_model(
     // has the mean of their centres.
     let mean = centres.iter().sum::<f64>() / centres.len() as f64;
     let layer = |centre: f64| {
-        let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
+        let intercept = (plan.options.mean == MeanKind::Constant).then_some(centre);
         Ok(linear_layer(train, prior_mean, prior_variance, intercept, plan.family())?.into())
     };
     let centres = if likelihood.alike() { vec![mean] } else { centres };
@@ -257,7 +258,7 @@ fn feature_model(
     let layer = |(responses, means): (Vec<Vec<f64>>, Vec<f64>)| {
         let (mut map, amplitude) = (map.boxed_clone(), variance(responses.concat()));
         map.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
-        FeatureLayer::new(map, means, plan.mean == MeanKind::Zero).into()
+        FeatureLayer::new(map, means, plan.options.mean == MeanKind::Zero).into()
     };
     let means = means_of(plan, centres, likelihood.alike());
     let layers = responses.into_iter().zip(means).map(layer).collect();

@@ -96,9 +96,9 @@ impl Trainer {
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
         let (model, q, _) = warm_start(model, None, &steps, &job, &mut monitor)?;
-        let mut svgp = batch_model(model, q, &steps, plan.seed);
+        let mut svgp = batch_model(model, q, &steps, plan.options.seed);
         let free = trained_values(&svgp, &plan);
-        let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
+        let inference = InferenceOptions::of(&steps, &svgp.model, plan.options.seed);
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&train), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);
@@ -229,7 +229,8 @@ impl Trainer {
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
         let job = Job { rows: &rows, plan: &plan, fresh: false };
         let one_step = steps.polish && solves_in_one_step(&svgp, &plan, &steps);
-        let closed = if one_step { with_best_q(svgp.model.clone(), rows.train, plan.beta) } else { None };
+        let closed =
+            if one_step { with_best_q(svgp.model.clone(), rows.train, plan.options.beta) } else { None };
         let Valued { model, q, value } = match closed {
             Some(best) => best,
             None => polished(svgp, &job, &steps, Sweep::of(&rows.train, steps.batch_size), &mut outcome)?.at,
@@ -239,7 +240,7 @@ impl Trainer {
                 .hint("try a smaller learning rate, or go back to an earlier state"));
         }
         outcome.value = value;
-        let has_elbo = plan.beta == 1.0 && plan.loss == LossKind::Elbo;
+        let has_elbo = plan.options.beta == 1.0 && plan.loss == LossKind::Elbo;
         let elbo = has_elbo.then_some(-value);
         let trained = Trained { elbo, sampling, taken_back, ..Trained::at(model, q, value, outcome) };
         let n = rows.train.len();

@@ -241,7 +241,7 @@ fn by_neighbours(
         return Err(Error::usage("the model has neighbours, but its options name no number of neighbours"));
     };
     let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
-    with_new_rows(known, rows, &neighbours, plan.seed, &mut monitor)
+    with_new_rows(known, rows, &neighbours, plan.options.seed, &mut monitor)
 }
 
 /// Returns q in closed form, from the evidence of earlier rows and the sums of a collapsed bound

@@ -59,25 +59,26 @@ pub(super) fn warm_start(
         let q = first_posteriors(&model, steps.family, train);
         return Ok((model, q, UpdateCounts::default()));
     }
-    let subset = RowBuffer::subset(train, WARM_ROWS, plan.seed);
+    let subset = RowBuffer::subset(train, WARM_ROWS, plan.options.seed);
     let subset = subset.data();
-    let iterations = if job.fresh && plan.hyper.trains { plan.hyper.warm_start } else { 0 };
+    let iterations = if job.fresh && plan.hyper.trains { plan.options.warm_start } else { 0 };
     let sparse = model.layer().inducing().is_some();
     // The collapsed bound has a full covariance, which a mean-field family can afford only for
     // inducing inputs.
     let family = steps.family;
     if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
-        let (model, q, counts) = gaussian_start(model, subset, iterations, plan.beta, monitor)?;
+        let (model, q, counts) = gaussian_start(model, subset, iterations, plan.options.beta, monitor)?;
         return Ok((model, vec![if family == Family::Full { q } else { q.mean_field() }], counts));
     }
     let (mut model, mut q, mut counts) = (model, None, UpdateCounts::default());
     if iterations > 0 && sparse {
-        let responses = surrogate_responses(&model, subset.targets, plan.seed);
+        let responses = surrogate_responses(&model, subset.targets, plan.options.seed);
         for (layer, responses) in responses.into_iter().enumerate() {
             let targets =
                 Targets { y: &responses, exposure: &[], weights: subset.targets.weights, outputs: &[] };
             let data = Dataset { x: subset.x, targets };
-            let (found, more) = surrogate_start(&mut model, layer, data, iterations, plan.beta, monitor)?;
+            let (found, more) =
+                surrogate_start(&mut model, layer, data, iterations, plan.options.beta, monitor)?;
             counts.add(more);
             let fits = |q: Normal| vec![if family == Family::Full { q } else { q.mean_field() }];
             q = Some(found).filter(|_| model.processes() == 1).map(fits);
@@ -86,7 +87,8 @@ pub(super) fn warm_start(
     }
     let q = q.unwrap_or_else(|| first_posteriors(&model, family, subset));
     let batch = steps.batch_size.min(subset.len());
-    let objective = Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.beta.max(1e-2)) };
+    let objective =
+        Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.options.beta.max(1e-2)) };
     let mut svgp = VariationalModel::new(model, q, objective, batch);
     let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4, end: monitor.end() };
     let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), steps.guard, limits, None)?;
@@ -197,8 +199,8 @@ pub(super) fn evidence_start(
     plan: &Plan,
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
-    let subset = RowBuffer::subset(train, WARM_ROWS, plan.seed);
-    gaussian_start(model, subset.data(), plan.hyper.warm_start, 1.0, monitor).map(|(model, ..)| model)
+    let subset = RowBuffer::subset(train, WARM_ROWS, plan.options.seed);
+    gaussian_start(model, subset.data(), plan.options.warm_start, 1.0, monitor).map(|(model, ..)| model)
 }
 
 /// Fits the hyper-parameters of a model to fewer rows with fewer inducing inputs; `None` if there are not many more rows than that.
@@ -241,13 +243,13 @@ pub(super) fn rehearsed_exactly(
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
     let exact = model.layer().inducing().is_some_and(|layer| layer.jitter() == Jitter::EXACT);
-    let (iterations, trains) = (plan.hyper.warm_start, plan.hyper.trains);
+    let (iterations, trains) = (plan.options.warm_start, plan.hyper.trains);
     if !exact || !trains || iterations == 0 || model.layer().dim() < 2 * EXACT_REHEARSAL_ROWS {
         return Ok(model);
     }
-    let rows = RowBuffer::subset(data, EXACT_REHEARSAL_ROWS, plan.seed);
+    let rows = RowBuffer::subset(data, EXACT_REHEARSAL_ROWS, plan.options.seed);
     let z = rows.data().x.to_owned();
-    rehearsed_with(&model, z, rows.data(), iterations, plan.beta, monitor)
+    rehearsed_with(&model, z, rows.data(), iterations, plan.options.beta, monitor)
 }
 
 /// Fits the hyper-parameters of a model to some rows with other inducing inputs.

@@ -128,11 +128,6 @@ impl IterateAverage {
         self.rule == rule && (self.count == 0 || begun)
     }
 
-    /// Returns the number of iterates so far.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     /// Returns the averages m̄ and S̄; `None` before the first iterate and for [`Average::None`].
     pub fn result(&self) -> Option<(Vec<f64>, Matrix)> {
         if self.count == 0 || self.rule == Average::None {
@@ -176,7 +171,7 @@ mod tests {
     fn averaged(rule: Average, iterates: &[Iterate]) -> Iterate {
         let mut average = IterateAverage::new(rule);
         iterates.iter().for_each(|(mean, cov)| average.push(mean, cov.as_ref()));
-        assert_eq!(average.count(), iterates.len());
+        assert_eq!(average.count, iterates.len());
         average.result().expect("an average")
     }
 

@@ -65,7 +65,7 @@ impl Coordinate {
 }
 
 /// The rule, with the standard deviations it carries and its buffers.
-pub struct DiagonalRule {
+pub(crate) struct DiagonalRule {
     rule: &'static Rule,
     guard: Guard,
     bounds: (f64, f64),

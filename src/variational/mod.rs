@@ -30,7 +30,7 @@ mod together;
 pub(crate) use adam::Coordinates;
 pub use average::{Average, IterateAverage};
 pub use carry::Parameterization;
-pub use diagonal::DiagonalRule;
+pub(crate) use diagonal::DiagonalRule;
 pub(crate) use evidence::Evidence;
 pub use limits::Guard;
 pub use natural::NaturalGradient;

@@ -86,7 +86,7 @@ impl NaturalGradient {
     }
 
     /// Sets the guard, which decides what happens if the new precision is not positive definite.
-    pub fn with_guard(mut self, guard: Guard) -> Self {
+    pub(crate) fn with_guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
         self
     }

@@ -79,7 +79,7 @@ impl Matrix {
     }
 
     /// Copies another matrix of the same family and size.
-    pub fn copy_from(&mut self, other: MatrixRef<'_>) {
+    pub(crate) fn copy_from(&mut self, other: MatrixRef<'_>) {
         match (self, other) {
             (Matrix::Full(own), MatrixRef::Full(other)) => own.copy_from(other),
             (Matrix::Diagonal(own), MatrixRef::Diagonal(other)) => own.copy_from_slice(other),
@@ -88,7 +88,7 @@ impl Matrix {
     }
 
     /// Adds another matrix of the same family and size.
-    pub fn add(&mut self, other: MatrixRef<'_>) {
+    pub(crate) fn add(&mut self, other: MatrixRef<'_>) {
         match (self, other) {
             (Matrix::Full(own), MatrixRef::Full(other)) => *own += other,
             (Matrix::Diagonal(own), MatrixRef::Diagonal(other)) => {

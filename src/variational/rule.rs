@@ -15,25 +15,25 @@ pub struct Rule {
     /// Its name in options.
     pub word: &'static str,
     /// True if its steps are mixing weights, at most 1.
-    pub mixes: bool,
+    pub(crate) mixes: bool,
     /// True if a reparameterised gradient may include the gradient of the entropy, false if the
     /// rule adds the entropy itself.
-    pub entropy_gradient: bool,
+    pub(crate) entropy_gradient: bool,
     /// True if the rule accepts "sticking the landing" gradients. A rule that computes the whole
     /// entropy itself cannot use them.
-    pub sticks_the_landing: bool,
+    pub(crate) sticks_the_landing: bool,
     /// The guards that can keep its steps valid, the default first; empty for rules that need no
     /// guard.
     pub guards: &'static [Guard],
     /// True if it projects q to bounds.
     pub projects: bool,
     /// True if it uses the smoothness of the negative log joint.
-    pub takes_smoothness: bool,
+    pub(crate) takes_smoothness: bool,
     /// True if the smoothness bounds the factor of S from below, in addition to giving steps their unit.
-    pub floors_at_smoothness: bool,
+    pub(crate) floors_at_smoothness: bool,
     /// The default step, in units of 1/𝓜 for rules that use the smoothness; if `None`, the learning
     /// rate of hyper-parameters.
-    pub default_step: Option<f64>,
+    pub(crate) default_step: Option<f64>,
     /// True if the rule for diagonal covariances needs moments of the gradient, like Adam.
     pub(super) keeps_moments: bool,
     pub(super) build: Build,

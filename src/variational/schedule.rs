@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// The step size at iteration t = 0, 1, 2, …
 ///
 /// Rules that mix natural parameters read it as the mixing weight ρ, which must not exceed 1 (see
-/// [`Schedule::mixing`]); gradient rules read it as γ, in units of the inverse curvature.
+/// `Schedule::mixing`); gradient rules read it as γ, in units of the inverse curvature.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Schedule {
@@ -83,7 +83,7 @@ impl Schedule {
     }
 
     /// Returns the schedule, or a usage error if some step exceeds 1 and therefore cannot be a mixing weight.
-    pub fn mixing(self) -> Result<Self> {
+    pub(crate) fn mixing(self) -> Result<Self> {
         let largest = self.largest();
         if largest <= 1.0 {
             return Ok(self);

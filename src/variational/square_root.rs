@@ -85,7 +85,7 @@ impl SquareRoot {
 
     /// Sets the guard: steps are shortened for every guard except [`Guard::None`], which gives the
     /// algorithm of the paper.
-    pub fn with_guard(mut self, guard: Guard) -> Self {
+    pub(crate) fn with_guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
         self
     }

@@ -31,13 +31,13 @@ impl Rules {
     }
 
     /// Returns the rule of a process.
-    pub fn of(&mut self, process: usize) -> &mut dyn UpdateRule {
+    pub(crate) fn of(&mut self, process: usize) -> &mut dyn UpdateRule {
         self.0[process].as_mut()
     }
 
     /// Moves all of `q` from the same point, given the gradient of each process. Returns the smallest step that was taken, 0 only if none
     /// was taken, and the number of times that steps were shrunk.
-    pub fn step<'g>(
+    pub(crate) fn step<'g>(
         &mut self,
         q: &mut [Normal],
         gradient: &dyn Fn(usize) -> DataGradient<'g>,

@@ -443,13 +443,13 @@ pub(super) fn train(
     });
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     // Intervals take as long as many fits, so rows that are not in memory have none.
-    let likely = job.plan.hyper.trains && job.plan.beta == 1.0;
+    let likely = job.plan.hyper.trains && job.plan.options.beta == 1.0;
     let here = job.rows.in_memory().filter(|_| likely);
     let mut again = here.map(|data| GroupedObjective::new(model.clone(), data, bound));
     let summary =
         summarised(job.rows.check_sample(), again.as_mut().map(|again| again as &mut dyn Solved), monitor)?;
     // The likelihood at the estimates does not contain their weak prior.
-    let elbo = (job.plan.beta == 1.0).then_some(weak - value);
+    let elbo = (job.plan.options.beta == 1.0).then_some(weak - value);
     let mut trained = Trained::at(model, vec![q], value, outcome);
     trained.outcome.rollbacks += rolled_back;
     Ok(Trained { elbo, effects: Some((vec![effects], summary)), ..trained })

@@ -79,7 +79,7 @@ pub(super) fn train(
     model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
     // Training looks at a part of so many rows anyway: the rows of a part of the levels then need far smaller matrices.
     let fewer = (trains && n > TERMS_OF_LEVELS)
-        .then(|| FewerLevels::draw(&model.effects, train, plan.seed))
+        .then(|| FewerLevels::draw(&model.effects, train, plan.options.seed))
         .flatten();
     let early = match &fewer {
         Some(fewer) => Some(trained_on(fewer, &mut model, neighbours, job, monitor)?),
@@ -98,7 +98,7 @@ pub(super) fn train(
     let mut value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
     // Variances of grouped effects are reported as estimates, so they stay at the maximum of the
     // evidence.
-    if trains && plan.loss != LossKind::Square && plan.effects.is_empty() {
+    if trains && plan.loss != LossKind::Square && plan.options.effects.is_empty() {
         value = objective.calibrate().unwrap_or(value);
     }
     if !trains {
@@ -171,7 +171,7 @@ impl<'a> Stage<'a> {
         if plan.loss == LossKind::Square {
             self.model.hold_amplitude();
         }
-        let objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.seed)?;
+        let objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.options.seed)?;
         let objective = objective.until(monitor.end());
         Ok(match self.validation {
             Some(validation) => objective.with_validation(validation, Score::of(plan.loss)),
@@ -205,7 +205,7 @@ fn trained(
     monitor: &mut Monitor<'_>,
 ) -> Result<Outcome> {
     let n = objective.rows();
-    let terms = if plan.effects.is_empty() { TERMS } else { TERMS_OF_LEVELS };
+    let terms = if plan.options.effects.is_empty() { TERMS } else { TERMS_OF_LEVELS };
     let (rows, k) = (terms.min(n), neighbours.count.min(TRAINED_WITH));
     let mut theta = objective.start();
     if objective.has_sites() {
@@ -232,7 +232,7 @@ fn trained(
 
 /// Returns true if variance components may have intervals: only a maximum over all rows has them.
 fn has_intervals(plan: &Plan, n: usize) -> bool {
-    !plan.effects.is_empty() && n <= TERMS_OF_LEVELS
+    !plan.options.effects.is_empty() && n <= TERMS_OF_LEVELS
 }
 
 /// Continues from `theta` with the final neighbours of all rows, and returns the maximum of their
@@ -263,7 +263,8 @@ fn warmed(
     let few = neighbours.count.min(TRAINED_WITH);
     let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
     let stays = std::mem::replace(&mut model.fix_inducing, true);
-    let mut objective = NeighbourObjective::new(model, train, evidence, plan.seed)?.until(monitor.end());
+    let mut objective =
+        NeighbourObjective::new(model, train, evidence, plan.options.seed)?.until(monitor.end());
     let theta = objective.start();
     rounds(&mut objective, theta, &ROUNDS, plan, few, monitor)?;
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })

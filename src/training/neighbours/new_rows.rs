@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 /// The state of a model with neighbours before new rows.
 pub(in crate::training) struct Known<'a> {
-    pub model: &'a LatentModel,
-    pub nearby: &'a Nearby,
+    pub(crate) model: &'a LatentModel,
+    pub(crate) nearby: &'a Nearby,
     /// The evidence of earlier rows about the q of every function, reduced by the forgotten share.
-    pub evidence: &'a [Evidence],
+    pub(crate) evidence: &'a [Evidence],
     /// The share to forget.
-    pub forget: f64,
+    pub(crate) forget: f64,
 }
 
 /// Returns q and the kept rows after `new` rows, which are on the scale the model sees.

@@ -372,7 +372,7 @@ impl<'a> NeighbourObjective<'a> {
 
     /// Returns the model and the whitened q of the last point that could be evaluated, without the
     /// coefficients of grouped effects.
-    pub fn into_parts(self) -> (LatentModel, Vec<Normal>) {
+    pub(crate) fn into_parts(self) -> (LatentModel, Vec<Normal>) {
         let (q, _) = self.split();
         (self.at.model, q)
     }

@@ -164,7 +164,7 @@ impl<'a> Inference<'a> {
     /// # Errors
     ///
     /// If the rows cannot be read again.
-    pub fn seek(&mut self, iterations: usize) -> Result<()> {
+    pub(crate) fn seek(&mut self, iterations: usize) -> Result<()> {
         self.source.seek(iterations)?;
         self.done.iterations = iterations;
         Ok(())
@@ -226,18 +226,13 @@ impl<'a> Inference<'a> {
         self.done.iterations
     }
 
-    /// Returns the number of rows evaluated in all steps.
-    pub fn rows_used(&self) -> usize {
-        self.done.rows
-    }
-
     /// Returns the number of samples of w drawn in all steps.
     pub fn samples_used(&self) -> usize {
         self.done.samples
     }
 
     /// Returns the number of shrunk or rejected steps.
-    pub fn rollbacks(&self) -> usize {
+    pub(crate) fn rollbacks(&self) -> usize {
         self.done.rollbacks
     }
 

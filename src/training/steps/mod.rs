@@ -73,7 +73,7 @@ pub(super) fn train(
     let sample = Sweep::of(&check, steps.batch_size).standing_for(n);
     let (model, q, warm) = warm_start(model, q, steps, job, monitor)?;
     monitor.check()?;
-    let mut svgp = batch_model(model, q, steps, plan.seed);
+    let mut svgp = batch_model(model, q, steps, plan.options.seed);
     if rows.all().elsewhere().is_some() {
         // Only the rows of the samples are ever in memory.
         svgp.make_room(steps.batch_size.min(check.len()));
@@ -82,11 +82,11 @@ pub(super) fn train(
     let closed = rows.in_memory().filter(|_| steps.polish && solves_in_one_step(&svgp, plan, steps));
     let on_all_rows =
         free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO && rows.in_memory().is_some();
-    let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
+    let inference = InferenceOptions::of(steps, &svgp.model, plan.options.seed);
     let before = match closed {
         // Steps on all rows never raise the objective, and a fit whose time is over takes none.
         _ if on_all_rows || monitor.is_late() => None,
-        Some(train) => with_best_q(svgp.model.clone(), train, plan.beta),
+        Some(train) => with_best_q(svgp.model.clone(), train, plan.options.beta),
         None => Some(admitted(&mut svgp, &inference, sample)?),
     };
     let stepping = Stepping { svgp, free: free.clone(), steps, inference };
@@ -98,7 +98,7 @@ pub(super) fn train(
         _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
         // The closed form removes the remaining noise of the mini-batches.
         Some(train) => {
-            let best = with_best_q(svgp.model.clone(), train, plan.beta);
+            let best = with_best_q(svgp.model.clone(), train, plan.options.beta);
             Ended::on_all(best.unwrap_or_else(|| valued(svgp, f64::NAN)))
         }
         None => polished(svgp, job, steps, sample, &mut outcome)?,
@@ -113,7 +113,7 @@ pub(super) fn train(
     if !value.is_finite() {
         return Err(diverged(taken_back));
     }
-    let elbo = summed.filter(|_| plan.beta == 1.0 && plan.loss == LossKind::Elbo).map(|value| -value);
+    let elbo = summed.filter(|_| plan.options.beta == 1.0 && plan.loss == LossKind::Elbo).map(|value| -value);
     let estimated_on = summed.is_none().then_some(check.len());
     let trained = Trained::at(model, q, value, outcome);
     Ok(Trained { elbo, sampling, taken_back, estimated_on, ..trained })

@@ -109,7 +109,7 @@ impl VariationalModel {
     }
 
     /// Returns the number of samples of w, or of f for each row, that an evaluation draws.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.objective.estimator().latent_samples().unwrap_or(self.pass.samples())
     }
 
@@ -173,7 +173,7 @@ impl VariationalModel {
     }
 
     /// Returns the counts of sampling estimators so far.
-    pub fn estimator_counts(&self) -> EstimatorCounts {
+    pub(crate) fn estimator_counts(&self) -> EstimatorCounts {
         self.pass.estimator_counts()
     }
 
@@ -337,7 +337,7 @@ impl VariationalModel {
 
     /// Like [`set_natural`](Self::set_natural), and also moves the state of the rules that have
     /// moved q.
-    pub fn set_natural_under(&mut self, values: &[f64], rules: &mut Rules) -> bool {
+    pub(crate) fn set_natural_under(&mut self, values: &[f64], rules: &mut Rules) -> bool {
         self.move_to(values, Some(rules))
     }
 
@@ -361,7 +361,7 @@ impl VariationalModel {
         })
     }
 
-    /// Runs [`VariationalModel::update_all`] and [`VariationalModel::set_natural_under`] in parallel, because the M³ work of one does not
+    /// Runs [`VariationalModel::update_all`] and `set_natural_under` in parallel, because the M³ work of one does not
     /// keep all threads busy. Returns the outcome of the step on q, and true if θ and Z could be moved.
     pub fn advance(&mut self, rules: &mut Rules, step: f64, values: &[f64]) -> (StepInfo, bool) {
         let work = self.step_work();

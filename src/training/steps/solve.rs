@@ -13,8 +13,8 @@ use std::time::Instant;
 /// Evaluation and rollback counts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(in crate::training) struct UpdateCounts {
-    pub evaluations: usize,
-    pub rollbacks: usize,
+    pub(crate) evaluations: usize,
+    pub(crate) rollbacks: usize,
 }
 
 impl UpdateCounts {
@@ -28,13 +28,13 @@ impl UpdateCounts {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::training) struct SolveLimits {
     /// The maximum number of steps.
-    pub steps: usize,
+    pub(crate) steps: usize,
     /// The improvement of the objective, in nats per row, below which steps end: with one function
     /// after three smaller improvements in a row, with several functions as soon as a step would
     /// gain less.
-    pub tolerance: f64,
+    pub(crate) tolerance: f64,
     /// The time after which no further step begins.
-    pub end: Option<Instant>,
+    pub(crate) end: Option<Instant>,
 }
 
 impl SolveLimits {

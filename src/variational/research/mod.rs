@@ -8,5 +8,4 @@ pub(super) mod smoothness;
 pub(super) mod wasserstein;
 
 pub use cholesky_descent::prox_negative_entropy;
-pub use projected::Projected;
 pub use wasserstein::Wasserstein;

@@ -39,7 +39,7 @@ pub(in crate::variational) const RULE: Rule = Rule {
 };
 
 /// The rule, with the factor C it carries, its inverse and its buffers.
-pub struct Projected {
+pub(crate) struct Projected {
     factor: Mat<f64>,
     inverse: Mat<f64>,
     candidate: Mat<f64>,
