@@ -85,7 +85,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     roots::judge_svgd(
         paper,
         "toy problem",
-        svgd,
+        (svgd, 400),
         [("VN", newton), ("SR-VN", square_root), ("BW-GD", wasserstein)],
     );
     let small = 0.002;
