@@ -35,7 +35,9 @@ impl Lead {
         let with_beta = format!("with β = {beta:.3}, chosen in hindsight, the lead over {second} is {known}");
         if known.is_clear() || lead.mean < 0.0 && known.mean > 0.5 * lead.mean {
             let rest = if known.is_clear() { "" } else { ", which is not clear either" };
-            return format!("the validation rows are too few to choose β: {with_beta} instead of {lead}{rest}");
+            return format!(
+                "the validation rows are too few to choose β: {with_beta} instead of {lead}{rest}"
+            );
         }
         let sizes = results.sizes();
         let leads = by_size(&sizes, |results| results.gain(best, second, figure));
