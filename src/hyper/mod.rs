@@ -71,6 +71,11 @@ pub trait HyperObjective {
         false
     }
 
+    /// Returns true if no further step can make progress, which ends the minimisation without the last value.
+    fn is_stuck(&self) -> bool {
+        false
+    }
+
     /// Returns the state behind the values, except `theta`, and the kept state, for a checkpoint.
     fn state(&mut self) -> Vec<u8> {
         Vec::new()

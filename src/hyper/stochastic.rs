@@ -59,6 +59,13 @@ impl Run<'_, '_> {
             self.monitor.stop(StopReason::Interrupted);
             return;
         }
+        if self.objective.is_stuck() {
+            self.monitor.stop(StopReason::NoProgress);
+            if !self.mean.is_empty() {
+                self.end_epoch();
+            }
+            return;
+        }
         match self.adam.take(value, &self.gradient, self.monitor.pace(self.steps_per_epoch)) {
             Taken::Descended => self.mean.add(value, prior_terms),
             Taken::RolledBack => {}

@@ -120,6 +120,11 @@ pub enum Warning {
         /// The number of all steps.
         of: usize,
     },
+    /// The fit ended because plain steps on q, whose size no guard limits, were refused.
+    Refused {
+        /// A step with a proof of convergence, if the curvature of the losses is bounded.
+        proven: Option<f64>,
+    },
     /// The fit failed with the automatic choices and was repeated without some of them.
     FellBack {
         /// The error of the first fit.
@@ -180,6 +185,7 @@ impl Warning {
             | Warning::NearDuplicates { .. }
             | Warning::HyperSteps { .. }
             | Warning::QSteps { .. }
+            | Warning::Refused { .. }
             | Warning::EpochLimit { .. }
             | Warning::LooseBound { .. } => Severity::Warning,
             Warning::Data { .. }
@@ -206,6 +212,7 @@ impl Warning {
             Warning::HyperSteps { halved: true, .. } => &["learning_rate"],
             Warning::HyperSteps { halved: false, .. } => &["bounds"],
             Warning::QSteps { .. } => &["q_step"],
+            Warning::Refused { .. } => &["q_step", "q_guard trust"],
             Warning::NoProgress => &["learning_rate", "q_step", "q_guard trust"],
             Warning::EpochLimit { .. } => &["epochs"],
             Warning::LooseBound { without_neighbours: true, .. } => &["inducing"],
@@ -276,6 +283,15 @@ impl Warning {
             ),
             Warning::QSteps { count, of } => {
                 format!("{count} of {of} steps on q were taken back or shrunk; try a smaller ⟨q_step⟩")
+            }
+            Warning::Refused { proven } => {
+                let proven = proven.map(|step| {
+                    format!(" such as const:{step:.1e}, for which convergence is proven (Kumar et al. 2025, Theorem 2)")
+                });
+                format!(
+                    "the steps on q were too long and were refused, which ended the fit; try a smaller ⟨q_step⟩{}, or ⟨q_guard trust⟩",
+                    proven.unwrap_or_default()
+                )
             }
             Warning::FellBack { error, instead } => {
                 format!("the fit with the chosen options failed ({error}): it was made again with {instead}")
@@ -368,6 +384,7 @@ mod tests {
             Warning::HyperSteps { count: 1, of: 9, halved: true },
             Warning::HyperSteps { count: 1, of: 9, halved: false },
             Warning::QSteps { count: 1, of: 9 },
+            Warning::Refused { proven: Some(8.4e-4) },
             Warning::NoProgress,
             Warning::EpochLimit { fall: 0.04, epochs: 10 },
             Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: false },

@@ -187,6 +187,43 @@ fn rolled_back_steps_are_counted_by_cause() {
     );
 }
 
+#[test]
+fn refused_plain_steps_end_the_fit_and_the_proven_step_descends() {
+    let (x, y) = data(7, 2, 200);
+    let y: Vec<f64> = y.iter().map(|y| f64::from(*y > 0.0)).collect();
+    let plain = |step: f64| {
+        let steps = StepOptions {
+            q_update: QUpdate::SrVn,
+            q_guard: Guard::None,
+            q_step: Some(Schedule::Constant(step)),
+            polish: false,
+            ..StepOptions::default()
+        };
+        let options = FitOptions {
+            model: ModelKind::Glm,
+            objective: ObjectiveKind::Elbo,
+            likelihood: Some(LikelihoodKind::BernoulliLogit),
+            hyper: Some(Hyper::Fixed),
+            epochs: Some(40),
+            steps,
+            ..FitOptions::default()
+        };
+        fit(&x, &y, &options).expect("fit").summary
+    };
+    let summary = plain(1.0);
+    let proven = summary.warnings.iter().find_map(|warning| match warning {
+        Warning::Refused { proven } => *proven,
+        _ => None,
+    });
+    let proven = proven.unwrap_or_else(|| panic!("{:?}", summary.warnings));
+    assert!(summary.epochs < 10, "{}", summary.epochs);
+    let falling = plain(proven).trace;
+    assert!(
+        falling.len() == 40 && falling.windows(2).all(|pair| pair[1].objective < pair[0].objective),
+        "{falling:?}"
+    );
+}
+
 fn failure(x: &Mat<f64>, y: &[f64], options: &FitOptions, words: &[&str]) -> Error {
     let error = fit(x, y, options).err().expect("the fit fails");
     assert_eq!(error.kind(), ErrorKind::Fit, "{error}");

@@ -95,6 +95,9 @@ impl<'a> BatchTraining<'a> {
         if !self.move_to(theta) {
             return f64::NAN;
         }
+        if self.is_stuck() {
+            return f64::NAN;
+        }
         let train_theta = !self.free.is_empty();
         let value = match self.inference.evaluate(batch, train_theta) {
             Ok(value) => value,
@@ -170,6 +173,10 @@ impl HyperObjective for BatchTraining<'_> {
 
     fn exhausted(&self) -> bool {
         self.error.is_some()
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.inference.is_stuck(!self.free.is_empty())
     }
 
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {

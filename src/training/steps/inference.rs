@@ -92,6 +92,8 @@ struct Done {
     rows: usize,
     samples: usize,
     rollbacks: usize,
+    /// The number of last steps in a row that the rule refused.
+    refused: usize,
 }
 
 /// Everything that determines the further inference, except the rows.
@@ -193,7 +195,7 @@ impl<'a> Inference<'a> {
     /// Continues from a state; returns false if it does not suit the inference, whose state is then undefined.
     pub(in crate::training) fn restore(&mut self, state: InferenceState) -> bool {
         let InferenceState { model, rules, averages, done, safe, before, watch, shrink } = state;
-        let counts = [done.iterations, done.rows, done.samples, done.rollbacks];
+        let counts = [done.iterations, done.rows, done.samples, done.rollbacks, done.refused];
         let suits = |(average, q): (&IterateAverage, &Normal)| average.suits(self.options.average, q);
         // The second half of a step from before must not follow.
         self.pending = None;
@@ -336,6 +338,7 @@ impl<'a> Inference<'a> {
 
     fn finish(&mut self, pending: Pending, info: StepInfo) {
         self.done.rollbacks += info.rollbacks;
+        self.done.refused = if info.step > 0.0 { 0 } else { self.done.refused + 1 };
         // The batch could be evaluated at the previous q, so the q one step later is stored for
         // rollbacks.
         if pending.remember && self.model.kl().is_finite() {
@@ -345,6 +348,22 @@ impl<'a> Inference<'a> {
             let iterates = self.model.posteriors().iter().zip(&mut self.averages);
             iterates.for_each(|(q, average)| average.push(q.mean(), q.cov()));
         }
+    }
+
+    /// The number of refused steps in a row that ends training.
+    const MOST_REFUSED: usize = 5;
+
+    /// Returns true if the rule refused the last [`MOST_REFUSED`](Self::MOST_REFUSED) steps, or if it refused the last one and the next would
+    /// repeat it: on all rows, without samples, at fixed θ and Z, and not shorter.
+    pub(in crate::training) fn is_stuck(&self, trains_theta: bool) -> bool {
+        let Done { iterations, refused, .. } = self.done;
+        let step = |t: usize| self.options.step.at(t);
+        let repeats = !trains_theta
+            && self.source.per_epoch() == 1
+            && self.model.samples() == 0
+            && refused > 0
+            && step(iterations) >= step(iterations - 1);
+        refused >= Self::MOST_REFUSED || repeats
     }
 
     /// Returns the averages of the iterates, one for each process, or the last iterates if there is no average (or it has no Cholesky

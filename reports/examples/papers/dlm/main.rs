@@ -7,6 +7,7 @@
 mod paper;
 
 mod bias;
+mod causes;
 mod curves;
 mod estimators;
 mod figures;
@@ -57,7 +58,7 @@ fn main() -> sparsegp::Result<()> {
     bias::run(&mut paper)?;
     let rows = if paper.quick { quick(&mut paper, &args.raw)? } else { raw::read(&args.raw)? };
     rules::judge(&mut paper, &rows);
-    estimators::judge(&mut paper, &rows);
+    estimators::judge(&mut paper, &rows)?;
     if !paper.quick {
         curves::judge(&mut paper, &rows);
         figures::write(&paper, &rows)?;

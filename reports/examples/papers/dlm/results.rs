@@ -59,25 +59,42 @@ impl std::fmt::Display for Mean {
     }
 }
 
+/// Returns the figures of `others` less those of `rows` in the same repeats.
+pub fn paired(rows: &[&Row], others: &[&Row], figure: Figure) -> Mean {
+    let of = |row: &&Row| {
+        others.iter().find(|other| other.repeat == row.repeat).map(|other| figure(other) - figure(row))
+    };
+    rows.iter().filter_map(of).collect()
+}
+
 /// The fits to a number of training rows of a set.
 pub struct Results<'a> {
     pub set: &'static Set,
     pub n: usize,
     rows: Vec<&'a Row>,
+    /// The rows of all sets and sizes.
+    all: &'a [Row],
 }
 
 impl<'a> Results<'a> {
     /// Returns the results of a set by size, the smallest first.
-    pub fn of(rows: &'a [Row], set: &'static Set) -> Vec<Results<'a>> {
+    pub fn of(all: &'a [Row], set: &'static Set) -> Vec<Results<'a>> {
         let is_of = |row: &&Row| row.set == set.name && row.method.parse::<Contender>().is_ok();
-        let of = |n| Results { set, n, rows: rows.iter().filter(is_of).filter(|row| row.n == n).collect() };
+        let of =
+            |n| Results { set, n, rows: all.iter().filter(is_of).filter(|row| row.n == n).collect(), all };
         SIZES.map(of).into_iter().filter(|results| !results.rows.is_empty()).collect()
     }
 
     /// Returns the results of a set with this β.
-    pub fn with_beta(rows: &'a [Row], set: &'static Set, beta: f64) -> Results<'a> {
-        let rows: Vec<_> = rows.iter().filter(|row| row.set == set.name && row.beta == beta).collect();
-        Results { set, n: rows.first().map_or(0, |row| row.n), rows }
+    pub fn with_beta(all: &'a [Row], set: &'static Set, beta: f64) -> Results<'a> {
+        let rows: Vec<_> = all.iter().filter(|row| row.set == set.name && row.beta == beta).collect();
+        Results { set, n: rows.first().map_or(0, |row| row.n), rows, all }
+    }
+
+    /// Returns the results of the set with as many rows or fewer and with enough repeats, the fewest rows first.
+    pub fn sizes(&self) -> Vec<Results<'a>> {
+        let is_smaller = |results: &Results| results.n <= self.n && results.repeats() >= FEWEST;
+        Results::of(self.all, self.set).into_iter().filter(is_smaller).collect()
     }
 
     /// Returns the name of the set with the number of rows.
@@ -125,11 +142,17 @@ impl<'a> Results<'a> {
 
     /// Returns the figure of `other` less that of `objective` in the same repeats.
     pub fn gain(&self, objective: Contender, other: Contender, figure: Figure) -> Mean {
-        let others = self.selected(other);
-        let of = |row: &Row| {
-            others.iter().find(|other| other.repeat == row.repeat).map(|other| figure(other) - figure(row))
-        };
-        self.selected(objective).into_iter().filter_map(of).collect()
+        paired(&self.selected(objective), &self.selected(other), figure)
+    }
+
+    /// Returns the gain of `objective` with this β.
+    pub fn gain_at(&self, objective: Contender, beta: f64, other: Contender, figure: Figure) -> Mean {
+        paired(&self.with(objective, beta), &self.selected(other), figure)
+    }
+
+    /// Returns the fits of an objective with this β.
+    pub fn with(&self, objective: Contender, beta: f64) -> Vec<&'a Row> {
+        self.grid(objective).filter(|row| row.beta == beta).collect()
     }
 
     /// Returns the repeat with the largest difference of the log losses, and the β of `objective` there.

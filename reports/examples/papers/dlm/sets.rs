@@ -90,7 +90,7 @@ impl Set {
         }
     }
 
-    /// Returns the first `n` training rows of a repeat, with its validation and test rows; `None` without data.
+    /// Returns the first `n` training rows of a repeat, or all if there are fewer, with its validation and test rows; `None` without data.
     pub fn rows(&self, paper: &Paper, n: usize, repeat: u64) -> Result<Option<Rows>> {
         let data = if self.name == "doctor_visits" {
             let (table, target) = stand_in(self.kind)?;
@@ -118,7 +118,7 @@ impl Rows {
         let (held_out, train) = order.split_at(counts.validation + counts.test);
         let (validation, test) = held_out.split_at(counts.validation);
         let capped = |rows: &[usize]| data.take(&rows[..rows.len().min(counts.most)]);
-        let train = data.take(&train[..counts.train]);
+        let train = data.take(&train[..counts.train.min(train.len())]);
         let mut rows = Rows { train, validation: capped(validation), test: capped(test) };
         let scaling = rows.train.standardise(scales_target);
         rows.validation.scale(&scaling);

@@ -7,6 +7,7 @@
 mod paper;
 
 mod logistic;
+mod mean_field;
 mod problem;
 mod schedules;
 mod student;
@@ -19,6 +20,7 @@ fn main() -> sparsegp::Result<()> {
     let runs = paper.runs(100, 10);
     schedules::gaussian(&mut paper, runs)?;
     schedules::regression(&mut paper, runs)?;
+    mean_field::run(&mut paper)?;
     logistic::run(&mut paper, runs)?;
     student::run(&mut paper, runs)?;
     paper.finish()

@@ -1,40 +1,44 @@
 //! Theorems 7 and 10: the objective at the weighted average of iterates with steps 1/(𝓜√T) and 1/√T, without using
 //! strong convexity.
 
-use super::SMOOTHNESS;
 use super::problem::{METHODS, Method, Parameters, Problem};
-use crate::data::{means, trace};
+use crate::data::means;
 use crate::paper::{Compared, Paper};
 use faer::{Mat, Scale};
 use sparsegp::Result;
-use sparsegp::training::Inference;
 use sparsegp::variational::Schedule;
 use sparsegp_research::ConvexBound;
 
 /// Returns the average of the iterates of a run with weights `decay^{t+1}`, over t = 1, …, T or t = 0, …, T −
 /// 1.
-fn averaged(mut run: Inference, method: &Method, (decay, steps): (f64, usize)) -> Parameters {
-    let d = run.q().dim();
+fn averaged(
+    problem: &Problem,
+    method: &Method,
+    run: (Schedule, u64),
+    (decay, steps): (f64, usize),
+) -> Result<Parameters> {
+    let d = problem.optimum.dim();
     let counted = if method.lower() { 1..=steps } else { 0..=steps - 1 };
     let (mut mean, mut c, mut total) = (vec![0.0; d], Mat::<f64>::zeros(d, d), 0.0);
-    trace(&mut run, &counted.collect::<Vec<_>>(), |inference| {
-        if let Ok((m, factor)) = method.parameters(inference.q()) {
-            let weight = decay.powf(inference.iterations() as f64 + 1.0);
+    problem.walk(method, run, &Vec::from_iter(counted), |t, now| {
+        if let Some((m, factor)) = now {
+            let weight = decay.powf(t as f64 + 1.0);
             total += weight;
             mean.iter_mut().zip(m).for_each(|(sum, m)| *sum += weight * m);
             c += Scale(weight) * factor;
         }
-    });
+    })?;
     mean.iter_mut().for_each(|m| *m /= total);
-    (mean, Scale(1.0 / total) * c)
+    Ok((mean, Scale(1.0 / total) * c))
 }
 
 pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, usize, u64)) -> Result<()> {
     let [proximal, projected] = &METHODS;
+    let smoothness = problem.curvature.smoothness;
     for (method, theorem, name, unit) in [
-        (proximal, "7", "1/(𝓜√T)", SMOOTHNESS),
+        (proximal, "7", "1/(𝓜√T)", smoothness),
         (projected, "10", "1/√T", 1.0),
-        (projected, "10", "1/(𝓜√T) in place of 1/√T", SMOOTHNESS),
+        (projected, "10", "1/(𝓜√T) in place of 1/√T", smoothness),
     ] {
         let known = problem.constants(method)?;
         let best = problem.objective(&known.best)?;
@@ -44,8 +48,8 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
             let step = 1.0 / (unit * (horizon as f64).sqrt());
             let (most, decay) = (bound.at(method.theorem, step, horizon), bound.decay(method.theorem, step));
             let gaps = means(count, |seed| {
-                let run = problem.start(method, Schedule::Constant(step), seed)?;
-                Ok(vec![[problem.objective(&averaged(run, method, (decay, horizon)))? - best]])
+                let run = (Schedule::Constant(step), seed);
+                Ok(vec![[problem.objective(&averaged(problem, method, run, (decay, horizon))?)? - best]])
             })?;
             let gap = gaps[0][0];
             largest = largest.max(gap / most);

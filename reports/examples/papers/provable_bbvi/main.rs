@@ -9,6 +9,7 @@
 mod paper;
 
 mod convex;
+mod hierarchical;
 mod problem;
 mod strong;
 
@@ -32,7 +33,7 @@ fn main() -> sparsegp::Result<()> {
         let left_out = if paper.quick { 1.0 - 150.0 / data.y.len() as f64 } else { 0.8 };
         let (mut data, _) = data.split(left_out, 0)?;
         data.standardise(kind.scales_target());
-        let problem = Problem::new(data, kind, SMOOTHNESS)?;
+        let problem = Problem::scaled(data, kind, SMOOTHNESS)?;
         paper.settings(format!(
             "{model} model: {}, {} rows, d = {}, prior N(0, I), inputs scaled to 𝓜 = {SMOOTHNESS} (ϖ = {:.3}), one sample of w a step, \
              from the prior, means of {runs} runs. The paper has no experiments; its constants a and b are used, those of Theorem 6 are ours.",
@@ -42,5 +43,6 @@ fn main() -> sparsegp::Result<()> {
         convex::run(&mut paper, &problem, (model, steps / 5, runs))?;
         strong::proven(&mut paper, &problem, model)?;
     }
+    hierarchical::run(&mut paper, runs)?;
     paper.finish()
 }

@@ -1,11 +1,11 @@
-//! A linear or logistic model whose optimal q is known, and the distances of runs of a rule from
-//! this q.
+//! A linear or logistic model whose optimal q is known, and runs of a method on it.
 
-use crate::SMOOTHNESS;
-use crate::data::Data;
-use faer::Mat;
+use crate::data::{Data, trace};
+use crate::hierarchical::descend;
+use faer::{Mat, Scale};
+use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
-use sparsegp::linalg::{Factorizer, clear_upper, solve_factored, symmetric_eigen};
+use sparsegp::linalg::{Factorizer, clear_upper, matvec, solve_factored, solve_lower, symmetric_eigen};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
@@ -13,47 +13,80 @@ use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp::{Error, Result};
 use sparsegp_research::{Curvature, NoiseConstants, Theorem, with_proven_steps};
 
-/// The prior is N(0, I), the noise of the linear model has variance 1.
+/// A model of coefficients w with prior N(0, P); the noise of a linear model has variance 1. Parameters (m, C) are those of w.
 pub struct Problem {
     pub data: Data,
     pub curvature: Curvature,
     pub optimum: Normal,
     /// The mode of the joint.
     pub mode: Vec<f64>,
+    prior: Mat<f64>,
+    /// The Cholesky factor of P, and P⁻¹.
+    root: Mat<f64>,
+    precision: Mat<f64>,
+    /// True if P = I. The library moves whitened coefficients, which are then w.
+    pub standard: bool,
     likelihood: Box<dyn Likelihood>,
 }
 
 impl Problem {
-    /// Creates a problem whose inputs are scaled so that 𝓜 is `smoothness`.
-    pub fn new(mut data: Data, kind: LikelihoodKind, smoothness: f64) -> Result<Problem> {
-        let d = data.x.nrows();
-        let prior = Mat::<f64>::identity(d, d);
-        let curvature = |x: &Mat<f64>| match kind {
-            LikelihoodKind::Gaussian => Curvature::linear(x.transpose(), prior.as_ref(), 1.0),
-            _ => Curvature::logistic(x.transpose(), prior.as_ref()),
-        };
-        let scale = ((smoothness - 1.0) / (curvature(&data.x)?.smoothness - 1.0)).sqrt();
-        data.x *= faer::Scale(scale);
-        let (curvature, optimum) = (curvature(&data.x)?, Normal::standard(Family::Full, d));
-        let mut problem = Problem { data, curvature, optimum, mode: vec![0.0; d], likelihood: kind.build(2) };
+    /// Creates a problem with prior N(0, I), whose inputs are scaled so that 𝓜 is `smoothness`.
+    pub fn scaled(mut data: Data, kind: LikelihoodKind, smoothness: f64) -> Result<Problem> {
+        let prior = Mat::<f64>::identity(data.x.nrows(), data.x.nrows());
+        let scale = ((smoothness - 1.0) / (curvature(&data.x, &prior, kind)?.smoothness - 1.0)).sqrt();
+        data.x *= Scale(scale);
+        Problem::new(data, prior, kind)
+    }
+
+    /// Creates a problem from inputs, targets and the prior covariance P.
+    pub fn new(data: Data, prior: Mat<f64>, kind: LikelihoodKind) -> Result<Problem> {
+        let (d, curvature) = (data.x.nrows(), curvature(&data.x, &prior, kind)?);
+        let (mut root, mut inverse) = (prior.clone(), Mat::zeros(d, d));
+        let factored = Factorizer::new(d).cholesky_with_inverse(root.as_mut(), inverse.as_mut());
+        factored.map_err(|_| Error::fit("the prior covariance is not positive definite"))?;
+        let (standard, precision) = (prior == Mat::<f64>::identity(d, d), inverse.transpose() * &inverse);
+        let (likelihood, optimum) = (kind.build(2), Normal::standard(Family::Full, d));
+        let mode = vec![0.0; d];
+        let mut problem =
+            Problem { data, curvature, optimum, mode, prior, root, precision, standard, likelihood };
         problem.find_mode()?;
         // For the linear model the first exact step is the closed form.
-        problem.optimum = problem.data.optimum(problem.model()?, 1.0)?.0;
+        let q = problem.data.optimum(problem.model()?, 1.0)?.0;
+        let mut mean = vec![0.0; d];
+        matvec(problem.root.as_ref(), q.mean(), &mut mean);
+        problem.optimum = Normal::new(mean, &problem.root * q.cov().to_dense() * problem.root.transpose())?;
         Ok(problem)
     }
 
     fn model(&self) -> Result<LatentModel> {
-        self.data.model(self.likelihood.clone(), 1.0)
+        let layer = LinearLayer::new(self.prior.as_ref())?;
+        Ok(LatentModel::new(layer.into(), self.likelihood.clone(), true))
     }
 
-    fn prior(&self) -> Normal {
-        Normal::standard(Family::Full, self.data.x.nrows())
+    /// Returns q at the start of runs, the prior.
+    pub fn prior(&self) -> Result<Normal> {
+        Normal::new(vec![0.0; self.mode.len()], self.prior.clone())
+    }
+
+    /// Returns the gradient and the Hessian of the negative log joint.
+    pub fn derivatives(&self, w: &[f64]) -> (Vec<f64>, Mat<f64>) {
+        let (mut gradient, mut hessian) = (vec![0.0; w.len()], self.precision.clone());
+        matvec(self.precision.as_ref(), w, &mut gradient);
+        for (x, y) in self.data.x.col_iter().zip(&self.data.y) {
+            let (at, f) = (Observation::of(*y), x.iter().zip(w).map(|(x, w)| x * w).sum());
+            let (mut value, mut slope, mut curvature) = ([0.0], [0.0], [0.0]);
+            self.likelihood.log_density(at, &[f], &mut value, &mut slope);
+            gradient.iter_mut().zip(x.iter()).for_each(|(g, x)| *g -= x * slope[0]);
+            self.likelihood.curvature(at, &[f], &mut curvature);
+            hessian -= Scale(curvature[0]) * x * x.transpose();
+        }
+        (gradient, hessian)
     }
 
     /// Takes steps with a proof from q = prior; returns q and the bound on its squared distance from the optimum.
     pub fn proven(&self, method: &Method, steps: usize) -> Result<(Normal, f64)> {
         let objective = Objective { loss: Loss::ExpectedLog(method.estimator), ..Objective::elbo(1.0) };
-        let svgp = VariationalModel::new(self.model()?, self.prior(), objective, self.data.y.len());
+        let svgp = VariationalModel::new(self.model()?, self.prior()?, objective, self.data.y.len());
         let options = InferenceOptions::full_batch(method.update, Schedule::Constant(1.0));
         let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), method.theorem)?;
         let mut inference = self.data.infer(self.model()?, method.estimator, options);
@@ -63,38 +96,47 @@ impl Problem {
 
     /// Finds the mode by Newton's method on the negative log joint.
     fn find_mode(&mut self) -> Result<()> {
-        let (x, d) = (&self.data.x, self.mode.len());
         for _ in 0..50 {
-            let mut gradient = self.mode.clone();
-            let mut hessian = Mat::<f64>::identity(d, d);
-            for (x, y) in x.col_iter().zip(&self.data.y) {
-                let (at, f) = (Observation::of(*y), x.iter().zip(&self.mode).map(|(x, w)| x * w).sum());
-                let (mut value, mut slope, mut curvature) = ([0.0], [0.0], [0.0]);
-                self.likelihood.log_density(at, &[f], &mut value, &mut slope);
-                gradient.iter_mut().zip(x.iter()).for_each(|(g, x)| *g -= x * slope[0]);
-                self.likelihood.curvature(at, &[f], &mut curvature);
-                hessian -= faer::Scale(curvature[0]) * x * x.transpose();
-            }
-            Factorizer::new(d).cholesky(hessian.as_mut()).map_err(|_| Error::fit("no mode"))?;
-            solve_factored(hessian.as_ref(), &mut gradient);
-            self.mode.iter_mut().zip(&gradient).for_each(|(w, step)| *w -= step);
+            let (mut step, mut hessian) = self.derivatives(&self.mode);
+            Factorizer::new(step.len()).cholesky(hessian.as_mut()).map_err(|_| Error::fit("no mode"))?;
+            solve_factored(hessian.as_ref(), &mut step);
+            self.mode.iter_mut().zip(&step).for_each(|(w, step)| *w -= step);
         }
         Ok(())
     }
 
-    /// Starts a run of a method from the prior.
-    pub fn start(&self, method: &Method, step: Schedule, seed: u64) -> Result<Inference<'_>> {
-        let options = InferenceOptions { seed, ..InferenceOptions::full_batch(method.rule(), step) };
+    /// Returns what `see` makes of the parameters of a run of a method from the prior at some iterations, of which
+    /// it also takes the number. The parameters are `None` if steps were so long that S has no factor.
+    ///
+    /// The library takes the steps if its whitened coefficients are w, and [`descend`] does otherwise.
+    pub fn walk<T>(
+        &self,
+        method: &Method,
+        (step, seed): (Schedule, u64),
+        at: &[usize],
+        mut see: impl FnMut(usize, Option<&Parameters>) -> T,
+    ) -> Result<Vec<T>> {
+        if !self.standard {
+            return descend(self, method, (step, seed), at, see);
+        }
+        let rule =
+            RuleOptions { smoothness: Some(self.curvature.smoothness), ..RuleOptions::of(method.update) };
+        let options = InferenceOptions { seed, ..InferenceOptions::full_batch(rule, step) };
         // The quadrature is only for values, which are not read here.
         let loss = Loss::ExpectedLog(method.estimator);
         let objective = Objective { loss, nodes: Some(2), ..Objective::elbo(1.0) };
-        Ok(Inference::new(self.model()?, self.prior(), objective, self.data.set(), options))
+        let mut run = Inference::new(self.model()?, self.prior()?, objective, self.data.set(), options);
+        Ok(trace(&mut run, at, |run| see(run.iterations(), method.parameters(run.q()).ok().as_ref())))
     }
 
     /// Returns the exact objective at some (m, C).
     pub fn objective(&self, (mean, c): &Parameters) -> Result<f64> {
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        let q = Normal::new(mean.clone(), c * c.transpose())?;
+        let (mut mean, mut c) = (mean.clone(), c.clone());
+        solve_lower(self.root.as_ref(), &mut mean);
+        let columns = c.col_iter_mut().filter_map(|column| column.try_as_col_major_mut());
+        columns.for_each(|column| solve_lower(self.root.as_ref(), column.as_slice_mut()));
+        let q = Normal::new(mean, &c * c.transpose())?;
         Ok(self.data.infer_from(q, self.model()?, Estimator::Exact, options).objective())
     }
 
@@ -104,14 +146,22 @@ impl Problem {
         let (d, curvature) = (self.optimum.dim(), self.curvature);
         let best = method.parameters(&self.optimum)?;
         let from_mode = squared(&best, &(self.mode.clone(), Mat::zeros(d, d)));
-        let start = squared(&method.parameters(&self.prior())?, &best);
+        let start = squared(&method.parameters(&self.prior()?)?, &best);
         let (noise, gradient) = if method.lower() {
             let entropy = (0..d).map(|i| best.1[(i, i)].powi(-2)).sum();
             (curvature.noise_of_energy(d, from_mode), Some(entropy))
         } else {
             (curvature.noise_of_energy_entropy(d, from_mode, 1.0), None)
         };
-        Ok(Constants { best, start, noise, gradient })
+        Ok(Constants { best, start, noise, gradient, from_mode })
+    }
+}
+
+/// Returns the curvature of the negative log joint.
+fn curvature(x: &Mat<f64>, prior: &Mat<f64>, kind: LikelihoodKind) -> Result<Curvature> {
+    match kind {
+        LikelihoodKind::Gaussian => Curvature::linear(x.transpose(), prior.as_ref(), 1.0),
+        _ => Curvature::logistic(x.transpose(), prior.as_ref()),
     }
 }
 
@@ -161,11 +211,6 @@ impl Method {
         }
         Ok((q.mean().to_vec(), c))
     }
-
-    /// Returns the options of the rule, with 𝓜 given and absolute steps.
-    fn rule(&self) -> RuleOptions {
-        RuleOptions { smoothness: Some(SMOOTHNESS), ..RuleOptions::of(self.update) }
-    }
 }
 
 /// The constants in the bounds on a method.
@@ -173,6 +218,8 @@ pub struct Constants {
     pub best: Parameters,
     /// The squared distance of the start.
     pub start: f64,
+    /// The squared distance of the optimum from (w̄, 0), w̄ the mode.
+    pub from_mode: f64,
     /// The constants a and b of the noise.
     pub noise: NoiseConstants,
     /// The squared gradient, at the optimum, of the part of the objective that is differentiated.

@@ -1,8 +1,8 @@
-//! Theorems 6 and 9: squared distances from the optimum with decreasing and with constant steps, compared
-//! with the bounds.
+//! Theorems 6 and 9 and Corollary 30: squared distances from the optimum with decreasing and with constant steps,
+//! compared with the bounds.
 
-use super::problem::{METHODS, Method, Parameters, Problem, squared};
-use crate::data::{means, record_at, series, slope, trace};
+use super::problem::{Constants, METHODS, Method, Problem, squared};
+use crate::data::{means, record_at, series, slope};
 use crate::paper::{Axes, Compared, Paper, short};
 use sparsegp::Result;
 use sparsegp::objective::Estimator;
@@ -20,19 +20,19 @@ const LANDING: Method = Method {
 };
 
 /// Returns the mean over runs of squared distances.
-fn mean(
+pub fn mean(
     problem: &Problem,
     (method, step): (&Method, Schedule),
     count: u64,
     at: &[usize],
 ) -> Result<Vec<f64>> {
     let best = method.parameters(&problem.optimum)?;
-    // S has no factor if steps were too long.
-    let distance = |now: Result<Parameters>| now.map_or(f64::INFINITY, |now| squared(&now, &best));
-    let means = means(count, |seed| {
-        let mut run = problem.start(method, step, seed)?;
-        Ok(trace(&mut run, at, |run| [distance(method.parameters(run.q()))]))
-    })?;
+    let means =
+        means(count, |seed| {
+            problem.walk(method, (step, seed), at, |_, now| {
+                [now.map_or(f64::INFINITY, |now| squared(now, &best))]
+            })
+        })?;
     Ok(means.into_iter().map(|[distance]| distance).collect())
 }
 
@@ -88,6 +88,7 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
             lines.push(series(&format!("{}: {name}", method.name), points));
         }
     }
+    logarithmic(paper, problem, (model, steps, count))?;
     // The steps of the last method, projected gradients.
     let landing = mean(problem, (&LANDING, schedule), count, &at)?;
     paper.judge(
@@ -97,6 +98,36 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
         Compared::at_most(landing[last] / reached, 0.1, 0.0),
     );
     paper.figure(&format!("{model}.svg"), ("iteration", "squared distance of (m, C)"), Axes::LogLog, lines)
+}
+
+/// Claims Corollary 30, constant proximal steps log T/(ϖT), for the smallest and the largest T that it covers.
+fn logarithmic(
+    paper: &mut Paper,
+    problem: &Problem,
+    (model, steps, count): (&str, usize, u64),
+) -> Result<()> {
+    let (method, of) = (&METHODS[0], problem.curvature);
+    let Constants { start, noise, from_mode, .. } = problem.constants(method)?;
+    let pace = |horizon: usize| (horizon as f64).ln() / horizon as f64;
+    let covered = |horizon: &usize| 2.0 * noise.constant * pace(*horizon) <= of.strong_convexity.powi(2);
+    let Some(first) = (3..=steps).find(covered) else { return Ok(()) };
+    let (mut text, mut largest) = (Vec::new(), 0.0f64);
+    for horizon in [first, steps] {
+        let step = pace(horizon) / of.strong_convexity;
+        let reached = mean(problem, (method, Schedule::Constant(step)), count, &[horizon + 1])?[0];
+        let variance = noise.floor + of.smoothness.powi(2) * from_mode;
+        let bound = start / horizon as f64 + 2.0 * step * variance / of.strong_convexity;
+        largest = largest.max(reached / bound);
+        text.push(format!(
+            "{reached:.2e} of {bound:.2e} (T = {horizon}; {} log T/T)",
+            short(reached / pace(horizon))
+        ));
+    }
+    let claim =
+        format!("{model}, prox: constant steps log T/(ϖT), Corollary 30, bound E‖θ_T₊₁ − θ*‖² by O(log T/T)");
+    let ours = format!("{}; largest share of the bound", text.join(", "));
+    paper.judge(&claim, "holds", ours, Compared::at_most(largest, 1.0, 0.0));
+    Ok(())
 }
 
 /// Checks, without a row in the table, that the distance that steps with a proof of convergence reach is below the bound

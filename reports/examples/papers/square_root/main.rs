@@ -11,6 +11,7 @@ mod logistic;
 mod problem;
 mod rate;
 mod regulariser;
+mod roots;
 mod toy;
 
 use paper::{Paper, data};

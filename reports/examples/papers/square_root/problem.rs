@@ -3,6 +3,7 @@
 
 use crate::data::{Data, record_at, series};
 use crate::regulariser::{COEFFICIENT, Regularised};
+use crate::roots::{Way, trace};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::latent::LinearLayer;
@@ -162,6 +163,12 @@ impl Problem {
         // −log p = log(1 + e^{∓f}).
         let loss = |(f, positive): (f64, bool)| if positive { (-f).exp().ln_1p() } else { f.exp().ln_1p() };
         Trace { accuracy: hits as f64 / means.len() as f64, plug_in: rows().map(loss).sum(), ..trace }
+    }
+
+    /// Runs exact steps that the library does not have, and returns −ELBO per datum at every iteration.
+    pub fn other(&self, way: Way, narrow: bool, steps: (f64, usize)) -> Vec<f64> {
+        let (start, n) = (&self.starts[usize::from(narrow)], self.n as f64);
+        trace((&self.train, self.model.clone()), start, way, steps, |value, _| value / n)
     }
 
     /// Returns the NLL of the test rows.

@@ -4,12 +4,13 @@
 use crate::data::{Data, trace};
 use crate::paper::common::normals;
 use crate::paper::{Compared, Paper};
+use crate::roots::{self, Way};
 use faer::Mat;
 use sparsegp::likelihood::Bernoulli;
 use sparsegp::linalg::symmetric_eigen;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{DataGradient, Guard, MatrixRef, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp::{Error, Result};
 use sparsegp_research::{Curvature, SquareRootRate};
 
@@ -37,12 +38,13 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     let data = data();
     let prior = Mat::<f64>::identity(3, 3);
     let curvature = Curvature::logistic(data.x.transpose(), prior.as_ref())?;
-    let (_, optimum) = data.optimum(data.model(Bernoulli::Logit, 1.0)?, 1.0)?;
+    let model = data.model(Bernoulli::Logit, 1.0)?;
+    let (_, optimum) = data.optimum(model.clone(), 1.0)?;
     // S stays between 1/𝓜, the bound at the optimum, and the prior.
     let rate = SquareRootRate::new(curvature, 1.0 / curvature.smoothness, 1.0, 1.0)?;
     let step = rate.best_step();
     let options = InferenceOptions::full_batch(plain(), Schedule::Constant(step));
-    let mut run = data.infer(data.model(Bernoulli::Logit, 1.0)?, Estimator::Exact, options);
+    let mut run = data.infer(model.clone(), Estimator::Exact, options);
     let all: Vec<usize> = (0..=300).collect();
     let seen = trace(&mut run, &all, |run| (extremes(run.q()), run.objective() - optimum));
     if seen.iter().any(|((low, high), _)| *low < 1.0 / curvature.smoothness || *high > 1.0 + 1e-9) {
@@ -60,6 +62,19 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         "exact SR-VN contracts F − F* in every step for strongly convex energies (Theorem 2, constants ours)";
     let ours = format!("largest factor {worst:.4}, bound {bound:.4}");
     paper.judge(claim, "linear rate", ours, Compared::at_most(worst, bound, 0.0)).expect(0.0..=bound);
+    let lower = roots::trace(
+        (&data, model.clone()),
+        &Normal::standard(Family::Full, 3),
+        Way::Lower,
+        (step, 300),
+        |value, _| value,
+    );
+    paper.expect(
+        "our SR-VN less the library's, F after 300 steps",
+        lower[300] - optimum - seen[300].1,
+        -1e-9..=1e-9,
+    );
+    roots::rates(paper, (&data, &model), optimum, (step, bound))?;
     let (mut largest, mut text) = (0.0f64, Vec::new());
     for d in [1, 2, 4] {
         let ratio = [(1e-2, 0.0), (0.0, 1e-2), (1e-2, 1e-2), (0.0, -1e-2)].map(|errors| floor(d, errors));

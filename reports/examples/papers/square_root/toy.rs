@@ -3,12 +3,13 @@
 use crate::data::{Data, record_at, series, trace};
 use crate::paper::common::normals;
 use crate::paper::{Axes, Compared, Paper};
+use crate::roots::{self, Way, fastest, reached};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::likelihood::Gaussian;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
 
 /// The variance of the noise.
 const NOISE: f64 = 5.0;
@@ -35,12 +36,6 @@ fn divergences(
     Ok(trace(&mut run, at, |run| run.q().kl_to(exact)))
 }
 
-/// Returns the number of iterations until the divergence stays below a goal.
-fn reached(at: &[usize], values: &[f64], goal: f64) -> f64 {
-    let above = values.iter().rposition(|value| value.is_nan() || *value > goal);
-    above.map_or(0.0, |last| at.get(last + 1).map_or(f64::INFINITY, |t| *t as f64))
-}
-
 pub fn run(paper: &mut Paper) -> Result<()> {
     let data = data();
     let exact = data.posterior(data.model(Gaussian::new(NOISE), 1.0)?)?;
@@ -58,7 +53,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         let mut best = (f64::INFINITY, f64::NAN, Vec::new());
         for &step in grid {
             let kl = divergences(&data, &exact, (update, step), &at)?;
-            let t = reached(&at, &kl, 1e-6);
+            let t = reached(&kl, 1e-6);
             if t < best.0 || best.2.is_empty() {
                 best = (t, step, kl);
             }
@@ -79,6 +74,19 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         "far fewer (we ask for half)",
         format!("iterations to a KL of 1e-6, best steps: {}", ends.iter().map(text).collect::<Vec<_>>().join(", ")),
         Compared::at_most(square_root.max(newton), 0.5 * euclidean.min(wasserstein), 0.0),
+    );
+    let start = Normal::standard(Family::Full, 2);
+    let svgd = [Way::Svgd, Way::CentredSvgd].map(|way| {
+        fastest([0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 0.005], |step| {
+            let model = data.model(Gaussian::new(NOISE), 1.0).expect("the toy problem has a model");
+            reached(&roots::trace((&data, model), &start, way, (step, 400), |_, q| q.kl_to(&exact)), 1e-6)
+        })
+    });
+    roots::judge_svgd(
+        paper,
+        "toy problem",
+        (svgd, 400),
+        [("VN", newton), ("SR-VN", square_root), ("BW-GD", wasserstein)],
     );
     let small = 0.002;
     let [vn, sr] =

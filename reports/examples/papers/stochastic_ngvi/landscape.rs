@@ -1,13 +1,13 @@
-//! The objective in expectation parameters: Proposition 1, appendix B and appendix E.1.
+//! The objective in expectation parameters: Proposition 1, §5, and appendices B and E.
 
 use crate::data::Data;
 use crate::paper::common::normals;
-use crate::paper::{Compared, Paper};
+use crate::paper::{Compared, Paper, short};
 use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::Result;
-use sparsegp::likelihood::Bernoulli;
+use sparsegp::likelihood::{Bernoulli, Poisson};
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{Normal, QUpdate, RuleOptions, Schedule};
@@ -54,6 +54,35 @@ fn curvature(data: &Data) -> Result<f64> {
     Ok((value(width)? - 2.0 * value(0.0)? + value(-width)?) / (width * width))
 }
 
+/// Returns the largest eigenvalue of the Hessian of the objective of a Poisson regression in ξ, at Ξ = ξξᵀ + 2I, by
+/// differences, by the formula of App. E.2, and by its bound without the exponential. The inputs are c times two rows with
+/// xᵀξ = 0.9 at c = 1, and ξ is divided by c.
+fn poisson(c: f64) -> Result<[f64; 3]> {
+    let (x, xi) = (Mat::from_fn(2, 2, |i, j| if i == j { c } else { 0.5 * c }), [0.6 / c; 2]);
+    let data = Data { x, y: vec![1.0, 0.0] };
+    let width = 1e-3 / c;
+    let value = |i: f64, j: f64| -> Result<f64> {
+        let moved = [xi[0] + i * width, xi[1] + j * width];
+        let of = |a: usize, b: usize| if a == b { 2.0 } else { 0.0 } + xi[a] * xi[b] - moved[a] * moved[b];
+        let q = Normal::new(moved.to_vec(), Mat::from_fn(2, 2, of))?;
+        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
+        Ok(data.infer_from(q, data.model(Poisson::Exp, 1.0)?, Estimator::Exact, options).objective())
+    };
+    let second = |i: f64, j: f64| -> Result<f64> {
+        Ok((value(i, j)? - 2.0 * value(0.0, 0.0)? + value(-i, -j)?) / (width * width))
+    };
+    let (first, last, both) = (second(1.0, 0.0)?, second(0.0, 1.0)?, second(1.0, 1.0)?);
+    let along = 0.5 * (both - first - last);
+    let measured = 0.5 * (first + last) + (0.25 * (first - last).powi(2) + along * along).sqrt();
+    // Both formulas have the eigenvectors (1, ±1): Σ x xᵀ = c² (2.25, 0.25), and ∇²A* = ½ (1 + ½ ‖ξ‖²) I + ¼ ξξᵀ.
+    let norm = 2.0 * xi[0] * xi[0];
+    let largest = |weight: f64| {
+        let of = |share: f64, extra: f64| -0.99 * weight * c * c * share + 0.5 * (1.0 + 0.5 * norm) + extra;
+        of(2.25, 0.25 * norm).max(of(0.25, 0.0))
+    };
+    Ok([measured, largest((0.9 + 1.25 * c * c).exp()), largest(1.0)])
+}
+
 /// Returns the largest divergence between the ends of Bures–Wasserstein descent with steps 1/𝓜 from random starts.
 fn apart(data: &Data) -> Result<f64> {
     let mut random = ChaCha8Rng::seed_from_u64(8);
@@ -95,8 +124,19 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     )
     .because("App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice");
     paper.expect("curvature with four times the rows", many, -1e4..=0.0);
+    let [measured, formula, bound] = poisson(2.0)?;
     paper.judge(
-        "this objective has one minimiser (Proposition 1)",
+        "Poisson regression: the objective is not convex in expectation parameters (§5, App. E.2)",
+        "negative Hessian in ξ",
+        format!(
+            "two rows at c = 2: largest eigenvalue {} by the formula of App. E.2, at most {} without its exponential, and by differences",
+            short(formula), short(bound)
+        ),
+        Compared::at_most(measured, bound.min(0.0), 0.0),
+    );
+    paper.expect("Poisson: eigenvalue over the formula", measured / formula, 0.999..=1.001);
+    paper.judge(
+        "the objective of logistic regression has one minimiser (Proposition 1)",
         "unique",
         format!("largest KL between the ends of BW-GD from 10 starts, {} rows", 4 * rows),
         Compared::at_most(apart(&logistic(4 * rows))?, 0.0, 1e-8),
