@@ -445,7 +445,7 @@ pub fn solve_factored(l: MatRef<'_, f64>, x: &mut [f64]) {
 }
 
 /// `x ← L⁻¹ x` for a lower-triangular factor; its upper triangle is not read.
-pub(crate) fn solve_lower(l: MatRef<'_, f64>, x: &mut [f64]) {
+pub fn solve_lower(l: MatRef<'_, f64>, x: &mut [f64]) {
     solve_lower_triangular_in_place(l, faer::ColMut::from_slice_mut(x).as_mat_mut(), Par::Seq);
 }
 

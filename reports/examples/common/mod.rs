@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each example uses a part
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, Par};
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -27,11 +27,19 @@ pub fn gemm_timer(m: usize, b: usize) -> impl FnMut() -> f64 {
     let left = Mat::from_fn(m, m, |i, j| ((i * 7 + j * 3) % 11) as f64 * 0.1);
     let right = Mat::from_fn(m, b, |i, j| ((i * 5 + j * 3) % 13) as f64 * 0.1);
     let mut out = Mat::zeros(m, b);
-    move || {
-        milliseconds(|| {
-            matmul(out.as_mut(), Accum::Replace, left.as_ref(), right.as_ref(), 1.0, Par::rayon(0));
-        })
+    let threads = rayon::current_num_threads();
+    move || milliseconds(|| gemm(out.as_mut(), left.as_ref(), right.as_ref(), threads))
+}
+
+/// Computes a product with a share of the columns on each thread.
+fn gemm(out: MatMut<'_, f64>, left: MatRef<'_, f64>, right: MatRef<'_, f64>, threads: usize) {
+    if threads == 1 {
+        return matmul(out, Accum::Replace, left, right, 1.0, Par::Seq);
     }
+    let (half, at) = (threads / 2, out.ncols() * (threads / 2) / threads);
+    let (first, second) = out.split_at_col_mut(at);
+    let (x, z) = right.split_at_col(at);
+    rayon::join(|| gemm(first, left, x, half), || gemm(second, left, z, threads - half));
 }
 
 /// Prints a report as one line of JSON, or as readable text.
