@@ -86,6 +86,7 @@ struct Description {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<Value>,
     scaling: Scaling,
+    #[serde(deserialize_with = "crate::options::of_model")]
     options: FitOptions,
     summary: FitSummary,
     #[serde(default)]

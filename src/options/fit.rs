@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Dimension, DimensionError, Kernel, check_values};
 
 /// All settings of a fit. [`FitOptions::default`] has the defaults of the command line with `--auto none`. Use the update syntax below,
-/// because fields may be added.
+/// because fields may be added. Reading them by serde takes any subset of the fields, and refuses unknown ones.
 ///
 /// ```
 /// use sparsegp::likelihood::LikelihoodKind;
@@ -38,7 +38,7 @@ use sparsegp_kernels::{Dimension, DimensionError, Kernel, check_values};
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, remote = "Self")]
+#[serde(default)]
 pub struct FitOptions {
     /// The kind of target; `None` infers it from the values of the target. Only fits to tables use it.
     pub task: Option<Task>,
@@ -137,10 +137,11 @@ pub struct FitOptions {
     /// [`Fit::fit`]: crate::training::Fit::fit
     pub open: Open,
     /// Hyper-parameters by full name that an earlier fit found, on the scale the model sees. A fit without a start model starts from them
-    /// again if they explain a sample of the rows better than the values that it has ended with. They are not stored with the other options.
-    #[serde(skip)]
+    /// again if they explain a sample of the rows better than the values that it has ended with. They are not stored; fields that are left
+    /// over for them in a file are refused.
+    #[serde(flatten, skip_serializing, deserialize_with = "super::stored::refuse_unknown")]
     pub found: Vec<(String, f64)>,
-    /// The registry of kernels and likelihoods by name. It is not stored with the other options.
+    /// The registry of kernels and likelihoods by name, which is not stored.
     #[serde(skip)]
     pub registry: Registry,
 }

@@ -23,4 +23,5 @@ pub use open::{Open, Part};
 pub use plan::{GroupedBound, Keeping, NeighbourPlan};
 pub(crate) use plan::{HyperPlan, LayerPlan, Plan, StepPlan, Way};
 pub use steps::StepOptions;
+pub(crate) use stored::of_model;
 pub use words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
