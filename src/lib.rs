@@ -42,7 +42,7 @@
 //! | --- | --- |
 //! | [`training`] | fits: [`Fit`](training::Fit), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | fitted models: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
-//! | [`options`] | settings of a fit: [`FitOptions`](options::FitOptions), which are checked |
+//! | [`options`] | settings of a fit and their checks: [`FitOptions`](options::FitOptions) |
 //! | [`registry`] | names of kernels, likelihoods and features |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the pass over rows, and sums over data that merge |
 //! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |

@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// (`kernel.lengthscales[hour]`) selects the values that are lengths along that column, and numbers are then in units of the column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct NamePattern {
+pub struct NamePattern {
     pattern: String,
     column: Option<String>,
 }
@@ -106,9 +106,9 @@ stored_as_text!(NamePattern);
 #[serde(try_from = "String", into = "String")]
 pub struct PriorFor {
     /// The values that it applies to.
-    pub(crate) name: NamePattern,
+    pub name: NamePattern,
     /// The prior; `None` removes the prior.
-    pub(crate) prior: Option<Prior>,
+    pub prior: Option<Prior>,
 }
 
 impl FromStr for PriorFor {
@@ -143,11 +143,11 @@ stored_as_text!(PriorFor);
 #[serde(try_from = "String", into = "String")]
 pub struct BoundsFor {
     /// The values that it applies to.
-    pub(crate) name: NamePattern,
+    pub name: NamePattern,
     /// The lower bound, if any.
-    pub(crate) lower: Option<f64>,
+    pub lower: Option<f64>,
     /// The upper bound, if any.
-    pub(crate) upper: Option<f64>,
+    pub upper: Option<f64>,
 }
 
 impl FromStr for BoundsFor {
@@ -194,9 +194,9 @@ stored_as_text!(BoundsFor);
 #[serde(try_from = "String", into = "String")]
 pub struct FixFor {
     /// The values that it applies to.
-    pub(crate) name: NamePattern,
+    pub name: NamePattern,
     /// The value; `None` keeps the starting value.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
 }
 
 impl FromStr for FixFor {
@@ -228,9 +228,9 @@ stored_as_text!(FixFor);
 #[serde(try_from = "String", into = "String")]
 pub struct StartFor {
     /// The values that it applies to.
-    pub(crate) name: NamePattern,
+    pub name: NamePattern,
     /// The starting value.
-    pub(crate) value: f64,
+    pub value: f64,
 }
 
 impl FromStr for StartFor {
@@ -263,7 +263,7 @@ fn finite(text: &str, expected: &str) -> Result<f64> {
 #[serde(try_from = "String", into = "String")]
 pub struct Tie {
     /// The values that are tied; they start at the value of the first one.
-    pub(crate) names: Vec<NamePattern>,
+    pub names: Vec<NamePattern>,
 }
 
 impl FromStr for Tie {
@@ -338,7 +338,7 @@ impl Constraints {
     }
 
     /// Returns true if there are no constraints.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let Constraints { bounds, start, fix, tie, prior, columns: _ } = self;
         start.is_empty() && fix.is_empty() && bounds.is_empty() && tie.is_empty() && prior.is_empty()
     }

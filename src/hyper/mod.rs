@@ -21,7 +21,7 @@ pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
 pub use clock::Clock;
 pub use columns::Columns;
-pub use constraints::{BoundsFor, Constraints, FixFor, PriorFor, StartFor, Tie};
+pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
 #[cfg(feature = "training")]
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
