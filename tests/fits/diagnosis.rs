@@ -191,7 +191,7 @@ fn rolled_back_steps_are_counted_by_cause() {
 fn refused_plain_steps_end_the_fit_and_the_proven_step_descends() {
     let (x, y) = data(7, 2, 200);
     let y: Vec<f64> = y.iter().map(|y| f64::from(*y > 0.0)).collect();
-    let plain = |step: f64| {
+    let options = |step: f64| {
         let steps = StepOptions {
             q_update: QUpdate::SrVn,
             q_guard: Guard::None,
@@ -199,7 +199,7 @@ fn refused_plain_steps_end_the_fit_and_the_proven_step_descends() {
             polish: false,
             ..StepOptions::default()
         };
-        let options = FitOptions {
+        FitOptions {
             model: ModelKind::Glm,
             objective: ObjectiveKind::Elbo,
             likelihood: Some(LikelihoodKind::BernoulliLogit),
@@ -207,9 +207,9 @@ fn refused_plain_steps_end_the_fit_and_the_proven_step_descends() {
             epochs: Some(40),
             steps,
             ..FitOptions::default()
-        };
-        fit(&x, &y, &options).expect("fit").summary
+        }
     };
+    let plain = |step: f64| fit(&x, &y, &options(step)).expect("fit").summary;
     let summary = plain(1.0);
     let proven = summary.warnings.iter().find_map(|warning| match warning {
         Warning::Refused { proven } => *proven,
@@ -222,6 +222,11 @@ fn refused_plain_steps_end_the_fit_and_the_proven_step_descends() {
         falling.len() == 40 && falling.windows(2).all(|pair| pair[1].objective < pair[0].objective),
         "{falling:?}"
     );
+    // A loop of the caller decides itself when to end.
+    let mut trainer = Fit::of(options(1.0)).trainer(x.transpose(), &y[..]).expect("a trainer");
+    for _ in 0..30 {
+        assert!(trainer.epoch().expect("an epoch").objective.is_finite());
+    }
 }
 
 fn failure(x: &Mat<f64>, y: &[f64], options: &FitOptions, words: &[&str]) -> Error {

@@ -95,9 +95,6 @@ impl<'a> BatchTraining<'a> {
         if !self.move_to(theta) {
             return f64::NAN;
         }
-        if self.is_stuck() {
-            return f64::NAN;
-        }
         let train_theta = !self.free.is_empty();
         let value = match self.inference.evaluate(batch, train_theta) {
             Ok(value) => value,
