@@ -59,7 +59,7 @@ impl std::fmt::Display for Mean {
     }
 }
 
-/// Returns the figures of `others` less those of `rows` in the same repeats.
+/// Returns how much the figures of `others` exceed the figures of `rows` in the same repeats.
 pub fn paired(rows: &[&Row], others: &[&Row], figure: Figure) -> Mean {
     let of = |row: &&Row| {
         others.iter().find(|other| other.repeat == row.repeat).map(|other| figure(other) - figure(row))

@@ -30,7 +30,7 @@ fn prior() -> Mat<f64> {
     Mat::from_fn(size, size, |i, j| inner(i, j) + if i % D == j % D { 1.0 } else { 0.0 })
 }
 
-/// Creates a problem with generated inputs and labels. The inputs of a row are those of w: zero except for its group.
+/// Creates a problem with generated inputs and labels. A row has an input for each element of w, zero outside its group.
 fn problem() -> Result<Problem> {
     let (mut draw, size, mut random) = (normals(6), D * (GROUPS + 1), ChaCha8Rng::seed_from_u64(7));
     let x = Mat::from_fn(size, GROUPS * ROWS, |i, row| if i / D == row / ROWS + 1 { draw() } else { 0.0 });
@@ -65,7 +65,7 @@ fn block_norm(hessian: &Mat<f64>) -> Result<f64> {
     Ok(largest)
 }
 
-/// Claims about the curvature, and those of the other models.
+/// Claims about the curvature, and the claims that the other models have too.
 pub fn run(paper: &mut Paper, runs: u64) -> Result<()> {
     let (problem, steps) = (problem()?, paper.setting(200_000, 4000));
     paper.settings(format!(
@@ -102,7 +102,7 @@ fn curvature(paper: &mut Paper, problem: &Problem) -> Result<()> {
     let bound = block_norm(&at_zero)?;
     let (mut least, mut most) = (f64::INFINITY, 0.0f64);
     for k in 0..DRAWS {
-        // From near 0, where a logistic loss bends most, to far away, where it does not.
+        // From near 0, at which a logistic loss bends most, to far away, at which it does not.
         let scale = 10f64.powf(-2.0 + 5.0 * k as f64 / DRAWS as f64);
         let w = Vec::from_iter((0..size).map(|_| scale * draw()));
         for value in eigen(&problem.derivatives(&w).1)?.0 {

@@ -13,7 +13,7 @@ use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp::{Error, Result};
 use sparsegp_research::{Curvature, NoiseConstants, Theorem, with_proven_steps};
 
-/// A model of coefficients w with prior N(0, P); the noise of a linear model has variance 1. Parameters (m, C) are those of w.
+/// A model of coefficients w with prior N(0, P); the noise of a linear model has variance 1. q(w) has the parameters (m, C).
 pub struct Problem {
     pub data: Data,
     pub curvature: Curvature,
@@ -105,8 +105,8 @@ impl Problem {
         Ok(())
     }
 
-    /// Returns what `see` makes of the parameters of a run of a method from the prior at some iterations, of which
-    /// it also takes the number. The parameters are `None` if steps were so long that S has no factor.
+    /// Runs a method from the prior, and returns what `see` makes of the number and the parameters of some iterations. The
+    /// parameters are `None` if steps were so long that S has no factor.
     ///
     /// The library takes the steps if its whitened coefficients are w, and [`descend`] does otherwise.
     pub fn walk<T>(

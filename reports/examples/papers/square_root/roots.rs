@@ -198,7 +198,7 @@ pub fn judge_svgd(
     }
 }
 
-/// Compares the iterations of other square roots with those of Cholesky's, from S = I/𝓜.
+/// Compares how many iterations other square roots need with how many Cholesky's needs, from S = I/𝓜.
 pub fn judge_roots(
     paper: &mut Paper,
     (label, problem): (&str, &Problem),
