@@ -73,6 +73,12 @@ pub(crate) fn rust_name(name: &str, value: Option<&str>) -> String {
 /// The result of anything that reads user input. Programs that import it can still name results with other errors.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl From<crate::likelihood::NameError> for Error {
+    fn from(error: crate::likelihood::NameError) -> Self {
+        Error::usage(error.to_string())
+    }
+}
+
 impl Error {
     /// An option or argument that is invalid.
     pub fn usage(message: impl Into<String>) -> Self {

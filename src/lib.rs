@@ -49,13 +49,12 @@
 //! | [`latent`] | layers: features of the latent linear model |
 //! | [`effects`] | grouped effects in addition to the latent function: terms, sums by level, posterior |
 //! | [`variational`], [`objective`] | q and its update rules; losses and estimators |
-//! | [`metrics`], [`likelihood`] | metrics of predictions; observation models |
+//! | [`metrics`] | metrics of predictions |
 //! | [`hyper`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions |
 //! | [`data`] | roles of rows, batches, scaling, moments, random draws |
-//! | [`quadrature`], [`functions`] | integrals; special functions |
 //! | [`checkpoint`], [`files`] | states as bytes; output files |
 //! | [`linalg`], [`columns`], [`words`], [`error`] | structured products; passes over columns; options as words; errors |
-//! | [`kernels`] | covariance functions, a separate crate |
+//! | [`kernels`], [`likelihood`] | covariance functions; observation models with their integrals and special functions; separate crates |
 //!
 //! Without the default feature `training` the crate loads model files and predicts, and also builds for `wasm32-unknown-unknown`.
 //! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.
@@ -72,11 +71,9 @@ pub mod data;
 pub mod effects;
 pub mod error;
 pub mod files;
-pub mod functions;
 pub mod gradient;
 pub mod hyper;
 pub mod latent;
-pub mod likelihood;
 pub mod linalg;
 #[cfg(feature = "linfa")]
 pub mod linfa;
@@ -86,7 +83,6 @@ pub mod neighbours;
 pub mod objective;
 pub mod options;
 pub mod prelude;
-pub mod quadrature;
 pub mod registry;
 mod threads;
 #[cfg(feature = "training")]
@@ -99,6 +95,7 @@ pub use faer;
 pub use rand_chacha;
 pub use registry::Registry;
 pub use sparsegp_kernels as kernels;
+pub use sparsegp_likelihoods::{self as likelihood, functions, quadrature};
 
 /// The Rust examples of the book and of the README.
 #[cfg(doctest)]

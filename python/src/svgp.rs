@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use sparsegp::collapsed::Dataset;
+use sparsegp::data::check_exposure;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::FreeVector;
 use sparsegp::latent::InducingPrior;
@@ -136,7 +137,7 @@ impl State {
         if let Some(odd) = y.iter().find(|&&y| !admits(y)) {
             return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
         }
-        kind.check_exposure("batch", &exposure, likelihood.name()).map_err(raised)?;
+        check_exposure(kind, "batch", &exposure, likelihood.name()).map_err(raised)?;
         Ok((x, y, exposure))
     }
 

@@ -1,18 +1,43 @@
-//! Numbers in rows: the roles of rows, batches, scaling, moments, random draws.
+//! Numbers in rows: the roles of rows, batches, scaling, random draws.
 
 mod batches;
-mod moments;
 mod random;
 mod scaling;
 mod size_schedule;
 mod split;
 mod warp;
 
+pub use crate::likelihood::Moments;
 pub use batches::BatchPlan;
 pub(crate) use batches::BatchStream;
-pub use moments::Moments;
 pub use random::{Purpose, generator, part_generator};
 pub use scaling::{Affine, Scaling};
 pub use size_schedule::SizeSchedule;
 pub use split::{Role, Roles, Split, check_fractions, split};
 pub use warp::{InputWarp, TargetMap, TargetWarp};
+
+use crate::error::{Error, Result};
+use crate::likelihood::{EXPOSURES, TargetKind};
+
+/// Refuses exposures of targets other than counts, which have none, and exposures outside [`EXPOSURES`]. `what` names the rows.
+///
+/// # Errors
+///
+/// Data errors that name the rows, and the likelihood or the position.
+pub fn check_exposure(kind: TargetKind, what: &str, exposure: &[f64], likelihood: &str) -> Result<()> {
+    if !exposure.is_empty() && kind != TargetKind::Count {
+        return Err(Error::data(format!(
+            "the {what} rows have exposures, but the {likelihood} likelihood is not for counts and uses none"
+        ))
+        .hint("leave the exposures out, or choose a likelihood of counts such as poisson"));
+    }
+    match exposure.iter().position(|value| !EXPOSURES.contains(value)) {
+        None => Ok(()),
+        Some(row) => Err(Error::data(format!(
+            "the {what} exposures have {:?} in row {row}, counted from 0, expected a number from {:e} to {:e}",
+            exposure[row],
+            EXPOSURES.start(),
+            EXPOSURES.end()
+        ))),
+    }
+}

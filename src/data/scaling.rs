@@ -3,10 +3,10 @@
 use faer::{ColRef, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 
-use super::moments::Moments;
 use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
 use crate::error::{Error, Result};
-use crate::quadrature::Integrator;
+use crate::likelihood::Moments;
+use crate::likelihood::quadrature::Integrator;
 use sparsegp_kernels::{Axis, Dimension};
 
 /// The largest distance from the centre, in standard deviations, at which inputs are distinguished. Beyond it, squared differences would

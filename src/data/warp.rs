@@ -1,8 +1,8 @@
 //! Monotone maps of an input or the target to a scale that suits a Gaussian process better.
 
 use crate::error::{Error, Result};
-use crate::functions::normal::quantile;
-use crate::quadrature::Integrator;
+use crate::likelihood::functions::normal::quantile;
+use crate::likelihood::quadrature::Integrator;
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 

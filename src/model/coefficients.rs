@@ -1,8 +1,8 @@
 //! The coefficients of a linear model in original units, with their uncertainty.
 
 use super::fitted::Model;
-use crate::functions::normal::HALF_95;
 use crate::latent::{LinearLayer, RawFeatures};
+use crate::likelihood::functions::normal::HALF_95;
 use faer::Mat;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 
 use super::fitted::Model;
 use crate::error::{Error, Result};
+use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Marginal, Observation, Row};
-use crate::quadrature::Integrator;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 

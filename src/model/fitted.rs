@@ -8,7 +8,7 @@ use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::search::{BetaCurve, Search};
 use super::summary::{FitSummary, Update};
-use crate::data::Scaling;
+use crate::data::{Scaling, check_exposure};
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
@@ -242,7 +242,7 @@ impl Model {
             )));
         }
         let likelihood = self.posterior.likelihood();
-        likelihood.target_kind().check_exposure("new", exposure, likelihood.name())?;
+        check_exposure(likelihood.target_kind(), "new", exposure, likelihood.name())?;
         Ok(self.predict_rows(x, exposure.to_owned()))
     }
 

@@ -2,11 +2,11 @@
 
 use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
+use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{
     Expectation, LatentMarginal, Observation, Row, Slopes, TargetKind, Task, continuous_crps,
 };
 use crate::metrics::{ClassScores, Compared, Metrics, Report};
-use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;

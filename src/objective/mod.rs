@@ -14,8 +14,8 @@ pub use facts::{EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
+use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Expectation, LatentRows, Local, Observation, ObservationModel, OneFunction};
-use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 pub use row::LossScratch;
 use serde::{Deserialize, Serialize};

@@ -18,9 +18,9 @@
 
 use super::facts::EstimatorFacts;
 use crate::error::{Error, Result};
-use crate::functions::normal;
+use crate::likelihood::functions::normal;
+use crate::likelihood::quadrature::smallest;
 use crate::likelihood::{LatentMarginal, LikelihoodKind, Local};
-use crate::quadrature::smallest;
 use std::f64::consts::LN_2;
 
 pub(super) const FACTS: EstimatorFacts = EstimatorFacts {

@@ -16,10 +16,10 @@
 //! compared k, up to the resolution of the grid of distances.
 
 use super::EstimatorCounts;
+use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{
     Expectation, LatentMarginal, LatentRow, Likelihood, Marginal, Observation, OneFunction, Row,
 };
-use crate::quadrature::Integrator;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};

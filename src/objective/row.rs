@@ -2,8 +2,8 @@
 
 use super::rejection::ProductSampler;
 use super::{Estimator, EstimatorCounts, Loss, Objective, PiecewiseBound};
+use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Expectation, LatentMarginal, Likelihood, Local, Marginal, Observation, Row, Slopes};
-use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 

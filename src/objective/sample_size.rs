@@ -2,8 +2,8 @@
 //! Sheth & Khardon 2021).
 
 use crate::error::{Error, Result};
+use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{DensityBounds, Expectation, LatentRow, Local, OneFunction};
-use crate::quadrature::Integrator;
 use serde::Serialize;
 
 /// `E φ`, `E φ′` and `E φ″` under N(f; μ, v), φ being p(y|f) of one observation.

@@ -2,10 +2,10 @@
 
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;
+use crate::data::check_exposure;
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
-use crate::likelihood::ObservationModel;
-use crate::likelihood::TargetKind;
+use crate::likelihood::{ObservationModel, TargetKind};
 use crate::objective::Targets;
 use faer::MatRef;
 
@@ -104,7 +104,7 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
             )));
         }
     }
-    kind.check_exposure(what, exposure, likelihood)?;
+    check_exposure(kind, what, exposure, likelihood)?;
     if let Some(row) = weights.iter().position(|&value| !(value > 0.0 && value.is_finite())) {
         return Err(Error::data(format!(
             "the {what} weights have {} in row {row}, counted from 0, expected a positive number",

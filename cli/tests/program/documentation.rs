@@ -9,7 +9,7 @@ const CHAPTERS: [&str; 3] = ["docs/development.md", "docs/extending.md", "CONTRI
 
 /// The folders that contain code.
 const FOLDERS: [&str; 11] =
-    [".ci", "benches", "cli", "examples", "fuzz", "kernels", "python", "src", "tables", "testkit", "tests"];
+    [".ci", "benches", "cli", "examples", "fuzz", "kernels", "likelihoods", "python", "src", "tables", "testkit", "tests"];
 
 /// The extensions of names that are file names.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".py", ".toml", ".json"];

@@ -12,8 +12,8 @@
 use super::coordinates::{Coordinates, Row};
 use crate::effects::{Components, EffectIntervals, Ends, Quantity, TermIntervals};
 use crate::error::Result;
-use crate::functions::normal::HALF_95;
 use crate::hyper::Monitor;
+use crate::likelihood::functions::normal::HALF_95;
 use crate::linalg::{dot, symmetric_eigen};
 use crate::training::solver::Solved;
 use faer::Mat;

@@ -11,9 +11,9 @@
 //!
 //! The site is equivalent to a target λ/Λ with noise variance 1/Λ.
 
+use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Marginal, ObservationModel, Row, Slopes};
 use crate::objective::Targets;
-use crate::quadrature::Integrator;
 use crate::threads::PerThread;
 use rayon::prelude::*;
 use std::f64::consts::TAU;

@@ -5,15 +5,29 @@ use super::{
     Likelihood, NegativeBinomial, NegativeBinomialDispersed, Ordinal, Poisson, Softmax, StudentT,
     StudentTHeteroskedastic, TargetKind, Task, ZeroAltered,
 };
-use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
+/// A name that is not one of those it could be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} '{name}' is not one of {}", .known.join(", "))]
+pub struct NameError {
+    what: &'static str,
+    name: String,
+    known: &'static [&'static str],
+}
+
+impl NameError {
+    pub(crate) fn new(what: &'static str, name: &str, known: &'static [&'static str]) -> NameError {
+        NameError { what, name: name.to_owned(), known }
+    }
+}
+
 /// The kind of a likelihood: its name, its targets, and the facts that a fit needs before there is a likelihood.
 ///
 /// The built-in kinds are constants, and are serialised as their names. A custom likelihood has the kind from [`LikelihoodKind::of`],
-/// which a [`Registry`](crate::Registry) finds by its name.
+/// which a `Registry` of the crate `sparsegp` finds by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LikelihoodKind {
     name: &'static str,
@@ -167,8 +181,8 @@ impl LikelihoodKind {
         }
     }
 
-    /// Returns the constructor of a built-in likelihood.
-    pub(crate) fn maker(self) -> Option<fn(usize) -> Box<dyn Likelihood>> {
+    /// Returns the constructor of a built-in likelihood, which takes the number of ordered levels or classes.
+    pub fn maker(self) -> Option<fn(usize) -> Box<dyn Likelihood>> {
         self.entry().map(|entry| entry.build)
     }
 
@@ -176,7 +190,7 @@ impl LikelihoodKind {
     ///
     /// # Panics
     ///
-    /// If this is not a built-in likelihood; [`Registry::likelihood`](crate::Registry::likelihood) builds every likelihood.
+    /// If this is not a built-in likelihood; `Registry::likelihood` of the crate `sparsegp` builds every likelihood.
     pub fn build(self, levels: usize) -> Box<dyn Likelihood> {
         self.maker().unwrap_or_else(|| panic!("the {self} likelihood is not built in"))(levels)
     }
@@ -193,25 +207,23 @@ impl fmt::Display for LikelihoodKind {
 }
 
 impl FromStr for LikelihoodKind {
-    type Err = Error;
+    type Err = NameError;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, NameError> {
         let known = BUILT_IN.iter().find(|entry| entry.kind.name() == text);
-        known.map(|entry| entry.kind).ok_or_else(|| {
-            Error::usage(format!("likelihood '{text}' is not one of {}", LikelihoodKind::WORDS.join(", ")))
-        })
+        known.map(|entry| entry.kind).ok_or_else(|| NameError::new("likelihood", text, LikelihoodKind::WORDS))
     }
 }
 
 impl Serialize for LikelihoodKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name)
     }
 }
 
 /// Reads the name of a built-in likelihood.
 impl<'de> Deserialize<'de> for LikelihoodKind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }

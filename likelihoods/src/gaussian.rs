@@ -3,7 +3,7 @@
 use super::{
     DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, own_parameters,
 };
-use crate::data::Moments;
+use crate::Moments;
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;

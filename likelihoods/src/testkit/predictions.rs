@@ -4,10 +4,8 @@ use super::{
     STEPS, Verdict, agree, close, ensure, is_discrete, log_density, marginals, simpson_weight, slope,
     slow_nodes,
 };
-use crate::likelihood::{
-    Expectation, Likelihood, Marginal, Observation, OneFunction, Row, Slopes, TargetKind,
-};
 use crate::quadrature::Integrator;
+use crate::{Expectation, Likelihood, Marginal, Observation, OneFunction, Row, Slopes, TargetKind};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};

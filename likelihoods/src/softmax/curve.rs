@@ -8,8 +8,8 @@
 //! which keeps all digits where φ′ is tiny.
 
 use super::wide;
-use crate::likelihood::{Expectation, LatentMarginal, Observation, Poisson, Row};
 use crate::quadrature::Integrator;
+use crate::{Expectation, LatentMarginal, Observation, Poisson, Row};
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place};
 use std::sync::LazyLock;

@@ -116,7 +116,7 @@ impl Pass for UpperTails<'_> {
 }
 
 /// Replaces `z_k ≥ 0` by `Φ(−z_k)`, to full relative accuracy, and writes `φ(z_k)`.
-pub(crate) fn upper_tails_in_place(z: &mut [f64], density: &mut [f64]) {
+pub fn upper_tails_in_place(z: &mut [f64], density: &mut [f64]) {
     dispatch(UpperTails { z, density });
 }
 

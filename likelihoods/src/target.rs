@@ -1,22 +1,49 @@
 //! The kinds of targets and tasks.
 
-use crate::error::{Error, Result};
-use crate::words::word_option;
+use crate::NameError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
-word_option! {
-    /// The kind of task of a model.
-    Task, "task" {
-        /// A real number.
-        Regression = "regression",
-        /// One of two or more classes.
-        Classification = "classification",
-        /// A number of events.
-        Count = "count",
-        /// One of several ordered levels.
-        Ordinal = "ordinal",
+/// The kind of task of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// A real number.
+    Regression,
+    /// One of two or more classes.
+    Classification,
+    /// A number of events.
+    Count,
+    /// One of several ordered levels.
+    Ordinal,
+}
+
+impl Task {
+    /// The names of all tasks.
+    pub const WORDS: &'static [&'static str] = &["regression", "classification", "count", "ordinal"];
+
+    const ALL: [Task; 4] = [Task::Regression, Task::Classification, Task::Count, Task::Ordinal];
+
+    /// Returns the name of the task, as text and files spell it.
+    pub const fn word(self) -> &'static str {
+        Task::WORDS[self as usize]
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Task {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let known = Task::ALL.into_iter().find(|task| task.word() == text);
+        known.ok_or_else(|| NameError::new("task", text, Task::WORDS))
     }
 }
 
@@ -53,31 +80,8 @@ pub const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 pub const EXPOSURES: RangeInclusive<f64> = 1e-100..=1e100;
 
 impl TargetKind {
-    /// Refuses exposures of targets other than counts, which have none, and exposures outside [`EXPOSURES`]. `what` names the rows.
-    ///
-    /// # Errors
-    ///
-    /// Data errors that name the rows, and the likelihood or the position.
-    pub fn check_exposure(self, what: &str, exposure: &[f64], likelihood: &str) -> Result<()> {
-        if !exposure.is_empty() && self != TargetKind::Count {
-            return Err(Error::data(format!(
-                "the {what} rows have exposures, but the {likelihood} likelihood is not for counts and uses none"
-            ))
-            .hint("leave the exposures out, or choose a likelihood of counts such as poisson"));
-        }
-        match exposure.iter().position(|value| !EXPOSURES.contains(value)) {
-            None => Ok(()),
-            Some(row) => Err(Error::data(format!(
-                "the {what} exposures have {:?} in row {row}, counted from 0, expected a number from {:e} to {:e}",
-                exposure[row],
-                EXPOSURES.start(),
-                EXPOSURES.end()
-            ))),
-        }
-    }
-
     /// Returns true for two or more classes without an order.
-    pub(crate) fn is_of_classes(self) -> bool {
+    pub fn is_of_classes(self) -> bool {
         matches!(self, TargetKind::Binary | TargetKind::Class)
     }
 

@@ -9,8 +9,8 @@
 //! at most `(E Y)²/t` and halves with every doubling.
 
 use super::quantile::{self, Effort};
-use crate::likelihood::{Likelihood, Row, TargetKind};
 use crate::quadrature::{Integrator, Interval};
+use crate::{Likelihood, Row, TargetKind};
 
 /// The positive nodes of the Gauss–Kronrod rule with 15 nodes, their weights, and the weights in the Gauss rule with 7 nodes (0 if it
 /// lacks the node).
@@ -97,7 +97,7 @@ impl Axis {
 }
 
 /// The score of y for a distribution function on a continuous kind of target.
-pub(crate) fn continuous(kind: TargetKind, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+pub fn continuous(kind: TargetKind, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     let axis = match kind {
         TargetKind::Positive => Axis::Log,
         TargetKind::UnitInterval => Axis::Logit,

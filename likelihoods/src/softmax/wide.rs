@@ -88,8 +88,8 @@ pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{Expectation, LatentMarginal, Observation, OneFunction, Poisson, Row};
     use crate::quadrature::Integrator;
+    use crate::{Expectation, LatentMarginal, Observation, OneFunction, Poisson, Row};
 
     #[test]
     fn the_coefficients_are_those_of_the_gamma_function() {

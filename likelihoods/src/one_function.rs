@@ -12,7 +12,7 @@ use std::fmt::Debug;
 /// A likelihood with one latent function; every one that is [`Clone`] is a [`Likelihood`].
 ///
 /// A family defines its log density in f. Expectations follow by quadrature unless it overrides them with closed forms, and predictions by
-/// averages of its functions of y given f. [`check_likelihood`](crate::likelihood::testkit::check_likelihood) compares them.
+/// averages of its functions of y given f. [`check_likelihood`](crate::testkit::check_likelihood) compares them.
 ///
 /// f is on the scale the model sees: that of the [standardised](OneFunction::scales_target) target for real targets. `own` slices follow
 /// the order of [`OneFunction::for_each_parameter`], are in natural units, accumulate, and are empty if they are not requested. No input

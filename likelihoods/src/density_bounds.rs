@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DensityBounds {
     /// The upper bound B.
-    pub(crate) density: f64,
+    pub density: f64,
     /// The lower bound b′ and the upper bound B′.
-    pub(crate) slope: (f64, f64),
+    pub slope: (f64, f64),
     /// The lower bound b″ and the upper bound B″.
     pub curvature: (f64, f64),
 }
@@ -24,7 +24,7 @@ impl DensityBounds {
 
 #[cfg(test)]
 mod tests {
-    use crate::likelihood::{LikelihoodKind, Observation, OneFunction};
+    use crate::{LikelihoodKind, Observation, OneFunction};
 
     /// Returns the extremes of φ, φ′, φ″ and −(log φ)″ over a fine grid of f.
     fn extremes(likelihood: &dyn OneFunction, at: Observation) -> [(f64, f64); 4] {

@@ -1,6 +1,6 @@
 //! Quantiles from a distribution function by bracketing and bisection, on each kind of target.
 
-use crate::likelihood::TargetKind;
+use crate::TargetKind;
 use crate::quadrature::Interval;
 
 /// Returns the smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is

@@ -50,7 +50,8 @@ impl Mixed {
         &*self.likelihood
     }
 
-    pub(crate) fn into_likelihood(self) -> Box<dyn Likelihood> {
+    /// Returns the likelihood of the output, as one of any number of functions.
+    pub fn into_likelihood(self) -> Box<dyn Likelihood> {
         self.likelihood.as_likelihood().boxed_clone()
     }
 

@@ -3,13 +3,13 @@
 //! A likelihood is a type that implements [`Likelihood`], which has any number of latent functions. A likelihood of one
 //! function implements [`OneFunction`] instead, which is shorter: the log density and its derivatives suffice. The built-in
 //! likelihoods are listed by name as [`LikelihoodKind`]s. To fit with your own likelihood, start the fit from a model that
-//! contains it, or add it to a [`Registry`](crate::Registry) and name it in the options.
+//! contains it, or add it to a `Registry` of the crate `sparsegp` and name it in the options.
 //!
 //! ```
 //! use rand::RngExt;
-//! use sparsegp::likelihood::{LikelihoodKind, Observation, OneFunction, TargetKind, testkit::check_likelihood};
-//! use sparsegp::quadrature::Resolution;
-//! use sparsegp::kernels::Parameter;
+//! use sparsegp_likelihoods::{LikelihoodKind, Observation, OneFunction, TargetKind, testkit::check_likelihood};
+//! use sparsegp_likelihoods::quadrature::Resolution;
+//! use sparsegp_kernels::Parameter;
 //!
 //! /// y = f + s·ε with ε from the logistic distribution: `log p = −|r| − 2 log(1 + e^{−|r|}) − log s`, `r = (y − f)/s`.
 //! #[derive(Clone, Debug)]
@@ -96,15 +96,18 @@ mod crps;
 mod density_bounds;
 mod dispersed;
 mod expectation;
+pub mod functions;
 mod gamma;
 mod gaussian;
 mod list;
+mod moments;
 mod negative_binomial;
 mod noise;
 mod one_function;
 mod ordinal;
 mod outputs;
 mod poisson;
+pub mod quadrature;
 mod quantile;
 mod shaped;
 mod softmax;
@@ -118,14 +121,14 @@ mod zeros;
 pub use crate::quadrature::{Expectation, LatentMarginal};
 pub use bernoulli::Bernoulli;
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
-pub(crate) use crps::continuous as continuous_crps;
+pub use crps::continuous as continuous_crps;
 pub use density_bounds::DensityBounds;
 pub use dispersed::{Density, Dispersed, Driven};
-pub(crate) use expectation::LatentRows;
-pub use expectation::RowNodes;
+pub use expectation::{LatentRows, RowNodes};
 pub use gamma::Gamma;
 pub use gaussian::Gaussian;
-pub use list::LikelihoodKind;
+pub use list::{LikelihoodKind, NameError};
+pub use moments::Moments;
 pub use negative_binomial::NegativeBinomial;
 pub use noise::{GaussianHeteroskedastic, NormalNoise, StudentNoise, StudentTHeteroskedastic};
 pub use one_function::{OneFunction, OneFunctionBox};
@@ -193,7 +196,7 @@ pub struct Marginal<'a> {
 
 impl Marginal<'_> {
     /// Returns `N(μ_c, v_c)`.
-    pub(crate) fn of(&self, function: usize) -> LatentMarginal {
+    pub fn of(&self, function: usize) -> LatentMarginal {
         LatentMarginal::new(self.mean[function], self.variance[function])
     }
 }
@@ -225,7 +228,7 @@ impl<'a, M> Row<'a, M> {
 
 impl<'a> Row<'a> {
     /// Returns the row as one of a single function.
-    pub(crate) fn of(self, function: usize) -> LatentRow<'a> {
+    pub fn of(self, function: usize) -> LatentRow<'a> {
         Row { at: self.at, marginal: self.marginal.of(function) }
     }
 

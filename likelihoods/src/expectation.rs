@@ -58,7 +58,7 @@ impl Integrator {
 
     /// Appends `count` draws of the normalised product `N(f; μ, v) p(y|f)` to `out`, by inverting its distribution
     /// function, tabulated at the nodes and linear between them.
-    pub(crate) fn product_samples<L: OneFunction + ?Sized>(
+    pub fn product_samples<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         row: LatentRow,
@@ -295,13 +295,17 @@ impl<'a> RowNodes<'a> {
 
 /// The rows of a block with their likelihood and the marginals of their latent values.
 #[derive(Clone, Copy)]
-pub(crate) struct LatentRows<'a> {
-    pub(crate) likelihood: &'a dyn OneFunction,
-    pub(crate) rows: &'a [Observation<'a>],
-    pub(crate) mean: &'a [f64],
-    pub(crate) variance: &'a [f64],
+pub struct LatentRows<'a> {
+    /// The likelihood.
+    pub likelihood: &'a dyn OneFunction,
+    /// What is known of each row.
+    pub rows: &'a [Observation<'a>],
+    /// μ of each row.
+    pub mean: &'a [f64],
+    /// v of each row.
+    pub variance: &'a [f64],
     /// Weights of the rows in the gradient of the own parameters.
-    pub(crate) weight: &'a [f64],
+    pub weight: &'a [f64],
 }
 
 impl LatentRows<'_> {
@@ -388,7 +392,7 @@ impl Nodes {
 
 impl Integrator {
     /// `E log p(y|f)` or `log E p(y|f)` of every row with its derivatives; adds the weighted derivatives in ψ to `own` unless that is empty.
-    pub(crate) fn expectations(
+    pub fn expectations(
         &mut self,
         of: Expectation,
         block: LatentRows<'_>,
@@ -496,7 +500,7 @@ impl Integrator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{Poisson, StudentT};
+    use crate::{Poisson, StudentT};
 
     /// Compares on enough rows for several evaluations, with marginals from narrow to wide.
     fn compare(likelihood: &dyn OneFunction, targets: &[f64], nodes: Option<usize>) {

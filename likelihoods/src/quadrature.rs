@@ -327,6 +327,6 @@ fn rule_for(c: f64, rules: usize) -> &'static Rule {
 
 /// Returns v, raised to a minimum because the derivative in v divides by its root. The minimum
 /// grows with the mean, because floats near μ are about `1e-16 μ` apart.
-pub(crate) fn smallest(mu: f64, v: f64) -> f64 {
+pub fn smallest(mu: f64, v: f64) -> f64 {
     v.max(1e-12 * (1.0 + 1e-6 * mu * mu))
 }

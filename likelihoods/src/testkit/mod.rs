@@ -41,7 +41,7 @@ const REACH: f64 = 9.0;
 /// probable as targets of a model with it typically are, at latent values within ±5 (several functions: ±2).
 ///
 /// ```
-/// use sparsegp::likelihood::{GaussianHeteroskedastic, Observation, StudentT, testkit::check_likelihood};
+/// use sparsegp_likelihoods::{GaussianHeteroskedastic, Observation, StudentT, testkit::check_likelihood};
 ///
 /// check_likelihood(&StudentT::new(0.7, 5.0), &[-1.0, 0.2, 6.0].map(Observation::of))?;
 /// check_likelihood(&GaussianHeteroskedastic::new(), &[-1.0, 2.2].map(Observation::of))?;
