@@ -8,8 +8,20 @@ use std::path::{Path, PathBuf};
 const CHAPTERS: [&str; 3] = ["docs/development.md", "docs/extending.md", "CONTRIBUTING.md"];
 
 /// The folders that contain code.
-const FOLDERS: [&str; 11] =
-    [".ci", "benches", "cli", "examples", "fuzz", "kernels", "likelihoods", "python", "src", "tables", "testkit", "tests"];
+const FOLDERS: [&str; 12] = [
+    ".ci",
+    "benches",
+    "cli",
+    "examples",
+    "fuzz",
+    "kernels",
+    "likelihoods",
+    "python",
+    "src",
+    "tables",
+    "testkit",
+    "tests",
+];
 
 /// The extensions of names that are file names.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".py", ".toml", ".json"];
