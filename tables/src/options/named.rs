@@ -90,7 +90,8 @@ fn store(option: &Entry, value: &Value, fields: &mut Map<String, Value>) -> Resu
         }
         (Kind::Texts(_), _) if value.is_string() => Value::Array(vec![value.clone()]),
         (Kind::List(_), _) => joined(value),
-        (Kind::Range, _) if let Some(text) = value.as_str() => {
+        (Kind::Range, _) if value.is_string() => {
+            let text = value.as_str().unwrap_or_default();
             option.kind.parse(text).map_err(|error| invalid(option, error.marked()))?
         }
         // These types are stored as structs, not as text.
