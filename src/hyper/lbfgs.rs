@@ -171,7 +171,7 @@ impl Descent<'_, '_> {
     /// Returns true, and ends the minimisation, if the user wants it to end before `theta` is evaluated.
     fn is_interrupted_at(&mut self, theta: &[f64]) -> bool {
         let known = self.state.latest.iter().any(|point| point.theta == theta);
-        let interrupted = !known && self.monitor.is_interrupted();
+        let interrupted = !known && self.monitor.session.is_interrupted();
         if interrupted {
             self.monitor.stop(StopReason::Interrupted);
         }

@@ -71,7 +71,7 @@ pub struct Session<'a> {
     /// The time at which the work in this session has to end.
     end: Option<Instant>,
     /// True if fits compute intervals of variance components.
-    has_intervals: bool,
+    pub(crate) has_intervals: bool,
 }
 
 impl<'a> Session<'a> {
@@ -105,9 +105,8 @@ impl<'a> Session<'a> {
     }
 
     /// Stores the state of the fit in a checkpoint, and continues from the states in it.
-    pub fn with_checkpoint(mut self, checkpoint: &'a mut Checkpoint) -> Self {
-        self.checkpoint = Some(checkpoint);
-        self
+    pub fn with_checkpoint(self, checkpoint: &'a mut Checkpoint) -> Self {
+        Session { checkpoint: Some(checkpoint), ..self }
     }
 
     /// Ends the training, like a limit of epochs, once `flag` is true at the end of an epoch, and
@@ -140,11 +139,6 @@ impl<'a> Session<'a> {
     /// Leaves out the intervals of variance components, which take about as long as the fit that estimates them.
     pub fn without_intervals(self) -> Self {
         Session { has_intervals: false, ..self }
-    }
-
-    /// Returns true if fits compute intervals.
-    pub(super) fn has_intervals(&self) -> bool {
-        self.has_intervals
     }
 
     /// Applies the time limit to all fits of a command together, from its start. Without a clock,

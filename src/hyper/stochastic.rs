@@ -123,8 +123,8 @@ impl Solver<(), Iterate> for &mut Run<'_, '_> {
 impl Monitor<'_> {
     /// Returns the inputs of the learning-rate schedule of the next step.
     pub(crate) fn pace(&self, steps_per_epoch: usize) -> Pace {
-        let total = self.limits().epochs.saturating_mul(steps_per_epoch);
-        Pace { total_steps: total.min(self.limits().steps.unwrap_or(total)), plateaus: self.plateaus() }
+        let total = self.limits.epochs.saturating_mul(steps_per_epoch);
+        Pace { total_steps: total.min(self.limits.steps.unwrap_or(total)), plateaus: self.plateaus() }
     }
 }
 

@@ -87,6 +87,11 @@ impl Limits {
             target: None,
         }
     }
+
+    /// Returns true if the time limit has passed after this many seconds.
+    pub(super) fn are_over_after(&self, seconds: f64) -> bool {
+        self.seconds.is_some_and(|limit| seconds >= limit)
+    }
 }
 
 /// A range within which the objective stays once training has converged: the stopping rule of Wei,
@@ -171,15 +176,6 @@ impl Record {
     }
 }
 
-/// The limits, and the epochs so far.
-#[derive(Clone, Debug)]
-pub(super) struct Stopping {
-    pub limits: Limits,
-    pub epochs: Epochs,
-    /// The reason for the end, once there is one.
-    pub reason: Option<StopReason>,
-}
-
 /// The epochs so far, and the state of the stopping rules.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Epochs {
@@ -189,96 +185,70 @@ pub(super) struct Epochs {
     window_start: usize,
 }
 
-impl Stopping {
-    /// Returns true if the time limit has passed after this many seconds.
-    pub(crate) fn out_of_time(&self, seconds: f64) -> bool {
-        self.limits.seconds.is_some_and(|limit| seconds >= limit)
-    }
-
-    /// Returns true if the limit of steps is reached.
-    pub(crate) fn out_of_steps(&self, taken: usize) -> bool {
-        self.limits.steps.is_some_and(|most| taken >= most)
-    }
-
+impl Epochs {
     /// Adds an epoch; returns true if its validation score is the best so far, or without validation.
     pub fn take(&mut self, record: Record) -> bool {
-        self.epochs.records.push(record);
-        match (record.validation_nll, self.epochs.best_validation) {
+        self.records.push(record);
+        match (record.validation_nll, self.best_validation) {
             (None, _) => true,
             (Some(nll), Some((_, best))) if nll.is_nan() || nll >= best => false,
             (Some(nll), _) => {
-                self.epochs.best_validation = Some((record.epoch, nll));
+                self.best_validation = Some((record.epoch, nll));
                 true
             }
         }
     }
 
-    /// Decides if the last epoch added is the final one; `seconds` is the time until now.
-    pub fn decide(&mut self, seconds: f64) {
-        if self.reason.is_none() {
-            self.reason = self.verdict(seconds);
-        }
-    }
-
-    fn verdict(&mut self, seconds: f64) -> Option<StopReason> {
-        let last = self.epochs.records.last()?;
-        let epoch = self.epochs.records.len();
-        if self.limits.target.is_some_and(|target| last.validation_nll.unwrap_or(last.objective) <= target) {
+    /// Returns the reason for which the last epoch is the final one, if it is; `seconds` is the time until now.
+    pub fn verdict(&mut self, limits: &Limits, seconds: f64) -> Option<StopReason> {
+        let last = self.records.last()?;
+        let epoch = self.records.len();
+        if limits.target.is_some_and(|target| last.validation_nll.unwrap_or(last.objective) <= target) {
             return Some(StopReason::TargetReached);
         }
-        if self.out_of_time(seconds) {
+        if limits.are_over_after(seconds) {
             return Some(StopReason::MaxSeconds);
         }
-        if self.epochs.best_validation.is_some_and(|(at, _)| epoch - at >= self.limits.patience) {
+        if self.best_validation.is_some_and(|(at, _)| epoch - at >= limits.patience) {
             return Some(StopReason::EarlyStop);
         }
-        if epoch >= self.limits.epochs {
+        if epoch >= limits.epochs {
             return Some(StopReason::MaxEpochs);
         }
-        if self.stays_in_range() {
+        if limits.range.is_some_and(|range| self.stays_in(range)) {
             return Some(StopReason::Converged);
         }
-        if self.stands_still() {
-            self.epochs.plateaus += 1;
-            self.epochs.window_start = epoch;
-            return (self.epochs.plateaus > self.limits.plateaus).then_some(StopReason::Converged);
+        if self.stands_still(limits) {
+            self.plateaus += 1;
+            self.window_start = epoch;
+            return (self.plateaus > limits.plateaus).then_some(StopReason::Converged);
         }
         None
     }
 
-    /// Returns true if the last epochs are within the range, if there is one.
-    fn stays_in_range(&self) -> bool {
-        let Some(StopRange { epochs, nats }) = self.limits.range else { return false };
-        let Some(from) = self.epochs.records.len().checked_sub(epochs) else { return false };
-        let values = self.epochs.records[from..].iter().map(Record::minimised);
+    /// Returns true if the last epochs are within a range.
+    fn stays_in(&self, StopRange { epochs, nats }: StopRange) -> bool {
+        let Some(from) = self.records.len().checked_sub(epochs) else { return false };
+        let values = self.records[from..].iter().map(Record::minimised);
         let (least, most) = values
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         most - least <= nats
     }
 
     /// Returns true if the later of the last two windows is hardly better than the earlier one.
-    fn stands_still(&self) -> bool {
-        let (epoch, w) = (self.epochs.records.len(), self.limits.window);
-        let is_time = self.limits.tolerance > 0.0 && epoch - self.epochs.window_start >= 2 * w;
+    fn stands_still(&self, limits: &Limits) -> bool {
+        let (epoch, w) = (self.records.len(), limits.window);
+        let is_time = limits.tolerance > 0.0 && epoch - self.window_start >= 2 * w;
         is_time && {
             let mean = |r: &[Record]| r.iter().map(Record::minimised).sum::<f64>() / w as f64;
-            let (earlier, later) = self.epochs.records[epoch - 2 * w..].split_at(w);
-            mean(earlier) - mean(later) < self.limits.tolerance * w as f64
+            let (earlier, later) = self.records[epoch - 2 * w..].split_at(w);
+            mean(earlier) - mean(later) < limits.tolerance * w as f64
         }
     }
 
-    /// Returns the state for a checkpoint. An interruption is not part of it: the fit continues when it is resumed.
-    pub fn state(&self) -> (&Epochs, Option<StopReason>) {
-        (&self.epochs, self.reason.filter(|reason| *reason != StopReason::Interrupted))
-    }
-
-    /// Continues from a state; returns false if its counts are impossible.
-    pub fn restore(&mut self, epochs: Epochs, reason: Option<StopReason>) -> bool {
-        let counts = [epochs.window_start, epochs.plateaus, epochs.best_validation.map_or(0, |(at, _)| at)];
-        let suits = counts.iter().all(|&count| count <= epochs.records.len());
-        if suits {
-            (self.epochs, self.reason) = (epochs, reason);
-        }
-        suits
+    /// Returns true if the counts, read from a file, are possible.
+    pub fn are_possible(&self) -> bool {
+        let counts = [self.window_start, self.plateaus, self.best_validation.map_or(0, |(at, _)| at)];
+        counts.iter().all(|&count| count <= self.records.len())
     }
 }

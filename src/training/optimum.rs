@@ -25,7 +25,7 @@ pub(super) fn minimize_solved(
         let value = objective.solve_at(&start)?;
         evaluated_once(start, value, n, monitor)
     };
-    monitor.check()?;
+    monitor.session.check()?;
     if let Some(best) = objective.place().kept() {
         outcome.theta = best;
     }

@@ -215,7 +215,7 @@ pub fn fit_shared_outputs(
             SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.options.beta);
         let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
         let outcome = minimize(&mut objective, start, cells as f64, &plan.hyper, &mut monitor);
-        monitor.check()?;
+        monitor.session.check()?;
         model = objective.into_model(&outcome.theta).ok_or_else(failed_start)?;
         training = Some((outcome, monitor.records().to_vec(), monitor.elapsed().as_secs_f64()));
     }

@@ -79,7 +79,7 @@ fn train(
             steps::train(model, q, steps, job, monitor)?
         }
     };
-    monitor.check()?;
+    monitor.session.check()?;
     Ok(trained)
 }
 

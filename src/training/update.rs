@@ -296,7 +296,7 @@ fn by_steps(
     svgp.learn_after(earlier);
     let (value, _) =
         solve_q(&mut svgp, Sweep::of(&rows, part), options.steps.q_guard, LIMITS, Some(&mut monitor))?;
-    monitor.check()?;
+    monitor.session.check()?;
     if !value.is_finite() {
         return Err(new_rows_not_finite());
     }

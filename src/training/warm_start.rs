@@ -90,7 +90,7 @@ pub(super) fn warm_start(
     let objective =
         Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.options.beta.max(1e-2)) };
     let mut svgp = VariationalModel::new(model, q, objective, batch);
-    let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4, end: monitor.end() };
+    let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4, end: monitor.session.end() };
     let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), steps.guard, limits, None)?;
     if !value.is_finite() {
         return Err(failed_start());
@@ -286,19 +286,19 @@ pub(super) fn gaussian_start(
     let mut objective = CollapsedObjective::new(model, subset, Objective::elbo(beta.clamp(0.1, 10.0)));
     let mut theta = objective.start();
     let mut counts = UpdateCounts::default();
-    if iterations > 0 && !theta.is_empty() && !monitor.is_late() {
+    if iterations > 0 && !theta.is_empty() && !monitor.session.is_late() {
         let limits = Limits {
             epochs: iterations,
-            seconds: monitor.limits().seconds.map(|s| 0.5 * s),
+            seconds: monitor.limits.seconds.map(|s| 0.5 * s),
             plateaus: 0,
             target: None,
             range: None,
-            ..*monitor.limits()
+            ..monitor.limits
         };
         let mut warm = monitor.warm_start(subset.len(), limits);
         let count = subset.len() as f64;
         let outcome = minimize_lbfgs(&mut objective, theta, count, LbfgsOptions::default(), &mut warm);
-        monitor.check()?;
+        monitor.session.check()?;
         counts.rollbacks = outcome.rollbacks;
         theta = outcome.theta;
     }

@@ -44,10 +44,10 @@ pub(in crate::training) fn search_beyond(
         let before = found.value;
         for Probe { effects, always } in probes(&objective.place().effects_at(&found.theta), start) {
             let is_optimum = matches!(found.reason, StopReason::Converged | StopReason::NoProgress);
-            let limits = *monitor.limits();
+            let limits = monitor.limits;
             let seconds = limits.seconds.map(|seconds| seconds - monitor.elapsed().as_secs_f64());
-            let late = monitor.is_late() || seconds.is_some_and(|left| left <= 0.0);
-            if !is_optimum || late || monitor.is_interrupted() {
+            let late = monitor.session.is_late() || seconds.is_some_and(|left| left <= 0.0);
+            if !is_optimum || late || monitor.session.is_interrupted() {
                 return;
             }
             let theta = objective.place().with_effects(&found.theta, &effects);

@@ -79,7 +79,7 @@ pub(super) fn effect_intervals(
     for quantity in Quantity::all(&effects) {
         // After that time the remaining intervals stay unknown.
         let ends = if Instant::now() >= late { None } else { surface.interval(quantity) };
-        monitor.check()?;
+        monitor.session.check()?;
         match quantity {
             Quantity::Sd { term, .. } => out.terms[term].sd.push(ends),
             Quantity::Correlation { term, .. } => out.terms[term].correlations.push(ends),
@@ -93,8 +93,8 @@ pub(super) fn effect_intervals(
 /// Returns the time at which the search ends: at the time limit of the fit, and after at most as long as the fit took.
 fn until(monitor: &Monitor<'_>) -> Instant {
     let (now, spent) = (Instant::now(), monitor.elapsed());
-    let limit = monitor.limits().seconds.map(|seconds| now + whole(seconds - spent.as_secs_f64()));
-    let ends = [limit, monitor.end(), Some(now + spent.max(LEAST_TIME))];
+    let limit = monitor.limits.seconds.map(|seconds| now + whole(seconds - spent.as_secs_f64()));
+    let ends = [limit, monitor.session.end(), Some(now + spent.max(LEAST_TIME))];
     ends.into_iter().flatten().min().unwrap_or(now)
 }
 

@@ -463,7 +463,7 @@ pub(super) fn summarised(
     monitor: &mut Monitor<'_>,
 ) -> Result<EffectSummary> {
     let target_mean = mean_of(data);
-    let intervals = match objective.filter(|_| monitor.has_intervals()) {
+    let intervals = match objective.filter(|_| monitor.session.has_intervals) {
         Some(objective) => effect_intervals(objective, target_mean, monitor)?,
         None => None,
     };

@@ -172,7 +172,7 @@ impl<'a> Stage<'a> {
             self.model.hold_amplitude();
         }
         let objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.options.seed)?;
-        let objective = objective.until(monitor.end());
+        let objective = objective.until(monitor.session.end());
         Ok(match self.validation {
             Some(validation) => objective.with_validation(validation, Score::of(plan.loss)),
             None => objective,
@@ -215,13 +215,13 @@ fn trained(
     let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
     let counted = objective.counted() as f64;
     let mut found = minimize(objective, theta.clone(), counted, &plan.hyper, monitor);
-    monitor.check()?;
+    monitor.session.check()?;
     if let Some(best) = objective.kept() {
         found.theta = best;
     }
     found.theta = reached(objective, &theta, before, found.theta, rows, k)?;
     // After the time limit, q keeps the rows and neighbours that training used.
-    if !monitor.is_late() {
+    if !monitor.session.is_late() {
         objective.look_up(n, neighbours.count);
         if objective.is_evidence() && has_intervals(plan, n) {
             found.theta = settled(objective, found.theta, (plan, start), monitor)?;
@@ -243,11 +243,11 @@ fn settled(
     (plan, start): (&Plan, &Effects),
     monitor: &mut Monitor<'_>,
 ) -> Result<Vec<f64>> {
-    let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..*monitor.limits() };
+    let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..monitor.limits };
     let (n, mut last) = (objective.rows(), monitor.nested(limits));
     let mut found = minimize(objective, theta, n as f64, &plan.hyper, &mut last);
     search_beyond(objective, start, &mut found, (n as f64, &plan.hyper), monitor);
-    monitor.check()?;
+    monitor.session.check()?;
     Ok(found.theta)
 }
 
@@ -264,7 +264,7 @@ fn warmed(
     let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
     let stays = std::mem::replace(&mut model.fix_inducing, true);
     let mut objective =
-        NeighbourObjective::new(model, train, evidence, plan.options.seed)?.until(monitor.end());
+        NeighbourObjective::new(model, train, evidence, plan.options.seed)?.until(monitor.session.end());
     let theta = objective.start();
     rounds(&mut objective, theta, &ROUNDS, plan, few, monitor)?;
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
@@ -281,18 +281,18 @@ fn rounds(
 ) -> Result<Vec<f64>> {
     let n = objective.rows();
     for &(terms, iterations) in rounds {
-        if monitor.is_late() {
+        if monitor.session.is_late() {
             break;
         }
         let rows = terms.min(n);
         objective.look_up(rows, k);
         let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
         let epochs = iterations.min(plan.limits.epochs);
-        let limits = Limits { epochs, plateaus: 0, target: None, ..*monitor.limits() };
+        let limits = Limits { epochs, plateaus: 0, target: None, ..monitor.limits };
         let mut warm = monitor.warm_start(rows, limits);
         let counted = objective.counted() as f64;
         let to = minimize(objective, theta.clone(), counted, &plan.hyper, &mut warm).theta;
-        monitor.check()?;
+        monitor.session.check()?;
         theta = reached(objective, &theta, before, to, rows, k)?;
     }
     Ok(theta)

@@ -126,7 +126,7 @@ impl Joined {
         let mut sites = Sites::new(observed, &variance, nodes);
         self.take(&sites);
         in_rounds(|step| {
-            if monitor.is_interrupted() {
+            if monitor.session.is_interrupted() {
                 return None;
             }
             let q = solver.q(self)?;
@@ -135,7 +135,7 @@ impl Joined {
             self.take(&sites);
             Some(moved)
         });
-        monitor.check()
+        monitor.session.check()
     }
 
     /// Sets the targets and noise variances of the new rows to those of the sites.

@@ -245,14 +245,14 @@ pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor
         // For few rows, a larger tolerance per row still determines the sum well enough.
         tolerance = tolerance.max(KNOWN / train.count() as f64);
     }
-    let limits = SolveLimits { steps: MOST_STEPS, tolerance, end: monitor.end() };
+    let limits = SolveLimits { steps: MOST_STEPS, tolerance, end: monitor.session.end() };
     let mut objective = Alternating::new(svgp, free, rows, steps.guard, limits);
     let start = objective.start();
     let mut outcome = minimize(&mut objective, start, train.count() as f64, &plan.hyper, monitor);
     if let Some(error) = objective.error() {
         return Err(error.clone());
     }
-    monitor.check()?;
+    monitor.session.check()?;
     let (svgp, value, counts) = objective.into_best();
     if !value.is_finite() {
         return Err(failed_start());

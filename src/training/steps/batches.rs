@@ -227,7 +227,7 @@ pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor
     if let Some(error) = training.error() {
         return Err(error.clone());
     }
-    monitor.check()?;
+    monitor.session.check()?;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }

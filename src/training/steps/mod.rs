@@ -72,7 +72,7 @@ pub(super) fn train(
     let (n, check) = (rows.all().count(), rows.check_sample());
     let sample = Sweep::of(&check, steps.batch_size).standing_for(n);
     let (model, q, warm) = warm_start(model, q, steps, job, monitor)?;
-    monitor.check()?;
+    monitor.session.check()?;
     let mut svgp = batch_model(model, q, steps, plan.options.seed);
     if rows.all().elsewhere().is_some() {
         // Only the rows of the samples are ever in memory.
@@ -85,13 +85,13 @@ pub(super) fn train(
     let inference = InferenceOptions::of(steps, &svgp.model, plan.options.seed);
     let before = match closed {
         // Steps on all rows never raise the objective, and a fit whose time is over takes none.
-        _ if on_all_rows || monitor.is_late() => None,
+        _ if on_all_rows || monitor.session.is_late() => None,
         Some(train) => with_best_q(svgp.model.clone(), train, plan.options.beta),
         None => Some(admitted(&mut svgp, &inference, sample)?),
     };
     let stepping = Stepping { svgp, free: free.clone(), steps, inference };
     let Stepped { svgp, mut outcome, taken_back } = stepping.train(job, on_all_rows, monitor)?;
-    monitor.check()?;
+    monitor.session.check()?;
     outcome.rollbacks += warm.rollbacks;
     let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
     let ended = match closed {

@@ -132,7 +132,7 @@ pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor
     let mut objective = Together::new(svgp, free, train, job.rows.validation());
     let start = objective.start();
     let outcome = minimize(&mut objective, start, train.len() as f64, &job.plan.hyper, monitor);
-    monitor.check()?;
+    monitor.session.check()?;
     let best = objective.kept.take().unwrap_or_else(|| outcome.theta.clone());
     if !objective.move_to(&best) || !outcome.value.is_finite() {
         return Err(failed_start());
