@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const MAGIC: &[u8; 20] = b"sparsegp-checkpoint\n";
 
 /// The version of the format; it changes whenever a state does.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// The bytes before the contents: the format, its version, and the checksum of the rest.
 const HEADER: usize = MAGIC.len() + 4 + 32;

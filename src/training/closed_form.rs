@@ -3,8 +3,8 @@
 use super::collapsed::CollapsedObjective;
 use super::job::Job;
 use super::open_noise::with_expected_noise;
-use super::optimum::minimize_solved;
 use super::outcome::Trained;
+use super::solver::minimize_solved;
 use super::warm_start::rehearsed_exactly;
 use crate::error::Result;
 use crate::hyper::Monitor;

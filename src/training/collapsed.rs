@@ -1,16 +1,12 @@
 //! Collapsed bounds as objectives of the hyper-parameters: q is solved for exactly, θ and Z are free.
 
 use super::exact::ExactEvidence;
-use super::failure::failed_start;
 use super::place::Place;
 use super::row_sums::{Sweep, pass_over, sum_over};
 use super::rows::{AllRows, Portion};
 use super::solver::Solved;
-use crate::checkpoint::encode;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
-use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
-use crate::hyper::HyperObjective;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::{Loss, Objective};
 use crate::variational::{Family, Normal};
@@ -23,10 +19,8 @@ pub struct CollapsedObjective<'a> {
     objective: Objective,
     /// The sums of the pass at the origin.
     origin: Option<BatchSums>,
-    flat: Vec<f64>,
     q: Vec<Normal>,
     validation: Option<(Dataset<'a>, Score)>,
-    error: Option<Error>,
     /// The evidence of an exact GP, if every row is an inducing input of a bound that equals it.
     exact: Option<ExactEvidence>,
 }
@@ -59,18 +53,10 @@ impl<'a> CollapsedObjective<'a> {
             at: Place::new(model),
             objective,
             origin: None,
-            flat: Vec::new(),
             q,
             validation: None,
-            error: None,
             exact,
         }
-    }
-
-    /// Returns the error of sums over remote rows, if there was one; after an error the objective
-    /// has no value.
-    pub(crate) fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
     }
 
     /// Scores every iteration on held-out rows, so that the best one can be kept.
@@ -87,7 +73,7 @@ impl<'a> CollapsedObjective<'a> {
     /// Moves to `theta` and solves for q; returns the value of the bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        self.bound()
+        self.value()
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated.
@@ -131,11 +117,11 @@ impl<'a> CollapsedObjective<'a> {
     /// Returns the minimised objective and its flat natural gradient (kernel, mean, noise, Z) at
     /// the current parameters.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
-        let value = self.bound_with_gradient()?;
+        let value = self.value_with_gradient()?;
         if self.exact.is_some() {
             self.evidence(Part::Posterior)?;
         }
-        Some((value, self.flat.clone()))
+        Some((value, self.at.flat.clone()))
     }
 
     fn noise(&self) -> f64 {
@@ -144,7 +130,7 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Sums over all rows at the current parameters and q; `None` if that is impossible.
     fn sum(&mut self, wanted: Wanted) -> Option<f64> {
-        if self.error.is_some() {
+        if self.at.error.is_some() {
             return None;
         }
         let model = &self.at.model;
@@ -154,23 +140,12 @@ impl<'a> CollapsedObjective<'a> {
         if let (Wanted::Envelope, Some(origin)) = (wanted, &self.origin) {
             self.pass.finish_envelope(problem, origin, 1.0);
         }
-        value.map_err(|why| self.error = Some(why)).ok()
-    }
-
-    /// Solves for q at the current parameters, and returns the value of the bound.
-    fn bound(&mut self) -> Option<f64> {
-        if self.exact.is_some() {
-            return self.evidence(Part::Posterior);
-        }
-        self.sum(Wanted::Origin)?;
-        let Solution { value, q } = solve(self.pass.sums(), self.objective.beta).ok()?;
-        self.q = q;
-        value.is_finite().then_some(value)
+        value.map_err(|why| self.at.error = Some(why)).ok()
     }
 
     /// Returns minus the evidence of the exact GP, with a part of what belongs to it.
     fn evidence(&mut self, with: Part) -> Option<f64> {
-        let CollapsedObjective { at, rows, exact, flat, q, .. } = self;
+        let CollapsedObjective { at, rows, exact, q, .. } = self;
         let (layer, noise) = (at.model.layer().inducing()?, at.model.likelihood.gaussian_noise()?);
         let (exact, mut value) = (exact.as_mut()?, None);
         let evaluate = &mut |rows: Portion<'_>| {
@@ -182,7 +157,7 @@ impl<'a> CollapsedObjective<'a> {
                 Part::Gradient => {
                     let mut gradient = layer.zero_gradient();
                     let own = exact.gradient(layer, noise, rows, &mut gradient);
-                    at.model.flatten_gradient(&[gradient], &[own], flat);
+                    at.model.flatten_gradient(&[gradient], &[own], &mut at.flat);
                 }
                 Part::Posterior => match exact.posterior(layer, rows) {
                     Some(best) => q[0] = best,
@@ -193,13 +168,42 @@ impl<'a> CollapsedObjective<'a> {
         rows.for_each(usize::MAX, evaluate).ok()?;
         value
     }
+}
 
-    /// Returns the value, with its flat natural gradient left in `flat`. At the best q the derivative in θ is the partial one.
-    fn bound_with_gradient(&mut self) -> Option<f64> {
+impl Solved for CollapsedObjective<'_> {
+    fn place(&self) -> &Place {
+        &self.at
+    }
+
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
+    }
+
+    fn posterior(&self) -> Option<Posterior> {
+        Some(Posterior::new(&self.at.model, &self.q[..]))
+    }
+
+    fn validation(&self) -> Option<(Dataset<'_>, Score)> {
+        self.validation
+    }
+
+    /// Solves for q at the current parameters, and returns the value of the bound.
+    fn value(&mut self) -> Option<f64> {
+        if self.exact.is_some() {
+            return self.evidence(Part::Posterior);
+        }
+        self.sum(Wanted::Origin)?;
+        let Solution { value, q } = solve(self.pass.sums(), self.objective.beta).ok()?;
+        self.q = q;
+        value.is_finite().then_some(value)
+    }
+
+    /// At the best q the derivative in θ is the partial one.
+    fn value_with_gradient(&mut self) -> Option<f64> {
         if self.exact.is_some() {
             return self.evidence(Part::Gradient);
         }
-        let value = self.bound()?;
+        let value = self.value()?;
         let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
         self.pass.exchange(&mut origin);
         let own = match self.objective.loss {
@@ -213,56 +217,7 @@ impl<'a> CollapsedObjective<'a> {
         self.sum(Wanted::Envelope)?;
         let pass = &self.pass;
         let own = own.map_or_else(|| pass.likelihood_gradient().to_vec(), |own| vec![own]);
-        self.at.model.flatten_gradient(pass.layer_gradients(), &own, &mut self.flat);
+        self.at.model.flatten_gradient(pass.layer_gradients(), &own, &mut self.at.flat);
         Some(value)
-    }
-}
-
-impl HyperObjective for CollapsedObjective<'_> {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let found = self.at.move_to(theta).and_then(|()| self.bound_with_gradient());
-        found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
-    }
-
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
-    }
-
-    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let (rows, score) = self.validation?;
-        Some(match self.solve(theta) {
-            Some(_) => Posterior::new(&self.at.model, &self.q[..]).score(rows, score),
-            None => f64::NAN,
-        })
-    }
-
-    fn keep(&mut self, theta: &[f64]) {
-        self.at.keep(theta);
-    }
-
-    fn exhausted(&self) -> bool {
-        self.error.is_some()
-    }
-
-    fn state(&mut self) -> Vec<u8> {
-        encode(&self.at.kept())
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        self.at.restore_from(state)
-    }
-}
-
-impl Solved for CollapsedObjective<'_> {
-    fn place(&self) -> &Place {
-        &self.at
-    }
-
-    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
-        let value = self.solve(theta);
-        match self.error() {
-            Some(error) => Err(error.clone()),
-            None => value.ok_or_else(failed_start),
-        }
     }
 }

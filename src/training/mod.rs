@@ -16,7 +16,6 @@ mod latent;
 mod lengths;
 mod neighbours;
 mod open_noise;
-mod optimum;
 mod outcome;
 mod outputs;
 mod overfit;

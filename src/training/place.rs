@@ -1,8 +1,8 @@
 //! A model as a function of its free parameters: its current point, its moves, and the best point
 //! so far.
 
-use crate::checkpoint::decode;
 use crate::effects::Effects;
+use crate::error::Error;
 use crate::hyper::FreeVector;
 use crate::model::LatentModel;
 
@@ -12,13 +12,17 @@ pub(super) struct Place {
     free: FreeVector,
     natural: Vec<f64>,
     /// The point with the best validation score.
-    kept: Option<Vec<f64>>,
+    pub kept: Option<Vec<f64>>,
+    /// The flat gradient in natural units that the last evaluation left.
+    pub flat: Vec<f64>,
+    /// The error of sums over remote rows, if there was one; after an error the objective has no value.
+    pub error: Option<Error>,
 }
 
 impl Place {
     pub fn new(model: LatentModel) -> Self {
         let (free, natural) = (FreeVector::new(&model.descriptors()), model.natural());
-        Place { model, free, natural, kept: None }
+        Place { model, free, natural, kept: None, flat: Vec::new(), error: None }
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -78,10 +82,9 @@ impl Place {
         self.model.set_natural(&self.natural).ok()
     }
 
-    /// Converts the flat gradient in natural units to the free vector, and adds the gradient of the
-    /// priors; returns their penalty.
-    pub fn pull_back(&self, flat: &[f64], gradient: &mut [f64]) -> f64 {
-        self.free.pull_back(&self.natural, flat, gradient)
+    /// Converts the flat gradient to the free vector, and adds the gradient of the priors; returns their penalty.
+    pub fn pull_back(&self, gradient: &mut [f64]) -> f64 {
+        self.free.pull_back(&self.natural, &self.flat, gradient)
     }
 
     /// Returns the penalty of the priors at `theta`.
@@ -89,24 +92,9 @@ impl Place {
         self.free.penalty_at(theta, &self.natural)
     }
 
-    /// Stores a point as the best one.
-    pub fn keep(&mut self, theta: &[f64]) {
-        self.kept = Some(theta.to_vec());
-    }
-
-    /// Returns the best point, if one was stored.
-    pub fn kept(&self) -> Option<Vec<f64>> {
-        self.kept.clone()
-    }
-
     /// Stores the best point of a checkpoint, if there is one; returns false if it does not suit the model.
     pub fn restore(&mut self, kept: Option<Vec<f64>>) -> bool {
         self.kept = kept;
         self.kept.as_ref().is_none_or(|kept| kept.len() == self.free.len())
-    }
-
-    /// Stores the best point of the bytes of a checkpoint.
-    pub fn restore_from(&mut self, state: &[u8]) -> bool {
-        decode(state).is_some_and(|kept| self.restore(kept))
     }
 }

@@ -4,9 +4,9 @@
 use super::place::Place;
 use super::row_buffer::RowBuffer;
 use super::row_sums::{Sweep, pass_over, sum_over};
+use super::solver::Solved;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
-use crate::hyper::HyperObjective;
 use crate::latent::{InducingLayer, LayerGradient};
 use crate::likelihood::{Gaussian, Likelihood, OneFunction, Outputs};
 use crate::model::LatentModel;
@@ -30,7 +30,6 @@ pub(super) struct SharedObjective {
     beta: f64,
     /// The derivatives with respect to the likelihood's values.
     own: Vec<f64>,
-    flat: Vec<f64>,
     width: usize,
 }
 
@@ -66,7 +65,7 @@ impl SharedObjective {
         let groups = patterns.into_iter().map(group).collect();
         let mut own = Vec::new();
         model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().map(|_| 0.0)));
-        SharedObjective { groups, beta, own, flat: Vec::new(), width, at: Place::new(model) }
+        SharedObjective { groups, beta, own, width, at: Place::new(model) }
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -81,33 +80,8 @@ impl SharedObjective {
     }
 
     /// Returns the index of the noise variance of an output among the likelihood's values.
-    fn place(&self, output: usize) -> usize {
+    fn noise_of(&self, output: usize) -> usize {
         (output + 1) * (self.own.len() / self.width) - 1
-    }
-
-    /// Returns the value, and leaves its flat natural gradient in `flat`.
-    fn bound(&mut self) -> Option<f64> {
-        let (model, mut own) = (&self.at.model, Vec::new());
-        model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().copied()));
-        let noises: Vec<f64> = (0..self.width).map(|output| own[self.place(output)]).collect();
-        let (mut value, mut bars) = (0.0, vec![0.0; noises.len()]);
-        let mut gradient = model.layer().zero_gradient();
-        for group in &self.groups {
-            let of_group = group.bound(model.layer().inducing()?, &noises, self.beta)?;
-            value += of_group.value;
-            let LayerGradient { kernel, mean, z, .. } = of_group.gradient;
-            gradient.kernel.iter_mut().zip(kernel).for_each(|(sum, own)| *sum += own);
-            gradient.z += z;
-            for ((output, mean), bar) in group.outputs.iter().zip(mean).zip(of_group.noises) {
-                (gradient.mean[*output], bars[*output]) = (mean, bar);
-            }
-        }
-        for (output, bar) in bars.into_iter().enumerate() {
-            let place = self.place(output);
-            self.own[place] = bar;
-        }
-        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &self.own, &mut self.flat);
-        value.is_finite().then_some(value)
     }
 }
 
@@ -151,13 +125,40 @@ impl Group {
     }
 }
 
-impl HyperObjective for SharedObjective {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let found = self.at.move_to(theta).and_then(|()| self.bound());
-        found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
+impl Solved for SharedObjective {
+    fn place(&self) -> &Place {
+        &self.at
     }
 
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
+    }
+
+    fn value(&mut self) -> Option<f64> {
+        self.value_with_gradient()
+    }
+
+    fn value_with_gradient(&mut self) -> Option<f64> {
+        let (model, mut own) = (&self.at.model, Vec::new());
+        model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().copied()));
+        let noises: Vec<f64> = (0..self.width).map(|output| own[self.noise_of(output)]).collect();
+        let (mut value, mut bars) = (0.0, vec![0.0; noises.len()]);
+        let mut gradient = model.layer().zero_gradient();
+        for group in &self.groups {
+            let of_group = group.bound(model.layer().inducing()?, &noises, self.beta)?;
+            value += of_group.value;
+            let LayerGradient { kernel, mean, z, .. } = of_group.gradient;
+            gradient.kernel.iter_mut().zip(kernel).for_each(|(sum, own)| *sum += own);
+            gradient.z += z;
+            for ((output, mean), bar) in group.outputs.iter().zip(mean).zip(of_group.noises) {
+                (gradient.mean[*output], bars[*output]) = (mean, bar);
+            }
+        }
+        for (output, bar) in bars.into_iter().enumerate() {
+            let place = self.noise_of(output);
+            self.own[place] = bar;
+        }
+        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &self.own, &mut self.at.flat);
+        value.is_finite().then_some(value)
     }
 }

@@ -5,23 +5,21 @@
 pub(super) mod boundaries;
 mod coordinates;
 mod intervals;
-mod sites;
+pub(super) mod sites;
 pub(super) mod start;
 
 use super::failure::failed_start;
 use super::job::Job;
-use super::optimum::minimize_solved;
 use super::outcome::Trained;
 use super::place::Place;
 use super::row_sums::{LevelSums, Sweep, pass_over, sum_over, sum_over_with};
 use super::rows::{AllRows, TrainingRows};
-use super::solver::Solved;
-use crate::checkpoint::{decode, encode};
+use super::solver::{Solved, minimize_solved};
 use crate::collapsed::{Dataset, GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
 use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
-use crate::hyper::{HyperObjective, Monitor};
+use crate::hyper::Monitor;
 use crate::latent::{LatentLayer, LayerGradient};
 use crate::likelihood::{Gaussian, ObservationModel};
 use crate::linalg::{NotPositiveDefinite, dot};
@@ -53,10 +51,8 @@ pub struct GroupedObjective<'a> {
     origin: Option<BatchSums>,
     /// True if the sums hold for all parameters, because neither features nor weights depend on a parameter.
     summed: bool,
-    flat: Vec<f64>,
     moments: Option<Moments>,
     validation: Option<(Dataset<'a>, Score)>,
-    error: Option<Error>,
 }
 
 /// The sites of all rows, the rows, and the pass over the losses of the likelihood.
@@ -153,10 +149,8 @@ impl<'a> GroupedObjective<'a> {
             rows,
             origin: None,
             summed: false,
-            flat: Vec::new(),
             moments: None,
             validation: None,
-            error: None,
             at: Place::new(model),
         }
     }
@@ -174,24 +168,14 @@ impl<'a> GroupedObjective<'a> {
     /// Moves to `theta` and solves for w and b; minus the log evidence or its bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        let settled = match &self.sites {
-            Some(_) => Some(self.settle()?.value),
-            None => {
-                self.sum_rows()?;
-                None
-            }
-        };
-        let found = self.finite_evidence()?;
-        let value = settled.unwrap_or(found.value);
-        self.moments = Some(found.moments());
-        Some(value)
+        self.value()
     }
 
     /// Returns the minimised objective and its flat natural gradient (kernel, mean, noise, Z,
     /// factors) at the current parameters.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         let value = self.value_with_gradient()?;
-        Some((value, self.flat.clone()))
+        Some((value, self.at.flat.clone()))
     }
 
     /// Returns the model, the whitened q of w and the posterior of the effects at the last point
@@ -211,8 +195,8 @@ impl<'a> GroupedObjective<'a> {
 
     /// Sums over the rows at the current parameters: with a noise variance of 1, unless the weights of FITC contain it.
     fn sum_rows(&mut self) -> Option<()> {
-        if self.summed || self.error.is_some() {
-            return self.error.is_none().then_some(());
+        if self.summed || self.at.error.is_some() {
+            return self.at.error.is_none().then_some(());
         }
         let model = &self.at.model;
         let q = [Normal::standard(Family::Full, model.layer().dim())];
@@ -233,7 +217,7 @@ impl<'a> GroupedObjective<'a> {
             Some(by_level),
             &mut |_, _| {},
         );
-        found.map_err(|error| self.error = Some(error)).ok()?;
+        found.map_err(|error| self.at.error = Some(error)).ok()?;
         let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
         self.pass.exchange(&mut origin);
         self.origin = Some(origin);
@@ -363,37 +347,6 @@ impl<'a> GroupedObjective<'a> {
         self.evidence()?.ok().filter(|found| found.value.is_finite())
     }
 
-    /// Returns the error for an evidence that cannot be computed. Under a flat prior the matrix of
-    /// linearly dependent inputs has no Cholesky factor, because their coefficients are not unique.
-    fn failure(&self) -> Error {
-        if self.bound.weights == WeightPrior::Unit || matches!(self.evidence(), None | Some(Ok(_))) {
-            return failed_start();
-        }
-        Error::fit(
-            "the coefficients of the inputs cannot be told apart: an input is constant, or a sum of others",
-        )
-        .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1")
-    }
-
-    /// Returns the value, with its flat natural gradient left in `flat`.
-    fn value_with_gradient(&mut self) -> Option<f64> {
-        let Settled { value, factors, mut own, moments } = self.best()?;
-        let gradient = match moments.filter(|_| self.trains_features()) {
-            Some(moments) => self.through_features(&moments)?,
-            None => self.at.model.layer().zero_gradient(),
-        };
-        let beta = self.sites.as_ref().map_or(1.0, |rows| rows.sites.beta());
-        match &self.sites {
-            None if self.bound.fitc => own[0] += self.pass.likelihood_gradient()[0],
-            None => {}
-            Some(_) => own.iter_mut().for_each(|own| *own /= beta),
-        }
-        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &own, &mut self.flat);
-        self.flat.extend_from_slice(&factors);
-        self.flat.iter_mut().for_each(|slope| *slope *= beta);
-        Some(value)
-    }
-
     /// Returns the gradient of the layer at the best q.
     fn through_features(&mut self, moments: &Moments) -> Option<LayerGradient> {
         let (model, origin, noise) = (&self.at.model, self.origin.as_ref()?, self.noise());
@@ -406,7 +359,7 @@ impl<'a> GroupedObjective<'a> {
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
         let found = sum_over(Sweep::over(rows), &mut self.pass, model, problem, (form, Wanted::Envelope));
-        found.map_err(|error| self.error = Some(error)).ok()?;
+        found.map_err(|error| self.at.error = Some(error)).ok()?;
         self.pass.finish_envelope(problem, origin, 1.0 / noise);
         Some(self.pass.layer_gradients()[0].clone())
     }
@@ -482,61 +435,78 @@ impl Solved for GroupedObjective<'_> {
         &self.at
     }
 
-    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
-        let value = self.solve(theta);
-        match &self.error {
-            Some(error) => Err(error.clone()),
-            None => value.ok_or_else(|| self.failure()),
-        }
-    }
-}
-
-impl HyperObjective for GroupedObjective<'_> {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let found = self.at.move_to(theta).and_then(|()| self.value_with_gradient());
-        found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
     }
 
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
-    }
-
-    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let (rows, score) = self.validation?;
-        if self.solve(theta).is_none() {
-            return Some(f64::NAN);
-        }
+    fn posterior(&self) -> Option<Posterior> {
         let (model, moments) = (&self.at.model, self.moments.clone()?);
         let q = moments.of_weights();
         let effects = EffectPosterior::new(model.effects.clone(), moments, model.layer());
-        let posterior = Posterior::new(model, q).with_effects(vec![effects]);
-        Some(posterior.score(rows, score))
+        Some(Posterior::new(model, q).with_effects(vec![effects]))
     }
 
-    fn keep(&mut self, theta: &[f64]) {
-        self.at.keep(theta);
+    fn validation(&self) -> Option<(Dataset<'_>, Score)> {
+        self.validation
     }
 
-    fn exhausted(&self) -> bool {
-        self.error.is_some()
+    fn sites(&self) -> Option<SiteValues> {
+        self.sites.as_ref().map(|rows| rows.sites.values())
     }
 
-    fn state(&mut self) -> Vec<u8> {
-        encode(&(self.at.kept(), self.sites.as_ref().map(|rows| rows.sites.values())))
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        let Some((kept, values)) = decode::<(Option<Vec<f64>>, Option<SiteValues>)>(state) else {
-            return false;
-        };
-        let sites = match (&mut self.sites, values) {
+    fn set_sites(&mut self, values: Option<SiteValues>) -> bool {
+        match (&mut self.sites, values) {
             (None, None) => true,
             (Some(SiteRows { sites, .. }), Some(values)) if values.suits(sites.len()) => {
                 sites.set(values);
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Solves for w and b; returns minus the log evidence or its bound.
+    fn value(&mut self) -> Option<f64> {
+        let settled = match &self.sites {
+            Some(_) => Some(self.settle()?.value),
+            None => {
+                self.sum_rows()?;
+                None
+            }
         };
-        sites && self.at.restore(kept)
+        let found = self.finite_evidence()?;
+        let value = settled.unwrap_or(found.value);
+        self.moments = Some(found.moments());
+        Some(value)
+    }
+
+    fn value_with_gradient(&mut self) -> Option<f64> {
+        let Settled { value, factors, mut own, moments } = self.best()?;
+        let gradient = match moments.filter(|_| self.trains_features()) {
+            Some(moments) => self.through_features(&moments)?,
+            None => self.at.model.layer().zero_gradient(),
+        };
+        let beta = self.sites.as_ref().map_or(1.0, |rows| rows.sites.beta());
+        match &self.sites {
+            None if self.bound.fitc => own[0] += self.pass.likelihood_gradient()[0],
+            None => {}
+            Some(_) => own.iter_mut().for_each(|own| *own /= beta),
+        }
+        let Place { model, flat, .. } = &mut self.at;
+        model.flatten_gradient(std::slice::from_ref(&gradient), &own, flat);
+        flat.extend_from_slice(&factors);
+        flat.iter_mut().for_each(|slope| *slope *= beta);
+        Some(value)
+    }
+
+    /// Under a flat prior the matrix of linearly dependent inputs has no Cholesky factor, because their coefficients are not unique.
+    fn failure(&self) -> Error {
+        if self.bound.weights == WeightPrior::Unit || matches!(self.evidence(), None | Some(Ok(_))) {
+            return failed_start();
+        }
+        Error::fit(
+            "the coefficients of the inputs cannot be told apart: an input is constant, or a sum of others",
+        )
+        .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1")
     }
 }

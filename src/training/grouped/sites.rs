@@ -41,7 +41,7 @@ pub(super) struct Sites {
 
 /// Targets ỹ and precisions d of all sites.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct SiteValues {
+pub(in crate::training) struct SiteValues {
     targets: Vec<f64>,
     precision: Vec<f64>,
 }

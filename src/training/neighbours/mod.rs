@@ -216,8 +216,8 @@ fn trained(
     let counted = objective.counted() as f64;
     let mut found = minimize(objective, theta.clone(), counted, &plan.hyper, monitor);
     monitor.session.check()?;
-    if let Some(best) = objective.kept() {
-        found.theta = best;
+    if let Some(best) = &objective.place().kept {
+        found.theta.clone_from(best);
     }
     found.theta = reached(objective, &theta, before, found.theta, rows, k)?;
     // After the time limit, q keeps the rows and neighbours that training used.

@@ -4,13 +4,11 @@
 use super::given::Given;
 use super::in_rounds;
 use super::sites::{Observed, SiteValues, Sites};
-use crate::checkpoint::encode;
 use crate::collapsed::{Dataset, Solution, solve, tangent};
 use crate::data::{Purpose, generator};
 use crate::effects::EffectPosterior;
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, GivenRows, Problem, Tangent, Wanted};
-use crate::hyper::HyperObjective;
 use crate::latent::InducingLayer;
 use crate::model::{LatentModel, LatentPrior, Nearby, NearbyRows, Posterior, Score};
 use crate::neighbours::{
@@ -18,7 +16,6 @@ use crate::neighbours::{
 };
 use crate::objective::Objective;
 use crate::options::{LossKind, NeighbourPlan};
-use crate::training::failure::failed_start;
 use crate::training::place::Place;
 use crate::training::solver::Solved;
 use crate::variational::{Family, Normal};
@@ -68,11 +65,10 @@ pub(super) fn standard(model: &LatentModel) -> Vec<Normal> {
     (0..model.likelihood.functions()).map(of).collect()
 }
 
-/// The passes of an evaluation over the rows and over their predictions, and the flat gradient that it left.
+/// The passes of an evaluation over the rows and over their predictions.
 struct Room {
     rows: BatchPass,
     left: Option<BatchPass>,
-    flat: Vec<f64>,
 }
 
 /// Returns the layer of a model with neighbours, which is a sparse GP, or that of its first function, whose metric finds neighbours.
@@ -146,7 +142,6 @@ impl<'a> NeighbourObjective<'a> {
         self.room = Some(Room {
             rows: pass(self.closed_objective(), &self.windows),
             left: self.left.as_ref().map(|left| pass(self.predictive_objective(), left)),
-            flat: Vec::new(),
         });
         if self.has_sites() {
             self.others = nearest_others(near, &self.order, k.min(TRAINED_WITH), COMPARISONS);
@@ -341,11 +336,6 @@ impl<'a> NeighbourObjective<'a> {
         self.at.model.likelihood.gaussian_noise().is_none()
     }
 
-    /// Returns the point with the best validation score, if there was one.
-    pub(super) fn kept(&self) -> Option<Vec<f64>> {
-        self.at.kept()
-    }
-
     /// Returns the free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.at.start()
@@ -365,9 +355,7 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns the posterior at the last point that could be evaluated, with the rows that
     /// predictions look up.
     pub fn posterior(&self) -> Option<Posterior> {
-        let (q, effects) = self.split();
-        let posterior = Posterior::new(&self.at.model, &q).with_effects(effects);
-        Some(posterior.with_neighbours(&self.at.model, Some(self.nearby()?), &q))
+        Solved::posterior(self)
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated, without the
@@ -380,8 +368,9 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns the value and q, and if requested the gradients through the layer and in the likelihood's parameters.
     fn evaluate(&mut self, gradient: bool) -> Option<f64> {
         let mut room = self.room.take()?;
-        let found = self.objective(&mut room, gradient);
-        self.room = Some(room);
+        let mut flat = std::mem::take(&mut self.at.flat);
+        let found = self.objective(&mut room, gradient.then_some(&mut flat));
+        (self.room, self.at.flat) = (Some(room), flat);
         let (value, q) = found?;
         self.q = q;
         value.is_finite().then_some(value)
@@ -411,8 +400,8 @@ impl<'a> NeighbourObjective<'a> {
         Some(pass.run_given(problem, rows, wanted, tangents))
     }
 
-    fn objective(&self, room: &mut Room, gradient: bool) -> Option<(f64, Vec<Normal>)> {
-        let Room { rows, left, flat } = room;
+    fn objective(&self, room: &mut Room, flat: Option<&mut Vec<f64>>) -> Option<(f64, Vec<Normal>)> {
+        let (Room { rows, left }, gradient) = (room, flat.is_some());
         let Solution { mut value, q } = self.closed(rows)?;
         let beta = self.plan.beta;
         let (mut tangents, mut own) = (Vec::new(), vec![0.0; self.at.model.likelihood.own_len()]);
@@ -430,7 +419,7 @@ impl<'a> NeighbourObjective<'a> {
             value += self.share * sites.correction(self.observed(), &self.rows, &mut own);
             own.iter_mut().for_each(|own| *own *= self.share);
         }
-        if gradient {
+        if let Some(flat) = flat {
             self.run(rows, &self.windows, self.closed_objective(), &q, Wanted::Envelope, &tangents)?;
             let (mut gradients, mut through) = (rows.layer_gradients().to_vec(), rows.sums().through.clone());
             if let Some((_, left)) = predictions {
@@ -468,36 +457,25 @@ impl Solved for NeighbourObjective<'_> {
         &self.at
     }
 
-    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
-        self.solve(theta).ok_or_else(failed_start)
-    }
-}
-
-impl HyperObjective for NeighbourObjective<'_> {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let Some(value) = self.at.move_to(theta).and_then(|()| self.evaluate(true)) else { return f64::NAN };
-        value + self.room.as_ref().map_or(f64::NAN, |room| self.at.pull_back(&room.flat, gradient))
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
     }
 
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
+    fn posterior(&self) -> Option<Posterior> {
+        let (q, effects) = self.split();
+        let posterior = Posterior::new(&self.at.model, &q).with_effects(effects);
+        Some(posterior.with_neighbours(&self.at.model, Some(self.nearby()?), &q))
     }
 
-    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let (rows, score) = self.validation?;
-        let solved = self.solve(theta).and_then(|_| self.posterior());
-        Some(solved.map_or(f64::NAN, |posterior| posterior.score(rows, score)))
+    fn validation(&self) -> Option<(Dataset<'_>, Score)> {
+        self.validation
     }
 
-    fn keep(&mut self, theta: &[f64]) {
-        self.at.keep(theta);
+    fn value(&mut self) -> Option<f64> {
+        self.evaluate(false)
     }
 
-    fn state(&mut self) -> Vec<u8> {
-        encode(&self.at.kept())
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        self.at.restore_from(state)
+    fn value_with_gradient(&mut self) -> Option<f64> {
+        self.evaluate(true)
     }
 }
