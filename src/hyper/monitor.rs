@@ -117,13 +117,12 @@ impl<'a> Monitor<'a> {
     pub(crate) fn begin_stage<S: DeserializeOwned>(&mut self, restore: impl FnOnce(S, &[u8]) -> bool) {
         let Some(saved) = self.session.checkpoint().and_then(Checkpoint::begin) else { return };
         let suits = match postcard::take_from_bytes::<(f64, (Epochs, Option<StopReason>), S)>(&saved) {
-            Ok(((seconds, (epochs, reason), solver), objective)) if (0.0..1e12).contains(&seconds) => {
+            Ok(((seconds, (epochs, reason), solver), objective)) => {
                 (self.started, self.before) = (Instant::now(), seconds);
-                let suits = epochs.are_possible() && restore(solver, objective);
                 (self.epochs, self.reason) = (epochs, reason);
-                suits
+                restore(solver, objective)
             }
-            _ => false,
+            Err(_) => false,
         };
         if !suits {
             if let Some(checkpoint) = self.session.checkpoint() {

@@ -245,10 +245,4 @@ impl Epochs {
             mean(earlier) - mean(later) < limits.tolerance * w as f64
         }
     }
-
-    /// Returns true if the counts, read from a file, are possible.
-    pub fn are_possible(&self) -> bool {
-        let counts = [self.window_start, self.plateaus, self.best_validation.map_or(0, |(at, _)| at)];
-        counts.iter().all(|&count| count <= self.records.len())
-    }
 }

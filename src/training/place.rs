@@ -91,10 +91,4 @@ impl Place {
     pub fn prior_terms(&self, theta: &[f64]) -> f64 {
         self.free.penalty_at(theta, &self.natural)
     }
-
-    /// Stores the best point of a checkpoint, if there is one; returns false if it does not suit the model.
-    pub fn restore(&mut self, kept: Option<Vec<f64>>) -> bool {
-        self.kept = kept;
-        self.kept.as_ref().is_none_or(|kept| kept.len() == self.free.len())
-    }
 }

@@ -454,15 +454,8 @@ impl Solved for GroupedObjective<'_> {
         self.sites.as_ref().map(|rows| rows.sites.values())
     }
 
-    fn set_sites(&mut self, values: Option<SiteValues>) -> bool {
-        match (&mut self.sites, values) {
-            (None, None) => true,
-            (Some(SiteRows { sites, .. }), Some(values)) if values.suits(sites.len()) => {
-                sites.set(values);
-                true
-            }
-            _ => false,
-        }
+    fn set_sites(&mut self, values: Option<SiteValues>) {
+        values.into_iter().for_each(|values| self.restore(values));
     }
 
     /// Solves for w and b; returns minus the log evidence or its bound.

@@ -77,11 +77,6 @@ impl Sites {
         self.objective.beta
     }
 
-    /// Returns the number of rows.
-    pub fn len(&self) -> usize {
-        self.values.targets.len()
-    }
-
     /// Returns the values of all sites.
     pub fn values(&self) -> SiteValues {
         self.values.clone()
@@ -150,11 +145,6 @@ fn d_times(d: f64, difference: f64) -> f64 {
 }
 
 impl SiteValues {
-    /// Returns true if there are values for `n` rows.
-    pub fn suits(&self, n: usize) -> bool {
-        self.targets.len() == n && self.precision.len() == n
-    }
-
     /// Returns the values of sites at the η that explain each target best.
     pub fn explaining(likelihood: &ObservationModel, targets: Targets<'_>, beta: f64) -> SiteValues {
         let mut values = SiteValues { targets: Vec::new(), precision: Vec::new() };
