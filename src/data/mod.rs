@@ -2,16 +2,14 @@
 
 mod batches;
 mod moments;
-mod random;
 mod scaling;
 mod size_schedule;
 mod split;
 mod warp;
 
-pub use batches::BatchPlan;
 pub(crate) use batches::BatchStream;
+pub use batches::{BatchPlan, Purpose, generator, part_generator};
 pub use moments::Moments;
-pub use random::{Purpose, generator, part_generator};
 pub use scaling::{Affine, Scaling};
 pub use size_schedule::SizeSchedule;
 pub use split::{Role, Roles, Split, check_fractions, split};

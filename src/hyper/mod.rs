@@ -2,7 +2,6 @@
 //! minimisations.
 
 mod adam;
-mod clock;
 mod columns;
 mod constraints;
 mod event;
@@ -14,27 +13,23 @@ mod session;
 mod settings;
 #[cfg(feature = "training")]
 mod stochastic;
-mod stopping;
 mod vector;
 
 pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
-pub use clock::Clock;
 pub use columns::Columns;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
 #[cfg(feature = "training")]
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
-pub use monitor::Monitor;
-pub use session::{Listener, Session};
-pub(crate) use settings::PriorChoice;
+pub use monitor::{Limits, Monitor, Reached, Record, StopRange, StopReason};
+pub use session::{Clock, Listener, Session};
 pub use settings::ValueSettings;
-pub(crate) use settings::{named, range_words};
+pub(crate) use settings::{PriorChoice, named, range_words};
 #[cfg(feature = "training")]
 pub(crate) use stochastic::EpochMean;
 #[cfg(feature = "training")]
 pub use stochastic::minimize_adam;
-pub use stopping::{Limits, Reached, Record, StopRange, StopReason};
 pub(crate) use vector::INDUCING;
 pub use vector::{Descriptor, FreeVector, stem};
 

@@ -7,12 +7,10 @@
 //! then makes the search approximate. The result does not depend on the threads, the processor or the order of the
 //! rows.
 
-use super::candidates::{Candidates, Near};
+use super::candidates::{Candidates, Frontier, Near, Nearest};
 use super::cells::{CELL, Group, Parts, cells, cut};
 use super::distances::{LANES, for_each_below, to_points};
-use super::frontier::Frontier;
 use super::lists::Lists;
-use super::nearest::Nearest;
 use faer::MatRef;
 use pulp::Simd;
 use rayon::prelude::*;
@@ -248,7 +246,7 @@ pub fn nearest_before(
 
 #[cfg(test)]
 mod tests {
-    use super::super::frontier::Ordered;
+    use super::super::candidates::Ordered;
     use super::*;
     use faer::Mat;
     use proptest::prelude::*;

@@ -4,8 +4,7 @@ use super::rows::TrainingData;
 use crate::collapsed::Dataset;
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
-use crate::likelihood::ObservationModel;
-use crate::likelihood::TargetKind;
+use crate::likelihood::{ObservationModel, TargetKind};
 use crate::objective::Targets;
 use faer::MatRef;
 

@@ -1,14 +1,20 @@
 //! Collapsed bounds as objectives of the hyper-parameters: q is solved for exactly, θ and Z are free.
 
 use super::exact::ExactEvidence;
+use super::open_noise::with_expected_noise;
 use super::place::Place;
 use super::row_sums::{Sweep, pass_over, sum_over};
 use super::rows::{AllRows, Portion};
-use super::solver::Solved;
+use super::run::{Job, Trained};
+use super::solver::{Solved, minimize_solved};
+use super::warm_start::rehearsed_exactly;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
+use crate::error::Result;
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
+use crate::hyper::Monitor;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::{Loss, Objective};
+use crate::options::LossKind;
 use crate::variational::{Family, Normal};
 
 /// A model with Gaussian likelihood on a data set, as a function of its free parameters.
@@ -220,4 +226,35 @@ impl Solved for CollapsedObjective<'_> {
         self.at.model.flatten_gradient(pass.layer_gradients(), &own, &mut self.at.flat);
         Some(value)
     }
+}
+
+/// Trains hyper-parameters on a bound in which q is solved for in closed form.
+pub(super) fn train(
+    model: LatentModel,
+    bound: Objective,
+    job: &Job<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let Job { rows, plan, fresh } = *job;
+    let model = match rows.in_memory() {
+        Some(data) if fresh => rehearsed_exactly(model, data, plan, monitor)?,
+        _ => model,
+    };
+    let mut objective = CollapsedObjective::new(model, rows.all(), bound);
+    if let Some(validation) = rows.validation() {
+        objective = objective.with_validation(validation, Score::of(plan.loss));
+    }
+    let mut outcome = minimize_solved(&mut objective, job, monitor)?;
+    let mut noise_mode = None;
+    if let Some(data) = rows.in_memory().filter(|_| objective.is_exact() && plan.hyper.trains)
+        && let Some(found) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y)
+    {
+        (outcome.theta, outcome.value, noise_mode) = (found.theta, found.value, Some(found.mode));
+    }
+    let value = outcome.value;
+    let is_elbo = plan.loss == LossKind::Elbo;
+    let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
+    let elbo = (is_elbo && plan.options.beta == 1.0).then_some(-value);
+    let (model, q) = objective.into_parts();
+    Ok(Trained { elbo, upper, noise_mode, ..Trained::at(model, vec![q], value, outcome) })
 }

@@ -1,8 +1,8 @@
 //! Checks of a finished fit that lead to warnings, each with its evidence.
 
 use super::geometry::{Crowding, Neighbours, irrelevant, sample, spread};
-use super::outcome::TakenBack;
 use super::row_buffer::RowBuffer;
+use super::run::TakenBack;
 use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::hyper::{Outcome, Record, StopReason};

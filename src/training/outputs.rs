@@ -3,10 +3,9 @@
 
 use super::arrays::{Origin, fit_rows};
 use super::failure::failed_start;
-use super::job::Job;
 use super::row_buffer::RowBuffer;
 use super::rows::TrainingData;
-use super::run::{Fitted, fit_from, ready};
+use super::run::{Fitted, Job, fit_from, ready};
 use super::shared::SharedObjective;
 use super::solver::minimize;
 use super::start::{Function, Prototype, Start, initial_model};

@@ -1,9 +1,8 @@
 //! Compares the square loss, whose hyper-parameters no evidence restrains, with the ELBO by short fits to parts of the rows.
 
-use super::job::Job;
 use super::row_buffer::RowBuffer;
 use super::rows::TrainingData;
-use super::run::fit_from;
+use super::run::{Job, fit_from};
 use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::data::{Moments, Purpose, generator};

@@ -3,18 +3,19 @@
 
 use super::diagnose::{FitFacts, absolute_jitter, diagnose};
 use super::failure::{explained, singular_start};
-use super::job::Job;
-use super::outcome::Trained;
+use super::rows::TrainingRows;
 use super::start::Start;
 use super::warm_start::evidence_start;
-use super::{closed_form, grouped, neighbours, steps};
+use super::{collapsed, grouped, neighbours, steps};
 use crate::collapsed::Dataset;
-use crate::effects::EffectSummary;
+use crate::effects::{EffectPosterior, EffectSummary};
 use crate::error::Result;
-use crate::hyper::{Monitor, Record, Session};
-use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Search};
-use crate::options::{HyperPlan, LossKind, Way};
+use crate::hyper::{Monitor, Outcome, Record, Session};
+use crate::model::{FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Search};
+use crate::objective::EstimatorCounts;
+use crate::options::{HyperPlan, LossKind, Plan, Way};
 use crate::variational::Normal;
+use std::sync::Arc;
 
 /// The outcome of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
 pub struct Fitted {
@@ -72,7 +73,7 @@ fn train(
     // A posterior of the functions alone is no start for that of the functions and effects.
     let q = q.filter(|_| !plan.sums_effects());
     let trained = match &plan.way {
-        Way::Collapsed(bound) => closed_form::train(model, *bound, job, monitor)?,
+        Way::Collapsed(bound) => collapsed::train(model, *bound, job, monitor)?,
         Way::Grouped(bound) => grouped::train(model, *bound, job, monitor)?,
         Way::Neighbours(neighbours) => neighbours::train(model, neighbours, job, monitor)?,
         Way::Batches(steps) | Way::Alternating(steps) | Way::Together(steps) => {
@@ -138,4 +139,63 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
     let known = job.rows.check_sample().targets;
     let targets = (known.y.to_vec(), known.weights.to_vec());
     Fitted { model: model.to_prior(), q, posterior, summary, search: Search::default(), targets }
+}
+
+/// Rollbacks of the training itself: undone or shrunk steps. Warm starts and final steps on q, which search for step sizes, do not count.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TakenBack {
+    /// The rollbacks of hyper-parameters.
+    pub hyper: usize,
+    /// The rollbacks of q.
+    pub q: usize,
+}
+
+/// The result of training, before diagnosis.
+pub(super) struct Trained {
+    pub model: LatentModel,
+    pub q: Vec<Normal>,
+    pub value: f64,
+    pub elbo: Option<f64>,
+    pub upper: Option<f64>,
+    pub sampling: Option<EstimatorCounts>,
+    pub outcome: Outcome,
+    pub taken_back: TakenBack,
+    /// The number of rows of the sample that estimated the value, unless it was summed over all rows.
+    pub estimated_on: Option<usize>,
+    /// The mode of a noise variance that was replaced by its expectation.
+    pub noise_mode: Option<f64>,
+    /// The rows that predictions look up, if there are neighbours.
+    pub nearby: Option<Arc<Nearby>>,
+    /// The grouped effects of every process, if the model has any, and the summary of their variances.
+    pub effects: Option<(Vec<EffectPosterior>, EffectSummary)>,
+}
+
+impl Trained {
+    /// Creates the result from the objective at the end, a sum over all rows; the optional fields
+    /// are empty.
+    pub(super) fn at(model: LatentModel, q: Vec<Normal>, value: f64, outcome: Outcome) -> Trained {
+        let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+        Trained {
+            model,
+            q,
+            value,
+            elbo: None,
+            upper: None,
+            sampling: None,
+            outcome,
+            taken_back,
+            estimated_on: None,
+            noise_mode: None,
+            nearby: None,
+            effects: None,
+        }
+    }
+}
+
+/// The rows and the plan of a fit, which every training method receives.
+pub(super) struct Job<'a> {
+    pub rows: &'a dyn TrainingRows,
+    pub plan: &'a Plan,
+    /// True if the start has used only the scale of the data.
+    pub fresh: bool,
 }

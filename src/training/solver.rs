@@ -3,8 +3,8 @@
 use super::failure::failed_start;
 use super::grouped::boundaries::search_beyond;
 use super::grouped::sites::SiteValues;
-use super::job::Job;
 use super::place::Place;
+use super::run::Job;
 use crate::checkpoint::{decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};

@@ -2,13 +2,10 @@
 
 use super::check::{check_alike, check_data};
 use super::fit::Prepared;
-use super::job::Job;
-use super::outcome::TakenBack;
-use super::outcome::Trained;
 use super::row_buffer::RowBuffer;
 use super::row_sums::Sweep;
 use super::rows::{MemoryBatches, TrainingData};
-use super::run::{finish, ready};
+use super::run::{Job, TakenBack, Trained, finish, ready};
 use super::solver::adam_options;
 use super::start::initial_model;
 use super::steps::{

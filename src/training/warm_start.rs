@@ -2,9 +2,9 @@
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
-use super::job::Job;
 use super::row_buffer::RowBuffer;
 use super::row_sums::Sweep;
+use super::run::Job;
 use super::start::{variance, working_responses};
 use super::steps::model::VariationalModel;
 use super::steps::solve::{SolveLimits, UpdateCounts, solve_q};

@@ -6,7 +6,6 @@
 
 mod candidates;
 mod fallback;
-mod held_out;
 mod trial;
 
 use crate::error::Result;
@@ -15,14 +14,13 @@ use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
 use crate::training::failure::unless_failed;
+use crate::training::fit::scaling_of;
 use crate::training::rows::TrainingData;
-use crate::training::scaling::scaling_of;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
 pub use fallback::Chosen;
-use held_out::FEWEST_ROWS;
-pub use held_out::{Losses, held_out};
 use std::time::Instant;
-use trial::{INDUCING, Judged, Trials};
+use trial::{FEWEST_ROWS, INDUCING, Judged, Trials};
+pub use trial::{Losses, held_out};
 
 /// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;

@@ -1,13 +1,12 @@
 //! Training of q alone, by steps on all rows.
 
 use super::solve::{SolveLimits, solve_q};
-use super::stepping::{Stepped, Stepping};
+use super::{Stepped, Stepping};
 use crate::error::Result;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
 use crate::training::failure::failed_start;
-use crate::training::job::Job;
-use crate::training::outcome::TakenBack;
 use crate::training::row_sums::Sweep;
+use crate::training::run::{Job, TakenBack};
 
 /// Trains q by steps on all rows in memory, with fixed hyper-parameters.
 pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {

@@ -3,20 +3,18 @@
 
 use super::model::{ModelState, VariationalModel};
 use super::solve::{SolveLimits, UpdateCounts, solve_q};
-use super::stepping::{Stepped, Stepping};
+use super::{Stepped, Stepping};
 use crate::checkpoint::{decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
 use crate::model::{Posterior, Score};
 use crate::training::failure::failed_start;
-use crate::training::job::Job;
-use crate::training::outcome::TakenBack;
 use crate::training::row_sums::Sweep;
 use crate::training::rows::{AllRows, TrainingRows, whole};
+use crate::training::run::{Job, TakenBack};
 use crate::training::solver::minimize;
-use crate::variational::Parameterization;
-use crate::variational::{Guard, Normal};
+use crate::variational::{Guard, Normal, Parameterization};
 use serde::{Deserialize, Serialize};
 
 /// Optimising the q of several functions takes many steps. It ends once a step gains less than this share of the gain of the last step of θ

@@ -2,7 +2,7 @@
 
 use super::inference::{Inference, InferenceOptions, InferenceState};
 use super::model::VariationalModel;
-use super::stepping::{Stepped, Stepping};
+use super::{Stepped, Stepping};
 use crate::checkpoint::{decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
@@ -10,9 +10,8 @@ use crate::hyper::{FreeVector, HyperObjective, Monitor, StopReason, minimize_ada
 use crate::model::{LatentModel, Posterior, Score};
 use crate::threads::on_pool;
 use crate::training::failure::failed_start;
-use crate::training::job::Job;
-use crate::training::outcome::TakenBack;
 use crate::training::rows::BatchSource;
+use crate::training::run::{Job, TakenBack};
 use crate::training::solver::adam_options;
 use crate::variational::Normal;
 

@@ -8,15 +8,12 @@ mod extrapolation;
 mod inference;
 pub(super) mod model;
 pub(super) mod solve;
-mod stepping;
 mod together;
-mod watch;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::diverged;
-use super::job::Job;
-use super::outcome::Trained;
 use super::row_sums::Sweep;
+use super::run::{Job, TakenBack, Trained};
 use super::warm_start::warm_start;
 use crate::collapsed::Dataset;
 use crate::error::Result;
@@ -30,7 +27,6 @@ pub(super) use batches::BatchTraining;
 pub use inference::{Inference, InferenceOptions};
 pub use model::VariationalModel;
 pub(super) use solve::{SolveLimits, solve_q};
-use stepping::{Stepped, Stepping};
 
 /// The maximum number of rows for which training at fixed hyper-parameters takes steps on all of them.
 const ALL_ROWS_WILL_DO: usize = 20_480;
@@ -252,4 +248,20 @@ fn better_of(
         }
         _ => after,
     }
+}
+
+/// A model that is about to be trained by steps on q.
+pub(super) struct Stepping<'a> {
+    pub svgp: VariationalModel,
+    /// The parameters in θ and Z that are trained.
+    pub free: FreeVector,
+    pub steps: &'a StepPlan,
+    pub inference: InferenceOptions,
+}
+
+/// The model after its steps.
+pub(super) struct Stepped {
+    pub svgp: VariationalModel,
+    pub outcome: Outcome,
+    pub taken_back: TakenBack,
 }

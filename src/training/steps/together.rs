@@ -1,16 +1,15 @@
 //! θ, Z and q as one vector, whose objective on all rows L-BFGS minimises.
 
 use super::model::VariationalModel;
-use super::stepping::{Stepped, Stepping};
+use super::{Stepped, Stepping};
 use crate::collapsed::Dataset;
 use crate::error::Result;
 use crate::gradient::Batch;
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
 use crate::model::{Posterior, Score};
 use crate::training::failure::failed_start;
-use crate::training::job::Job;
-use crate::training::outcome::TakenBack;
 use crate::training::rows::whole;
+use crate::training::run::{Job, TakenBack};
 use crate::training::solver::minimize;
 use crate::variational::{Coordinates, Normal};
 
