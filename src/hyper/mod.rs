@@ -2,7 +2,6 @@
 //! minimisations.
 
 mod adam;
-mod columns;
 mod constraints;
 mod event;
 mod impose;
@@ -10,22 +9,20 @@ mod impose;
 mod lbfgs;
 mod monitor;
 mod session;
-mod settings;
 #[cfg(feature = "training")]
 mod stochastic;
 mod vector;
 
 pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
-pub use columns::Columns;
-pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
+pub use constraints::{BoundsFor, Columns, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
+pub use impose::ValueSettings;
+pub(crate) use impose::{PriorChoice, named, range_words};
 #[cfg(feature = "training")]
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::{Limits, Monitor, Reached, Record, StopRange, StopReason};
 pub use session::{Clock, Listener, Session};
-pub use settings::ValueSettings;
-pub(crate) use settings::{PriorChoice, named, range_words};
 #[cfg(feature = "training")]
 pub(crate) use stochastic::EpochMean;
 #[cfg(feature = "training")]

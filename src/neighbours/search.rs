@@ -7,10 +7,9 @@
 //! then makes the search approximate. The result does not depend on the threads, the processor or the order of the
 //! rows.
 
-use super::candidates::{Candidates, Frontier, Near, Nearest};
+use super::blocks::Lists;
+use super::candidates::{Candidates, Frontier, LANES, Near, Nearest, for_each_below, to_points};
 use super::cells::{CELL, Group, Parts, cells, cut};
-use super::distances::{LANES, for_each_below, to_points};
-use super::lists::Lists;
 use faer::MatRef;
 use pulp::Simd;
 use rayon::prelude::*;

@@ -2,8 +2,8 @@
 //! from it.
 
 use super::check::{check_data, check_groups};
+use super::diagnose::about_square_loss;
 use super::failure::unless_failed;
-use super::overfit::about_square_loss;
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, Job, fit_from};
 use super::search::{fit_grown, fit_restarted, trained_prior_variance};

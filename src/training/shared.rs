@@ -1,10 +1,9 @@
 //! Several outputs whose processes share a kernel and inducing inputs: the sum of their collapsed
 //! bounds as one objective.
 
-use super::place::Place;
 use super::row_buffer::RowBuffer;
 use super::row_sums::{Sweep, pass_over, sum_over};
-use super::solver::Solved;
+use super::solver::{Place, Solved};
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
 use crate::latent::{InducingLayer, LayerGradient};

@@ -6,14 +6,12 @@ pub(super) mod boundaries;
 mod coordinates;
 mod intervals;
 pub(super) mod sites;
-pub(super) mod start;
 
 use super::failure::failed_start;
-use super::place::Place;
 use super::row_sums::{LevelSums, Sweep, pass_over, sum_over, sum_over_with};
 use super::rows::{AllRows, TrainingRows};
 use super::run::{Job, Trained};
-use super::solver::{Solved, minimize_solved};
+use super::solver::{Place, Solved, minimize_solved};
 use crate::collapsed::{Dataset, GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
 use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};

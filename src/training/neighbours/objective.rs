@@ -16,8 +16,7 @@ use crate::neighbours::{
 };
 use crate::objective::Objective;
 use crate::options::{LossKind, NeighbourPlan};
-use crate::training::place::Place;
-use crate::training::solver::Solved;
+use crate::training::solver::{Place, Solved};
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 use rand::seq::SliceRandom;

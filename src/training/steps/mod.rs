@@ -1,7 +1,6 @@
 //! Training by steps on q: the start, the kind of steps, final steps on all rows, and the better of
 //! start and end.
 
-mod all_rows;
 mod alternating;
 mod batches;
 mod extrapolation;
@@ -119,7 +118,7 @@ impl Stepping<'_> {
     /// Takes the kind of steps that the plan requires.
     fn train(self, job: &Job<'_>, on_all_rows: bool, monitor: &mut Monitor<'_>) -> Result<Stepped> {
         match &job.plan.way {
-            _ if on_all_rows => all_rows::train(self, job, monitor),
+            _ if on_all_rows => solve::train(self, job, monitor),
             Way::Alternating(_) if !self.free.is_empty() => alternating::train(self, job, monitor),
             Way::Together(_) if self.steps.family == Family::Full => together::train(self, job, monitor),
             _ => batches::train(self, job, monitor),
