@@ -66,30 +66,34 @@ impl FitOptions {
         positive("⟨beta⟩", self.beta)?;
         positive("⟨learning_rate⟩", self.learning_rate)?;
         positive("⟨prior_variance⟩", self.prior_variance)?;
-        refuse_if(!self.prior_mean.is_finite(), || {
-            Error::usage(format!("⟨prior_mean⟩ is {}, expected a finite number", self.prior_mean))
-        })?;
         self.steps.q_smoothness.map_or(Ok(()), |smoothness| positive("⟨q_smoothness⟩", smoothness))?;
-        if let Some((low, high)) = self.steps.q_bounds {
-            refuse_if(!(low > 0.0 && low < high && high.is_finite()), || {
-                Error::usage(format!(
-                    "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
-                ))
-            })?;
-        }
-        let non_negative = |value: f64| value >= 0.0 && value.is_finite();
-        let (Jitter::Absolute(jitter) | Jitter::Relative(jitter)) = self.jitter;
-        refuse_if(!non_negative(jitter), || Error::usage("⟨jitter⟩ must be zero or a positive number"))?;
         self.max_seconds.map_or(Ok(()), |seconds| positive("⟨max_seconds⟩", seconds))?;
-        refuse_if(self.stop_at.is_some_and(|target| !target.is_finite()), || {
-            Error::usage("⟨stop_at⟩ must be a finite number")
-        })?;
-        refuse_if(!self.tolerance.is_none_or(non_negative), || {
-            Error::usage("⟨tolerance⟩ must be zero or a positive number")
-        })?;
-        refuse_if(!(0.0..1.0).contains(&self.validation_fraction), || {
-            Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1")
-        })
+        let non_negative = |value: f64| value >= 0.0 && value.is_finite();
+        let (low, high) = self.steps.q_bounds.unwrap_or((1.0, 2.0));
+        let (Jitter::Absolute(jitter) | Jitter::Relative(jitter)) = self.jitter;
+        let wrong = [
+            (
+                !self.prior_mean.is_finite(),
+                format!("⟨prior_mean⟩ is {}, expected a finite number", self.prior_mean),
+            ),
+            (
+                !(low > 0.0 && low < high && high.is_finite()),
+                format!(
+                    "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
+                ),
+            ),
+            (!non_negative(jitter), "⟨jitter⟩ must be zero or a positive number".to_owned()),
+            (self.stop_at.is_some_and(|at| !at.is_finite()), "⟨stop_at⟩ must be a finite number".to_owned()),
+            (
+                !self.tolerance.is_none_or(non_negative),
+                "⟨tolerance⟩ must be zero or a positive number".to_owned(),
+            ),
+            (
+                !(0.0..1.0).contains(&self.validation_fraction),
+                "⟨validation_fraction⟩ must be at least 0 and below 1".to_owned(),
+            ),
+        ];
+        refuse_found(first_of(wrong), Error::usage)
     }
 
     /// Refuses counts outside their ranges.

@@ -15,7 +15,7 @@ pub use fit::FitOptions;
 pub use growth::{Betas, Growth};
 pub use open::{Open, Part};
 pub use plan::{GroupedBound, Keeping, NeighbourPlan};
-pub(crate) use plan::{HyperPlan, LayerPlan, Plan, StepPlan, Way};
+pub(crate) use plan::{Plan, Way};
 pub use steps::StepOptions;
 pub(crate) use stored::of_model;
 pub use words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};

@@ -247,7 +247,7 @@ pub(super) fn train(
     }
     let mut outcome = minimize_solved(&mut objective, job, monitor)?;
     let mut noise_mode = None;
-    if let Some(data) = rows.in_memory().filter(|_| objective.is_exact() && plan.hyper.trains)
+    if let Some(data) = rows.in_memory().filter(|_| objective.is_exact() && plan.trains)
         && let Some(found) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y)
     {
         (outcome.theta, outcome.value, noise_mode) = (found.theta, found.value, Some(found.mode));

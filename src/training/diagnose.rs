@@ -227,7 +227,7 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
     let TakenBack { hyper, q } = fit.taken_back;
     let of = fit.outcome.evaluations;
     let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
-    let adam = fit.plan.hyper.solver == HyperOptimizer::Adam;
+    let adam = fit.plan.solver == HyperOptimizer::Adam;
     let mut warnings = Vec::new();
     // Rejected points are normal in a line search, but every failed step of Adam halves the
     // learning rate for good.
@@ -235,10 +235,12 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
         warnings.push(Warning::HyperSteps { count: hyper, of, halved: adam });
     }
     match &fit.plan.way {
-        Way::Batches(steps)
-            if steps.guard == Guard::None && q > 0 && fit.outcome.reason == StopReason::NoProgress =>
+        Way::Batches
+            if fit.plan.options.steps.q_guard == Guard::None
+                && q > 0
+                && fit.outcome.reason == StopReason::NoProgress =>
         {
-            warnings.push(Warning::Refused { proven: proven_step(fit, steps.objective.beta) });
+            warnings.push(Warning::Refused { proven: proven_step(fit, fit.plan.options.beta) });
         }
         _ if many(q) => warnings.push(Warning::QSteps { count: q, of }),
         _ => {}
@@ -270,7 +272,7 @@ fn proven_step(fit: &FitFacts<'_>, beta: f64) -> Option<f64> {
 }
 
 fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
-    let lbfgs = fit.plan.hyper.solver == HyperOptimizer::Lbfgs;
+    let lbfgs = fit.plan.solver == HyperOptimizer::Lbfgs;
     match fit.outcome.reason {
         // After some steps, rounding ends the line searches of L-BFGS at the optimum, too.
         StopReason::NoProgress if fit.outcome.iterations == 0 || !lbfgs => Some(Warning::NoProgress),
@@ -317,7 +319,7 @@ pub(super) fn about_square_loss(
 ) -> Option<Warning> {
     let n = data.train.len();
     let numbers = options.inducing_for(n) * (1 + usize::from(!options.fix_inducing) * data.train.x.ncols());
-    let applies = plan.loss == LossKind::Square && matches!(plan.way, Way::Collapsed(_)) && plan.hyper.trains;
+    let applies = plan.loss == LossKind::Square && matches!(plan.way, Way::Collapsed(_)) && plan.trains;
     let has_limits = data.validation.is_some() || plan.limits.seconds.is_some();
     if !applies || has_limits || n < FEWEST_ROWS || n >= ROWS_A_NUMBER * numbers {
         return None;

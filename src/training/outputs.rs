@@ -16,7 +16,7 @@ use crate::latent::{InducingPrior, Layer};
 use crate::likelihood::{Gaussian, Mixed, OneFunction, Outputs};
 use crate::model::{LatentModel, LatentPrior, Model};
 use crate::objective::Targets;
-use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
+use crate::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
 
 /// The smallest noise variance at the start of training, in units of the variance of an output.
@@ -206,19 +206,19 @@ pub fn fit_shared_outputs(
         Some(known) => LatentPrior { fix_inducing: options.fix_inducing, ..known },
         None => shared_model(rows, names, &observed, &plan, &prototype)?,
     };
-    let mut model = ready(model, &plan.hyper, observed[0].data())?;
+    let mut model = ready(model, &plan, observed[0].data())?;
     let mut training = None;
     if trains {
         let mut monitor = session.monitor(plan.limits);
         let mut objective =
             SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.options.beta);
         let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
-        let outcome = minimize(&mut objective, start, cells as f64, &plan.hyper, &mut monitor);
+        let outcome = minimize(&mut objective, start, cells as f64, &plan, &mut monitor);
         monitor.session.check()?;
         model = objective.into_model(&outcome.theta).ok_or_else(failed_start)?;
         training = Some((outcome, monitor.records().to_vec(), monitor.elapsed().as_secs_f64()));
     }
-    plan.hyper = HyperPlan { trains: false, constraints: Constraints::default(), ..plan.hyper };
+    (plan.trains, plan.options.constraints) = (false, Constraints::default());
     let one = |(which, rows): (usize, &RowBuffer)| {
         // Each output is fitted separately, with fixed hyper-parameters.
         let mut own = alone(&model, which)?;

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::hyper::{Monitor, Outcome, Record, Session};
 use crate::model::{FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Search};
 use crate::objective::EstimatorCounts;
-use crate::options::{HyperPlan, LossKind, Plan, Way};
+use crate::options::{LossKind, Plan, Way};
 use crate::variational::Normal;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct Fitted {
 /// Fits from a start.
 pub(super) fn fit_from(start: Start, job: &Job<'_>, session: &mut Session<'_>) -> Result<Fitted> {
     let sample = job.rows.start_sample();
-    let model = ready(start.model, &job.plan.hyper, sample)?;
+    let model = ready(start.model, job.plan, sample)?;
     let at_start = model.to_prior();
     let mut monitor = session.monitor(job.plan.limits);
     let trained =
@@ -45,8 +45,8 @@ pub(super) fn fit_from(start: Start, job: &Job<'_>, session: &mut Session<'_>) -
 }
 
 /// Applies constraints to a model, and factorises it.
-pub(super) fn ready(mut model: LatentPrior, hyper: &HyperPlan, train: Dataset<'_>) -> Result<LatentModel> {
-    model.constrain(&hyper.constraints, hyper.weak_priors)?;
+pub(super) fn ready(mut model: LatentPrior, plan: &Plan, train: Dataset<'_>) -> Result<LatentModel> {
+    model.constrain(&plan.options.constraints, plan.options.has_default_priors())?;
     model.factorised().map_err(|failure| singular_start(&failure, &model, train))
 }
 
@@ -62,7 +62,7 @@ fn train(
         model = model.with_summed_effects();
     }
     if plan.loss == LossKind::Square && !matches!(plan.way, Way::Neighbours(_)) {
-        if fresh && plan.hyper.trains {
+        if fresh && plan.trains {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
             model = evidence_start(model, rows.start_sample(), plan, monitor)?;
         }
@@ -76,9 +76,7 @@ fn train(
         Way::Collapsed(bound) => collapsed::train(model, *bound, job, monitor)?,
         Way::Grouped(bound) => grouped::train(model, *bound, job, monitor)?,
         Way::Neighbours(neighbours) => neighbours::train(model, neighbours, job, monitor)?,
-        Way::Batches(steps) | Way::Alternating(steps) | Way::Together(steps) => {
-            steps::train(model, q, steps, job, monitor)?
-        }
+        Way::Batches | Way::Alternating | Way::Together => steps::train(model, q, job, monitor)?,
     };
     monitor.session.check()?;
     Ok(trained)

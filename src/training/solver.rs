@@ -13,7 +13,7 @@ use crate::hyper::{
     minimize_lbfgs,
 };
 use crate::model::{LatentModel, Posterior, Score};
-use crate::options::{HyperOptimizer, HyperPlan};
+use crate::options::{HyperOptimizer, Plan};
 
 /// An objective of all rows in which q is solved for.
 pub(super) trait Solved: HyperObjective {
@@ -109,17 +109,17 @@ pub(super) fn minimize(
     objective: &mut dyn HyperObjective,
     start: Vec<f64>,
     n: f64,
-    hyper: &HyperPlan,
+    plan: &Plan,
     monitor: &mut Monitor<'_>,
 ) -> Outcome {
-    match hyper.solver {
+    match plan.solver {
         HyperOptimizer::Lbfgs => minimize_lbfgs(objective, start, n, LbfgsOptions::default(), monitor),
-        HyperOptimizer::Adam => minimize_adam(objective, start, n, adam_options(hyper), monitor),
+        HyperOptimizer::Adam => minimize_adam(objective, start, n, adam_options(plan), monitor),
     }
 }
 
-pub(super) fn adam_options(hyper: &HyperPlan) -> AdamOptions {
-    AdamOptions { rate: hyper.learning_rate, decay_share: 0.5 }
+pub(super) fn adam_options(plan: &Plan) -> AdamOptions {
+    AdamOptions { rate: plan.options.learning_rate, decay_share: 0.5 }
 }
 
 /// Minimises an objective in θ and Z, if they are trained, and leaves it at the best point; the outcome has the value there.
@@ -129,12 +129,12 @@ pub(super) fn minimize_solved(
     monitor: &mut Monitor<'_>,
 ) -> Result<Outcome> {
     let (n, start) = (job.rows.all().count() as f64, objective.place().start());
-    let mut outcome = if job.plan.hyper.trains && !start.is_empty() {
+    let mut outcome = if job.plan.trains && !start.is_empty() {
         let effects = objective.place().model.effects.clone();
-        let mut found = minimize(objective, start, n, &job.plan.hyper, monitor);
+        let mut found = minimize(objective, start, n, job.plan, monitor);
         // With validation rows the best of all iterations counts.
         if objective.place().kept.is_none() {
-            search_beyond(objective, &effects, &mut found, (n, &job.plan.hyper), monitor);
+            search_beyond(objective, &effects, &mut found, (n, job.plan), monitor);
         }
         found
     } else {

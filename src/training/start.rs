@@ -12,7 +12,7 @@ use crate::latent::{
 use crate::likelihood::ObservationModel;
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
-use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, Way};
+use crate::options::{FitOptions, MeanKind, ModelKind, Plan, Way};
 use crate::variational::{Family, Normal};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Dimension, Kernel};
@@ -84,7 +84,7 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
         let responses = working_responses(&model.likelihood, train.targets);
         start_effects(&mut model, train.x, &responses, &plan.options.effects)?;
     }
-    model.start_at(&plan.hyper.constraints)?;
+    model.start_at(&plan.options.constraints)?;
     Ok(model)
 }
 
@@ -168,9 +168,11 @@ fn sparse_model(
     kernel: &dyn Kernel,
     points: Option<&Mat<f64>>,
 ) -> Result<LatentPrior> {
-    let LayerPlan::Sparse { inducing, init, fix, jitter, exact_rows } = plan.layer else {
+    let options = &plan.options;
+    if options.model != ModelKind::Gp {
         return Err(Error::usage("a kernel needs ⟨model gp⟩"));
-    };
+    }
+    let (inducing, init, jitter) = (options.inducing_for(plan.rows), options.inducing_init, options.jitter);
     let d = train.x.ncols();
     let rows = RowBuffer::subset(train, SAMPLE, plan.options.seed);
     let samples = layer_responses(&likelihood, rows.data().targets);
@@ -183,7 +185,7 @@ fn sparse_model(
     for (responses, sample) in layer_responses(&likelihood, train.targets).into_iter().zip(samples) {
         let (mut own, amplitude) = (kernel.boxed_clone(), variance(responses.concat()));
         own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
-        if amplitude > 0.0 && plan.hyper.trains {
+        if amplitude > 0.0 && plan.trains {
             let x = rows.data().x;
             // No neighbours supply what fewer inducing inputs than rows leave out.
             let few = (1..x.nrows()).contains(&inducing) && !matches!(plan.way, Way::Neighbours(_));
@@ -200,7 +202,7 @@ fn sparse_model(
     // Inducing inputs at all distinct inputs are the best ones. They summarise nothing, so the jitter is the only
     // difference from an exact GP.
     let all = points.is_none() && (z.nrows() < inducing || z.nrows() == train.len());
-    let exact = exact_rows == Some(train.len()) && all && init != InducingInit::Greedy;
+    let exact = options.can_be_exact() && plan.rows == train.len() && all && init != InducingInit::Greedy;
     let jitter = if exact && jitter == Jitter::DEFAULT { Jitter::EXACT } else { jitter };
     let means = means_of(plan, centres, likelihood.alike());
     let layer = |(kernel, means): (Box<dyn Kernel>, Vec<f64>)| {
@@ -210,7 +212,7 @@ fn sparse_model(
     let layers = kernels.into_iter().zip(means).map(layer).collect::<Result<_>>()?;
     // With more columns than rows, inducing inputs at rows are as good as any others, so
     // they are fixed.
-    Ok(LatentModel::of_layers(layers, likelihood, fix || exact || d > train.len()))
+    Ok(LatentModel::of_layers(layers, likelihood, options.fix_inducing || exact || d > train.len()))
 }
 
 /// Creates a linear model.
@@ -220,9 +222,10 @@ fn linear_model(
     likelihood: ObservationModel,
     centres: Vec<f64>,
 ) -> Result<LatentPrior> {
-    let LayerPlan::Linear { prior_mean, prior_variance } = plan.layer else {
+    let FitOptions { prior_mean, prior_variance, .. } = plan.options;
+    if plan.options.model != ModelKind::Glm {
         return Err(Error::usage("a sparse GP needs a kernel"));
-    };
+    }
     if matches!(plan.way, Way::Grouped(_)) {
         // The inputs are the features of the fixed effects; the objective adds their flat
         // prior.
@@ -237,7 +240,7 @@ fn linear_model(
     let mean = centres.iter().sum::<f64>() / centres.len() as f64;
     let layer = |centre: f64| {
         let intercept = (plan.options.mean == MeanKind::Constant).then_some(centre);
-        Ok(linear_layer(train, prior_mean, prior_variance, intercept, plan.family())?.into())
+        Ok(linear_layer(train, prior_mean, prior_variance, intercept, plan.options.steps.family)?.into())
     };
     let centres = if likelihood.alike() { vec![mean] } else { centres };
     let layers = centres.into_iter().map(layer).collect::<Result<_>>()?;
@@ -271,10 +274,10 @@ fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
     /// The size of the buffer in which every thread packs the operands of products (private-gemm-x86); the process aborts if it cannot be
     /// allocated.
     const PACKED: usize = 64 << 20;
-    let (size, what, option) = match plan.layer {
-        LayerPlan::Sparse { inducing, .. } => (inducing, "inducing inputs", "⟨inducing⟩"),
-        LayerPlan::Linear { .. } if plan.family() == Family::Diagonal => return Ok(()),
-        LayerPlan::Linear { .. } => (train.x.ncols(), "coefficients", "⟨features⟩, or ⟨family diagonal⟩"),
+    let (size, what, option) = match plan.options.model {
+        ModelKind::Gp => (plan.options.inducing_for(plan.rows), "inducing inputs", "⟨inducing⟩"),
+        ModelKind::Glm if plan.options.steps.family == Family::Diagonal => return Ok(()),
+        ModelKind::Glm => (train.x.ncols(), "coefficients", "⟨features⟩, or ⟨family diagonal⟩"),
     };
     let side = size.min(train.len());
     let threads = rayon::current_num_threads();

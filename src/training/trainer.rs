@@ -23,7 +23,7 @@ use crate::hyper::{
 use crate::likelihood::ObservationModel;
 use crate::model::{Hyperparameter, Model, Posterior, Score};
 use crate::objective::Targets;
-use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
+use crate::options::{FitOptions, LossKind, Plan, Way};
 use faer::MatRef;
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,7 +70,6 @@ pub struct Trainer {
     scaling: Scaling,
     options: FitOptions,
     plan: Plan,
-    steps: StepPlan,
 }
 
 impl Trainer {
@@ -79,23 +78,23 @@ impl Trainer {
         let n = train.y.len();
         let options = if options.has_own_q() { options.by_batches() } else { options };
         let plan = Plan::new(&options, &prototype.likelihood, n)?;
-        let Way::Batches(steps) = plan.way.clone() else {
+        if !matches!(plan.way, Way::Batches) {
             return Err(Error::usage(
                 "a trainer takes steps on mini-batches, but this objective or mode does not use mini-batches",
             )
             .hint("use the objectives elbo or dlm-log, with hyper-parameters joint, dual or fixed"));
-        };
+        }
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
-        let model = ready(initial_model(rows.train, &plan, &prototype)?, &plan.hyper, rows.train)?;
+        let model = ready(initial_model(rows.train, &plan, &prototype)?, &plan, rows.train)?;
         let model = if plan.sums_effects() { model.with_summed_effects() } else { model };
         let job = Job { rows: &rows, plan: &plan, fresh: true };
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
-        let (model, q, _) = warm_start(model, None, &steps, &job, &mut monitor)?;
-        let mut svgp = batch_model(model, q, &steps, plan.options.seed);
+        let (model, q, _) = warm_start(model, None, &job, &mut monitor)?;
+        let mut svgp = batch_model(model, q, &plan);
         let free = trained_values(&svgp, &plan);
-        let inference = InferenceOptions::of(&steps, &svgp.model, plan.options.seed);
+        let inference = InferenceOptions::of(&plan, &svgp.model);
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&train), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);
@@ -104,7 +103,7 @@ impl Trainer {
         let epochs = options.epochs.map(|epochs| epochs.saturating_mul(per_epoch));
         Ok(Trainer {
             gradient: vec![0.0; start.len()],
-            adam: Adam::new(start, adam_options(&plan.hyper)),
+            adam: Adam::new(start, adam_options(&plan)),
             mean: EpochMean::default(),
             trace: Vec::new(),
             total_steps: [epochs, options.max_steps].into_iter().flatten().min(),
@@ -116,7 +115,6 @@ impl Trainer {
             scaling,
             options,
             plan,
-            steps,
         })
     }
 
@@ -208,9 +206,7 @@ impl Trainer {
     ///
     /// A fit error if the objective is not finite at the end.
     pub fn finish(self) -> Result<Model> {
-        let Trainer {
-            training, adam, train, validation, plan, steps, options, scaling, trace, started, ..
-        } = self;
+        let Trainer { training, adam, train, validation, plan, options, scaling, trace, started, .. } = self;
         let mut outcome = Outcome {
             theta: Vec::new(),
             value: f64::NAN,
@@ -225,12 +221,12 @@ impl Trainer {
         let sampling = sampled.then(|| svgp.estimator_counts());
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
         let job = Job { rows: &rows, plan: &plan, fresh: false };
-        let one_step = steps.polish && solves_in_one_step(&svgp, &plan, &steps);
+        let one_step = plan.options.polishes() && solves_in_one_step(&svgp, &plan);
         let closed =
             if one_step { with_best_q(svgp.model.clone(), rows.train, plan.options.beta) } else { None };
         let Valued { model, q, value } = match closed {
             Some(best) => best,
-            None => polished(svgp, &job, &steps, Sweep::of(&rows.train, steps.batch_size), &mut outcome)?.at,
+            None => polished(svgp, &job, Sweep::of(&rows.train, plan.batch_size), &mut outcome)?.at,
         };
         if !value.is_finite() {
             return Err(Error::fit("training ended where the objective is not finite")

@@ -5,7 +5,7 @@
 
 use crate::effects::Effects;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
-use crate::options::HyperPlan;
+use crate::options::Plan;
 use crate::training::solver::{Solved, minimize};
 
 /// The part of an effect that does not depend on the effects before it has vanished if it is below this share of its start, or of the standard
@@ -37,7 +37,7 @@ pub(in crate::training) fn search_beyond(
     objective: &mut dyn Solved,
     start: &Effects,
     found: &mut Outcome,
-    (n, hyper): (f64, &HyperPlan),
+    (n, plan): (f64, &Plan),
     monitor: &mut Monitor<'_>,
 ) {
     for search in 0..MOST_SEARCHES {
@@ -57,7 +57,7 @@ pub(in crate::training) fn search_beyond(
                 continue;
             }
             let limits = Limits { plateaus: 0, target: None, seconds, ..limits };
-            let next = minimize(objective, theta, n, hyper, &mut monitor.nested(limits));
+            let next = minimize(objective, theta, n, plan, &mut monitor.nested(limits));
             found.iterations += next.iterations;
             found.evaluations += next.evaluations;
             if next.value < found.value - GAIN {

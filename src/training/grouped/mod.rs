@@ -393,7 +393,7 @@ pub(super) fn train(
     });
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     // Intervals take as long as many fits, so rows that are not in memory have none.
-    let likely = job.plan.hyper.trains && job.plan.options.beta == 1.0;
+    let likely = job.plan.trains && job.plan.options.beta == 1.0;
     let here = job.rows.in_memory().filter(|_| likely);
     let mut again = here.map(|data| GroupedObjective::new(model.clone(), data, bound));
     let summary =

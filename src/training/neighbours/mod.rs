@@ -71,7 +71,7 @@ pub(super) fn train(
     let Job { rows, plan, .. } = *job;
     let train = whole(rows, "⟨neighbours⟩")?;
     let n = train.len();
-    let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
+    let trains = plan.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
     let stays = model.fix_inducing;
     let z = layer(&model)?.z();
     let coordinates = z.nrows() * z.ncols();
@@ -213,7 +213,7 @@ fn trained(
     objective.look_up(rows, k);
     let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
     let counted = objective.counted() as f64;
-    let mut found = minimize(objective, theta.clone(), counted, &plan.hyper, monitor);
+    let mut found = minimize(objective, theta.clone(), counted, plan, monitor);
     monitor.session.check()?;
     if let Some(best) = &objective.place().kept {
         found.theta.clone_from(best);
@@ -244,8 +244,8 @@ fn settled(
 ) -> Result<Vec<f64>> {
     let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..monitor.limits };
     let (n, mut last) = (objective.rows(), monitor.nested(limits));
-    let mut found = minimize(objective, theta, n as f64, &plan.hyper, &mut last);
-    search_beyond(objective, start, &mut found, (n as f64, &plan.hyper), monitor);
+    let mut found = minimize(objective, theta, n as f64, plan, &mut last);
+    search_beyond(objective, start, &mut found, (n as f64, plan), monitor);
     monitor.session.check()?;
     Ok(found.theta)
 }
@@ -290,7 +290,7 @@ fn rounds(
         let limits = Limits { epochs, plateaus: 0, target: None, ..monitor.limits };
         let mut warm = monitor.warm_start(rows, limits);
         let counted = objective.counted() as f64;
-        let to = minimize(objective, theta.clone(), counted, &plan.hyper, &mut warm).theta;
+        let to = minimize(objective, theta.clone(), counted, plan, &mut warm).theta;
         monitor.session.check()?;
         theta = reached(objective, &theta, before, to, rows, k)?;
     }

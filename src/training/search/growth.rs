@@ -206,7 +206,7 @@ impl Grower<'_, '_, '_> {
         let options = FitOptions { inducing: Some(m), ..self.options.clone() };
         let plan = Plan::new(&options, &self.prototype.likelihood, self.train.len())?;
         let model = initial_model(self.train, &plan, self.prototype)?;
-        self.stage(ready(model, &plan.hyper, self.train)?, None)
+        self.stage(ready(model, &plan, self.train)?, None)
     }
 
     /// Adds inducing inputs until there are enough; records the points and the end of the curve.

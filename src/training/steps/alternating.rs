@@ -227,22 +227,22 @@ impl HyperObjective for Alternating<'_> {
 }
 
 /// Trains hyper-parameters on all rows, with q optimised at every step.
-pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let Job { rows, plan, .. } = *job;
     let train = rows.all();
     if train.elsewhere().is_none() {
         whole(rows, "solving for q at every step")?;
     }
-    let Stepping { svgp, free, steps, .. } = stepping;
+    let Stepping { svgp, free, .. } = stepping;
     let mut tolerance = 1e-2 * plan.limits.tolerance;
     if svgp.posteriors().len() > 1 {
         // For few rows, a larger tolerance per row still determines the sum well enough.
         tolerance = tolerance.max(KNOWN / train.count() as f64);
     }
     let limits = SolveLimits { steps: MOST_STEPS, tolerance, end: monitor.session.end() };
-    let mut objective = Alternating::new(svgp, free, rows, steps.guard, limits);
+    let mut objective = Alternating::new(svgp, free, rows, plan.options.steps.q_guard, limits);
     let start = objective.start();
-    let mut outcome = minimize(&mut objective, start, train.count() as f64, &plan.hyper, monitor);
+    let mut outcome = minimize(&mut objective, start, train.count() as f64, plan, monitor);
     if let Some(error) = objective.error() {
         return Err(error.clone());
     }

@@ -210,13 +210,13 @@ impl HyperObjective for BatchTraining<'_> {
 /// # Errors
 ///
 /// If a batch cannot be read, or not even the start can be evaluated.
-pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let Stepping { svgp, free, inference, .. } = stepping;
     let source = job.rows.batches(inference.batches, inference.seed)?;
     let n = source.all().count() as f64;
     let mut training = BatchTraining::new(svgp, free, source, job.rows.validation(), inference);
     let start = training.start();
-    let mut outcome = minimize_adam(&mut training, start, n, adam_options(&job.plan.hyper), monitor);
+    let mut outcome = minimize_adam(&mut training, start, n, adam_options(job.plan), monitor);
     if let Some(error) = training.error() {
         return Err(error.clone());
     }

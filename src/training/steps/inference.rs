@@ -8,7 +8,7 @@ use crate::data::{BatchPlan, SizeSchedule};
 use crate::error::Result;
 use crate::model::LatentModel;
 use crate::objective::{MOST_SAMPLES, Objective};
-use crate::options::StepPlan;
+use crate::options::Plan;
 use crate::training::row_sums::Sweep;
 use crate::training::rows::{BatchSource, MemoryBatches, Portion};
 use crate::variational::{Average, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo};
@@ -33,18 +33,22 @@ pub struct InferenceOptions {
 
 impl InferenceOptions {
     /// Returns the options of a plan, for the q of `model`.
-    pub(in crate::training) fn of(steps: &StepPlan, model: &LatentModel, seed: u64) -> Self {
-        let mut rule = steps.rule.clone();
-        if let (true, Some(layer)) = (steps.nonnegative, model.layer().linear()) {
+    pub(in crate::training) fn of(plan: &Plan, model: &LatentModel) -> Self {
+        let (options, steps) = (&plan.options, &plan.options.steps);
+        let mut rule = steps.rule();
+        if let (true, Some(layer)) = (steps.q_nonnegative, model.layer().linear()) {
             rule.lower = layer.nonnegative_weights();
         }
         InferenceOptions {
             rule,
-            step: steps.step,
-            batches: steps.batches,
-            samples: steps.samples,
-            average: steps.average,
-            seed,
+            step: options.step_schedule(),
+            batches: match steps.batch_schedule {
+                Some(sizes) => BatchPlan::Sized(sizes),
+                None => BatchPlan::Epochs(steps.batch_size.min(plan.rows)),
+            },
+            samples: steps.sample_schedule,
+            average: steps.q_average,
+            seed: options.seed,
         }
     }
 

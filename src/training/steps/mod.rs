@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::hyper::{FreeVector, Monitor, Outcome, StopReason};
 use crate::model::LatentModel;
 use crate::objective::Objective;
-use crate::options::{LossKind, Plan, StepPlan, Way};
+use crate::options::{LossKind, Plan, Way};
 use crate::variational::{Family, Normal, Parameterization};
 
 pub(super) use batches::BatchTraining;
@@ -59,32 +59,33 @@ impl Ended {
 pub(super) fn train(
     model: LatentModel,
     q: Option<Vec<Normal>>,
-    steps: &StepPlan,
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let Job { rows, plan, .. } = *job;
     let (n, check) = (rows.all().count(), rows.check_sample());
-    let sample = Sweep::of(&check, steps.batch_size).standing_for(n);
-    let (model, q, warm) = warm_start(model, q, steps, job, monitor)?;
+    let sample = Sweep::of(&check, plan.batch_size).standing_for(n);
+    let (model, q, warm) = warm_start(model, q, job, monitor)?;
     monitor.session.check()?;
-    let mut svgp = batch_model(model, q, steps, plan.options.seed);
+    let mut svgp = batch_model(model, q, plan);
     if rows.all().elsewhere().is_some() {
         // Only the rows of the samples are ever in memory.
-        svgp.make_room(steps.batch_size.min(check.len()));
+        svgp.make_room(plan.batch_size.min(check.len()));
     }
     let free = trained_values(&svgp, plan);
-    let closed = rows.in_memory().filter(|_| steps.polish && solves_in_one_step(&svgp, plan, steps));
-    let on_all_rows =
-        free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO && rows.in_memory().is_some();
-    let inference = InferenceOptions::of(steps, &svgp.model, plan.options.seed);
+    let closed = rows.in_memory().filter(|_| plan.options.polishes() && solves_in_one_step(&svgp, plan));
+    let on_all_rows = free.is_empty()
+        && plan.options.all_rows_will_do()
+        && n <= ALL_ROWS_WILL_DO
+        && rows.in_memory().is_some();
+    let inference = InferenceOptions::of(plan, &svgp.model);
     let before = match closed {
         // Steps on all rows never raise the objective, and a fit whose time is over takes none.
         _ if on_all_rows || monitor.session.is_late() => None,
         Some(train) => with_best_q(svgp.model.clone(), train, plan.options.beta),
         None => Some(admitted(&mut svgp, &inference, sample)?),
     };
-    let stepping = Stepping { svgp, free: free.clone(), steps, inference };
+    let stepping = Stepping { svgp, free: free.clone(), inference };
     let Stepped { svgp, mut outcome, taken_back } = stepping.train(job, on_all_rows, monitor)?;
     monitor.session.check()?;
     outcome.rollbacks += warm.rollbacks;
@@ -96,7 +97,7 @@ pub(super) fn train(
             let best = with_best_q(svgp.model.clone(), train, plan.options.beta);
             Ended::on_all(best.unwrap_or_else(|| valued(svgp, f64::NAN)))
         }
-        None => polished(svgp, job, steps, sample, &mut outcome)?,
+        None => polished(svgp, job, sample, &mut outcome)?,
     };
     // Held-out rows, if there are any, make the final decision.
     let last = ended.at.value;
@@ -114,13 +115,15 @@ pub(super) fn train(
     Ok(Trained { elbo, sampling, taken_back, estimated_on, ..trained })
 }
 
-impl Stepping<'_> {
+impl Stepping {
     /// Takes the kind of steps that the plan requires.
     fn train(self, job: &Job<'_>, on_all_rows: bool, monitor: &mut Monitor<'_>) -> Result<Stepped> {
         match &job.plan.way {
             _ if on_all_rows => solve::train(self, job, monitor),
-            Way::Alternating(_) if !self.free.is_empty() => alternating::train(self, job, monitor),
-            Way::Together(_) if self.steps.family == Family::Full => together::train(self, job, monitor),
+            Way::Alternating if !self.free.is_empty() => alternating::train(self, job, monitor),
+            Way::Together if job.plan.options.steps.family == Family::Full => {
+                together::train(self, job, monitor)
+            }
             _ => batches::train(self, job, monitor),
         }
     }
@@ -142,30 +145,29 @@ fn polish_steps(n: usize) -> usize {
 pub(super) fn polished(
     mut svgp: VariationalModel,
     job: &Job<'_>,
-    steps: &StepPlan,
     sample: Sweep<'_>,
     outcome: &mut Outcome,
 ) -> Result<Ended> {
     let Job { rows, plan, .. } = *job;
-    let (n, one_step) = (rows.all().count(), solves_in_one_step(&svgp, plan, steps));
+    let (n, one_step) = (rows.all().count(), solves_in_one_step(&svgp, plan));
     let complete = rows.check_sample().len() == n;
-    let all = if complete { sample } else { Sweep::of(rows.all(), steps.batch_size) };
+    let all = if complete { sample } else { Sweep::of(rows.all(), plan.batch_size) };
     let most = match complete {
-        _ if !steps.polish => 0,
+        _ if !plan.options.polishes() => 0,
         // After a time limit, only the step that makes q fit the hyper-parameters is still allowed.
         _ if outcome.reason == StopReason::MaxSeconds => usize::from(complete && one_step),
         true => polish_steps(n),
         // Each step takes a pass, after a first one.
         false => {
             let useful = if one_step { 1 } else { polish_steps(n) };
-            let epochs = outcome.iterations / n.div_ceil(steps.batch_size);
+            let epochs = outcome.iterations / n.div_ceil(plan.batch_size);
             useful.min(passes_left(epochs, outcome.reason).saturating_sub(1))
         }
     };
     let mut summed = None;
     if most > 0 {
         let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance, end: None };
-        let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, None)?;
+        let (value, counts) = solve_q(&mut svgp, all, plan.options.steps.q_guard, limits, None)?;
         outcome.rollbacks += counts.rollbacks;
         summed = Some(value);
     }
@@ -199,29 +201,26 @@ fn valued(svgp: VariationalModel, value: f64) -> Valued {
 
 /// Returns the parameters of a model that its plan trains.
 pub(super) fn trained_values(svgp: &VariationalModel, plan: &Plan) -> FreeVector {
-    if plan.hyper.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) }
+    if plan.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) }
 }
 
 /// Prepares a model for the batches of the plan.
-pub(super) fn batch_model(
-    model: LatentModel,
-    q: Vec<Normal>,
-    steps: &StepPlan,
-    seed: u64,
-) -> VariationalModel {
+pub(super) fn batch_model(model: LatentModel, q: Vec<Normal>, plan: &Plan) -> VariationalModel {
+    let (options, batch) = (&plan.options, plan.batch_size);
     // The direct form's M³ products outweigh what it saves on small batches (docs/mathematics.md#one-step-the-order-of-products).
-    let guard = (steps.batch_size >= 2 * model.layer().dim()).then_some(VariationalModel::DIRECT_GUARD);
-    VariationalModel::new(model, q, steps.objective, steps.batch_size)
+    let guard = (batch >= 2 * model.layer().dim()).then_some(VariationalModel::DIRECT_GUARD);
+    let kept = if options.keeps_sites() { Parameterization::Sites } else { Parameterization::Whitened };
+    VariationalModel::new(model, q, options.mini_batch_objective(), batch)
         .with_direct_guard(guard)
-        .with_parameterization(if steps.sites { Parameterization::Sites } else { Parameterization::Whitened })
-        .with_seed(seed)
+        .with_parameterization(kept)
+        .with_seed(options.seed)
 }
 
 /// Returns true if one natural-gradient step with ρ = 1 on all rows gives the optimal q, as for an ELBO with Gaussian noise.
-pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
+pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan) -> bool {
     svgp.model.likelihood.gaussian_noise().is_some()
         && plan.loss == LossKind::Elbo
-        && steps.family == Family::Full
+        && plan.options.steps.family == Family::Full
 }
 
 /// Returns the result of training, or its start if that is better including the priors, so that diverged training does no harm.
@@ -250,11 +249,10 @@ fn better_of(
 }
 
 /// A model that is about to be trained by steps on q.
-pub(super) struct Stepping<'a> {
+pub(super) struct Stepping {
     pub svgp: VariationalModel,
     /// The parameters in θ and Z that are trained.
     pub free: FreeVector,
-    pub steps: &'a StepPlan,
     pub inference: InferenceOptions,
 }
 

@@ -154,13 +154,13 @@ fn descend(
 }
 
 /// Trains q by steps on all rows in memory, with fixed hyper-parameters.
-pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
-    let Stepping { mut svgp, steps, .. } = stepping;
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+    let Stepping { mut svgp, .. } = stepping;
     // The monitor ends the steps, and knows why.
     let Limits { epochs, tolerance, .. } = job.plan.limits;
     let limits = SolveLimits { steps: epochs, tolerance, end: None };
-    let all = Sweep::of(job.rows.all(), steps.batch_size);
-    let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, Some(monitor))?;
+    let all = Sweep::of(job.rows.all(), job.plan.batch_size);
+    let (value, counts) = solve_q(&mut svgp, all, job.plan.options.steps.q_guard, limits, Some(monitor))?;
     if !value.is_finite() {
         return Err(failed_start());
     }

@@ -123,12 +123,12 @@ impl HyperObjective for Together<'_> {
 }
 
 /// Trains q and hyper-parameters together on all rows, which have to be in memory.
-pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let train = whole(job.rows, "training q and hyper-parameters by L-BFGS")?;
     let Stepping { svgp, free, .. } = stepping;
     let mut objective = Together::new(svgp, free, train, job.rows.validation());
     let start = objective.start();
-    let outcome = minimize(&mut objective, start, train.len() as f64, &job.plan.hyper, monitor);
+    let outcome = minimize(&mut objective, start, train.len() as f64, job.plan, monitor);
     monitor.session.check()?;
     let best = objective.kept.take().unwrap_or_else(|| outcome.theta.clone());
     if !objective.move_to(&best) || !outcome.value.is_finite() {
