@@ -25,7 +25,6 @@ const HEADER: usize = MAGIC.len() + 4 + 32;
 /// The largest count of finished work in a state that was read.
 pub(crate) const MOST: usize = usize::MAX >> 16;
 
-/// Returns the bytes of a state.
 pub(crate) fn encode(state: &(impl Serialize + ?Sized)) -> Vec<u8> {
     // postcard can write all numbers, lists and options, and states consist of them.
     postcard::to_allocvec(state).unwrap_or_default()
@@ -51,7 +50,6 @@ struct Stage {
 const KEPT_EVERY: Duration = Duration::from_millis(500);
 const KEPT_SHARE: u32 = 20;
 
-/// The contents of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Contents {
     identity: Identity,

@@ -100,10 +100,6 @@ pub(super) fn shrunk_inverse(
 /// ```
 ///
 /// and `cᵀ(Q + τI)⁻¹c = (cᵀc − φᵀx)/τ` with `φ = A c` and `x = (AAᵀ + τI)⁻¹φ`. Rows have no sample weights.
-///
-/// # Errors
-///
-/// If one of the matrices has no Cholesky factor.
 pub(crate) fn upper_bound(sums: &BatchSums, noise: f64) -> Result<f64, NotPositiveDefinite> {
     let (n, process) = (sums.weight, &sums.processes[0]);
     let (gram, tau) = (process.cov.as_ref().full(), noise + 2.0 * noise * process.residual);

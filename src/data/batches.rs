@@ -113,7 +113,6 @@ impl BatchStream {
         true
     }
 
-    /// Returns the rows of the next batch.
     pub fn next_batch(&mut self) -> &[usize] {
         let t = self.iteration;
         self.iteration += 1;

@@ -27,7 +27,6 @@ impl EffectPosterior {
         &self.effects
     }
 
-    /// Returns the moments.
     pub(crate) fn moments(&self) -> &Moments {
         &self.moments
     }
@@ -82,7 +81,6 @@ impl EffectPosterior {
 pub struct RowMoments<'a> {
     /// The terms and their factors.
     pub(crate) effects: &'a Effects,
-    /// The moments.
     pub(crate) moments: &'a Moments,
 }
 

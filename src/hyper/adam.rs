@@ -91,7 +91,6 @@ impl Adam {
         self.theta
     }
 
-    /// Returns the settings.
     pub(crate) fn options(&self) -> AdamOptions {
         self.options
     }
@@ -186,7 +185,6 @@ impl AdamMoments {
         }
     }
 
-    /// Returns the number of numbers.
     pub(crate) fn len(&self) -> usize {
         self.first.len()
     }

@@ -432,7 +432,6 @@ impl Columns {
         self
     }
 
-    /// Returns the names in words.
     fn names(&self, inputs: &[&str]) -> String {
         let target = self.target.as_ref().map(|target| format!("; the target is {}", target.name));
         format!("the inputs are {}{}", inputs.join(", "), target.unwrap_or_default())

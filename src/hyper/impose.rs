@@ -38,9 +38,6 @@ impl Constraints {
     }
 
     /// Moves `values` to their starting values; the parameters are as for [`Constraints::impose`].
-    ///
-    /// # Errors
-    /// Usage errors for names without a match.
     pub(crate) fn start(
         &self,
         descriptors: &[Descriptor],
@@ -321,7 +318,6 @@ pub struct ValueSettings {
 }
 
 impl ValueSettings {
-    /// Returns the settings of a value.
     pub(crate) fn setting(&self, name: &str) -> Option<&ValueSetting> {
         self.by_name.get(name)
     }

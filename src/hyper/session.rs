@@ -230,9 +230,6 @@ impl<'a> Session<'a> {
 
     /// Returns the error of a fit that was interrupted (after writing its checkpoint), or whose
     /// saved state did not fit.
-    ///
-    /// # Errors
-    /// `Interrupted` and `Data`.
     pub(crate) fn check(&mut self) -> Result<()> {
         if let Some(damage) = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.damage()) {
             return Err(damage);

@@ -40,7 +40,6 @@ pub(crate) struct Window {
 /// All rows in windows of blocks, ordered so that near rows follow each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// The windows.
     pub(crate) all: Vec<Window>,
     rows: usize,
 }
@@ -111,7 +110,6 @@ impl Windows {
         self.blocks().map(|block| block.lists.longest()).max().unwrap_or(0)
     }
 
-    /// Returns all blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.all.iter().flat_map(|window| &window.blocks)
     }
@@ -260,7 +258,6 @@ impl Lists {
         &self.rows[start..self.ends[row]]
     }
 
-    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }

@@ -14,9 +14,7 @@ use crate::variational::Family;
 pub(crate) struct Plan {
     /// The options, with all choices made for the number of rows.
     pub options: FitOptions,
-    /// The number of rows.
     pub rows: usize,
-    /// The loss.
     pub loss: LossKind,
     /// The method that finds q.
     pub way: Way,
@@ -26,7 +24,6 @@ pub(crate) struct Plan {
     pub trains: bool,
     /// The solver for hyper-parameters and inducing inputs.
     pub solver: HyperOptimizer,
-    /// The limits of the training.
     pub limits: Limits,
 }
 

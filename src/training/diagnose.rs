@@ -76,7 +76,6 @@ pub(super) struct FitFacts<'a> {
     pub noise_mode: Option<f64>,
 }
 
-/// Returns the absolute jitter in use.
 pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
     let Some(layer) = model.layer().inducing() else { return 0.0 };
     match layer.used_jitter() {

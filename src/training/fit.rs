@@ -379,10 +379,6 @@ impl Latent {
     }
 
     /// Returns the function for `d` inputs on the scale the model sees.
-    ///
-    /// # Errors
-    ///
-    /// Usage errors if it does not suit the inputs.
     pub(super) fn function(&self, options: &FitOptions, d: usize, scaling: &Scaling) -> Result<Function> {
         let columns = |what: &str, has: usize| match has == d {
             true => Ok(()),

@@ -91,10 +91,6 @@ fn prototype_of(outputs: Outputs, rows: OutputRows<'_>, options: &FitOptions) ->
 }
 
 /// Returns the model of all outputs, given the models that one fit returned for them.
-///
-/// # Errors
-///
-/// If the models are not of one fit of several outputs that share processes or a kernel.
 pub(super) fn joined(models: &[&Model], names: &[String]) -> Result<LatentPrior> {
     let unlike = || {
         Error::usage("the start models are not those of one fit whose outputs share a kernel or processes")

@@ -252,7 +252,6 @@ pub struct PartedPortion<'a> {
 }
 
 impl PartedPortion<'_> {
-    /// Returns the number of rows.
     pub(super) fn len(self) -> usize {
         self.len
     }
@@ -316,7 +315,6 @@ impl ModelAt {
         })
     }
 
-    /// Builds the model and factorises it.
     pub(super) fn build(self) -> Result<LatentModel> {
         let registry = Registry::default();
         let name = &self.likelihood;

@@ -53,7 +53,6 @@ impl<'a> Portion<'a> {
         }
     }
 
-    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         match self {
             Portion::Here(rows) => rows.len(),
@@ -252,7 +251,6 @@ pub(super) struct MemoryBatches<D> {
 }
 
 impl<D: HeldRows> MemoryBatches<D> {
-    /// Creates the batches of a plan on `data`.
     pub(super) fn new(data: D, plan: BatchPlan, seed: u64) -> Self {
         let rows = data.dataset();
         let stream = BatchStream::new(rows.len(), plan, seed);

@@ -33,7 +33,6 @@ pub struct Fitted {
     pub(super) targets: (Vec<f64>, Vec<f64>),
 }
 
-/// Fits from a start.
 pub(super) fn fit_from(start: Start, job: &Job<'_>, session: &mut Session<'_>) -> Result<Fitted> {
     let sample = job.rows.start_sample();
     let model = ready(start.model, job.plan, sample)?;

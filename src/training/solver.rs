@@ -53,10 +53,6 @@ pub(super) trait Solved: HyperObjective {
     }
 
     /// Moves to `theta`, solves for q, and returns the objective there: a sum, without priors.
-    ///
-    /// # Errors
-    ///
-    /// If the objective has no value there, with the cause.
     fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
         let value = self.place_mut().move_to(theta).and_then(|()| self.value());
         match &self.place().error {

@@ -72,10 +72,6 @@ impl Prototype {
 
 /// Chooses kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`), except for the starting values
 /// that the plan has.
-///
-/// # Errors
-///
-/// If inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     let d = train.x.ncols() - columns_of(&plan.options.effects);
     let inputs = Dataset { x: train.x.subcols(0, d), ..train };
@@ -215,7 +211,6 @@ fn sparse_model(
     Ok(LatentModel::of_layers(layers, likelihood, options.fix_inducing || exact || d > train.len()))
 }
 
-/// Creates a linear model.
 fn linear_model(
     train: Dataset<'_>,
     plan: &Plan,
@@ -376,10 +371,6 @@ const SLOPE_SHARE: f64 = 0.05;
 ///
 /// `responses` has for every function the target of every row, or the value of f that explains it. Functions that share a layer start with
 /// the variances of the first one.
-///
-/// # Errors
-///
-/// A data error for a slope whose column is constant.
 fn start_effects(
     model: &mut LatentPrior,
     x: MatRef<'_, f64>,

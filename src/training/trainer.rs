@@ -157,7 +157,6 @@ impl Trainer {
         Ok(record)
     }
 
-    /// Returns the number of steps in an epoch.
     pub(crate) fn steps_per_epoch(&self) -> usize {
         self.training.steps_per_epoch()
     }

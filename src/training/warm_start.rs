@@ -204,10 +204,6 @@ pub(super) fn evidence_start(
 }
 
 /// Fits the hyper-parameters of a model to fewer rows with fewer inducing inputs; `None` if there are not many more rows than that.
-///
-/// # Errors
-///
-/// As for a fit.
 fn rehearsed(
     model: &LatentModel,
     data: Dataset<'_>,
@@ -232,10 +228,6 @@ fn rehearsed(
 }
 
 /// Fits the hyper-parameters of an exact GP to a subset of the rows first, if there are many more.
-///
-/// # Errors
-///
-/// As for a fit.
 pub(super) fn rehearsed_exactly(
     model: LatentModel,
     data: Dataset<'_>,

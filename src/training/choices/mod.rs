@@ -151,7 +151,6 @@ fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
 
 /// A search under way.
 struct Search<'s, 'a> {
-    /// All training rows.
     rows: TrainingData<'s>,
     seed: u64,
     trials: Trials,

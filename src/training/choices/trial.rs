@@ -328,7 +328,6 @@ fn stem(descriptor: &Descriptor) -> String {
     }
 }
 
-/// Returns the options of a short fit to this number of rows.
 fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
     let Epochs { beside, closed, classes, batches } = if goes_on { LATER } else { FIRST };
     let exact = options.is_exact_for(rows) && rows <= EXACT_ROWS;

@@ -62,10 +62,6 @@ const BEYOND: f64 = 12.0;
 
 /// Returns the intervals of all variance components of a model at the maximum of its evidence; `None` if nothing is free or the model is not near
 /// a maximum.
-///
-/// # Errors
-///
-/// If the fit is interrupted.
 pub(super) fn effect_intervals(
     objective: &mut dyn Solved,
     target_mean: f64,
@@ -375,7 +371,6 @@ fn row_of(quantity: Quantity) -> Option<Row> {
     }
 }
 
-/// The start of a search.
 struct Start {
     at: Vec<f64>,
     /// The inverse curvature V at that point.
@@ -386,7 +381,6 @@ struct Start {
 
 /// The gradient a of a quantity, and the direction u that changes the quantity by 1.
 struct Frame {
-    /// `a`.
     gradient: Vec<f64>,
     /// `aᵀVa`.
     variance: f64,
@@ -403,7 +397,6 @@ impl Frame {
         (variance > 0.0 && variance.is_finite()).then_some(Frame { gradient, variance, along })
     }
 
-    /// Returns `Px`.
     fn across(&self, x: &[f64], inverse: &Mat<f64>) -> Vec<f64> {
         let newton = times(inverse, x);
         let change = dot(&self.gradient, &newton);

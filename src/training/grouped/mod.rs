@@ -289,7 +289,6 @@ impl<'a> GroupedObjective<'a> {
         at
     }
 
-    /// Replaces the values of the sites.
     fn restore(&mut self, values: SiteValues) {
         if let Some(rows) = &mut self.sites {
             rows.sites.set(values);
@@ -371,10 +370,6 @@ fn secant_step(step: f64, left: f64) -> f64 {
 
 /// Trains hyper-parameters on the evidence of grouped effects, in which w and b are solved for in
 /// closed form.
-///
-/// # Errors
-///
-/// If the rows are not in memory, or not even the start can be evaluated.
 pub(super) fn train(
     model: LatentModel,
     bound: GroupedBound,

@@ -33,7 +33,6 @@ const LEAST_PRECISION: f64 = 1e-12;
 /// The least and the largest precision that a site starts with.
 const FIRST_PRECISION: (f64, f64) = (1e-3, 1e6);
 
-/// The sites of all rows.
 pub(super) struct Sites {
     objective: Objective,
     values: SiteValues,
@@ -77,12 +76,10 @@ impl Sites {
         self.objective.beta
     }
 
-    /// Returns the values of all sites.
     pub fn values(&self) -> SiteValues {
         self.values.clone()
     }
 
-    /// Replaces the values of all sites.
     pub fn set(&mut self, values: SiteValues) {
         self.values = values;
     }

@@ -66,7 +66,6 @@ impl FewerLevels {
         out
     }
 
-    /// Returns the rows.
     pub fn data(&self) -> Dataset<'_> {
         Dataset { x: self.x.transpose(), ..self.rows.data() }
     }

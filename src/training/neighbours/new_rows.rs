@@ -35,10 +35,6 @@ pub(in crate::training) struct Known<'a> {
 /// Each new row is conditioned on its nearest neighbours among the kept rows and the new rows before it. If the noise is not Gaussian, sites
 /// are matched for the new rows, and the sites of kept rows stay. Forgetting divides the noise variance of kept rows by 1 − forget, which
 /// takes their likelihood to the power 1 − forget; at 1 the kept rows are dropped.
-///
-/// # Errors
-///
-/// If the new rows cannot be conditioned on the others, or the session is interrupted.
 pub(in crate::training) fn with_new_rows(
     known: Known<'_>,
     new: Dataset<'_>,
@@ -88,7 +84,6 @@ struct Joined {
 }
 
 impl Joined {
-    /// Joins the rows.
     fn of(known: &Known<'_>, new: Dataset<'_>) -> Joined {
         let Known { model, nearby, forget, .. } = *known;
         let (old, targets) = nearby.data();

@@ -167,7 +167,6 @@ impl<'a> NeighbourObjective<'a> {
         });
     }
 
-    /// Solves for q.
     fn solved(&mut self) -> Option<()> {
         let mut room = self.room.take()?;
         let closed = self.closed(&mut room.rows);
@@ -184,12 +183,10 @@ impl<'a> NeighbourObjective<'a> {
         }
     }
 
-    /// Returns the objective of predictions.
     fn predictive_objective(&self) -> Objective {
         Objective { nodes: self.plan.nodes, ..Objective::dlm(self.plan.beta) }
     }
 
-    /// Returns the observations.
     fn observed(&self) -> Observed<'_> {
         Observed { likelihood: &self.at.model.likelihood, targets: self.data.targets }
     }
@@ -313,17 +310,14 @@ impl<'a> NeighbourObjective<'a> {
         self.q.iter().enumerate().map(of_function).unzip()
     }
 
-    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         self.order.len()
     }
 
-    /// Returns the values of the sites, if there are sites.
     pub(super) fn site_values(&self) -> Option<SiteValues> {
         self.sites.as_ref().map(Sites::values)
     }
 
-    /// Restores earlier values of the sites.
     pub(super) fn restore_sites(&mut self, values: Option<SiteValues>) {
         if let (Some(sites), Some(values)) = (&mut self.sites, values) {
             sites.restore(values);

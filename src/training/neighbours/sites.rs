@@ -153,13 +153,11 @@ impl Sites {
         Sites { targets, noise, others, rooms: PerThread::new(move || Room::new(nodes)) }
     }
 
-    /// Returns the values of all sites.
     pub fn values(&self) -> SiteValues {
         let (targets, noise) = (self.targets.clone(), self.noise.clone());
         SiteValues { targets, noise, others: self.others.clone() }
     }
 
-    /// Restores earlier values of all sites.
     pub fn restore(&mut self, values: SiteValues) {
         (self.targets, self.noise, self.others) = (values.targets, values.noise, values.others);
     }

@@ -103,10 +103,6 @@ pub(in crate::training) fn fit_grown(
 }
 
 /// Grows a model of the training data from few inducing inputs until there are enough.
-///
-/// # Errors
-///
-/// As for a fit, if not even the first size can be evaluated.
 fn grow(
     data: TrainingData<'_>,
     options: &FitOptions,

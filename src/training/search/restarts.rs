@@ -204,10 +204,6 @@ impl Starts {
     }
 
     /// Returns the best start that has not failed.
-    ///
-    /// # Errors
-    ///
-    /// The last failure, if all have failed.
     fn best(&mut self) -> Result<Start> {
         self.sort();
         match self.candidates.first_mut().filter(|best| best.report.error.is_none()) {

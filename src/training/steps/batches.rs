@@ -23,7 +23,6 @@ pub(in crate::training) struct BatchTraining<'a> {
     theta: Vec<f64>,
     /// The point before the last move.
     theta_before: Vec<f64>,
-    /// The prior terms of the last step.
     prior_terms: f64,
     validation: Option<Dataset<'a>>,
     best: Option<(Vec<f64>, Vec<Normal>)>,
@@ -57,7 +56,6 @@ impl<'a> BatchTraining<'a> {
         self.theta.clone()
     }
 
-    /// Returns the model at the last evaluation.
     pub(in crate::training) fn model(&self) -> &LatentModel {
         &self.inference.model().model
     }
@@ -206,10 +204,6 @@ impl HyperObjective for BatchTraining<'_> {
 }
 
 /// Trains q and hyper-parameters by mini-batches.
-///
-/// # Errors
-///
-/// If a batch cannot be read, or not even the start can be evaluated.
 pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let Stepping { svgp, free, inference, .. } = stepping;
     let source = job.rows.batches(inference.batches, inference.seed)?;

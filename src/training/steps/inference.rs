@@ -75,7 +75,6 @@ pub struct Inference<'a> {
     model: VariationalModel,
     rules: Rules,
     options: InferenceOptions,
-    /// The average of every process.
     averages: Vec<IterateAverage>,
     done: Done,
     safe: Vec<Normal>,
@@ -163,10 +162,6 @@ impl<'a> Inference<'a> {
 
     /// Continues with the batches, steps and samples after `iterations` steps. q, the memory of rules and averages, and the counts of rows
     /// and samples stay.
-    ///
-    /// # Errors
-    ///
-    /// If the rows cannot be read again.
     pub(crate) fn seek(&mut self, iterations: usize) -> Result<()> {
         self.source.seek(iterations)?;
         self.done.iterations = iterations;

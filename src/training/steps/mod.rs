@@ -199,12 +199,10 @@ fn valued(svgp: VariationalModel, value: f64) -> Valued {
     Valued { model, q, value }
 }
 
-/// Returns the parameters of a model that its plan trains.
 pub(super) fn trained_values(svgp: &VariationalModel, plan: &Plan) -> FreeVector {
     if plan.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) }
 }
 
-/// Prepares a model for the batches of the plan.
 pub(super) fn batch_model(model: LatentModel, q: Vec<Normal>, plan: &Plan) -> VariationalModel {
     let (options, batch) = (&plan.options, plan.batch_size);
     // The direct form's M³ products outweigh what it saves on small batches (docs/mathematics.md#one-step-the-order-of-products).

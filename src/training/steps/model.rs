@@ -148,7 +148,6 @@ impl VariationalModel {
         self.pass = other;
     }
 
-    /// Returns the state for a checkpoint.
     pub(in crate::training) fn state(&self) -> ModelState {
         let (natural, q) = (self.model.natural(), self.q.clone());
         ModelState { natural, q, capacity: self.capacity, draws: self.pass.draws() }
@@ -222,10 +221,6 @@ impl VariationalModel {
 
     /// Returns the objective on all rows of a sweep, a sum, and stores its gradient in q and, with `train_theta`, in θ and Z. `factor` is as in
     /// [`evaluate_under`](Self::evaluate_under).
-    ///
-    /// # Errors
-    ///
-    /// If rows cannot be read, or summed over.
     pub(in crate::training) fn evaluate_all(
         &mut self,
         sweep: Sweep<'_>,

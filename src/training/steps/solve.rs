@@ -41,17 +41,12 @@ pub(in crate::training) struct SolveLimits {
 }
 
 impl SolveLimits {
-    /// Returns true if the time is over.
     pub(super) fn is_over(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
 }
 
 /// Returns the objective on all rows, a sum; it is exact for every estimator of the training.
-///
-/// # Errors
-///
-/// If rows cannot be read, or summed over.
 pub(in crate::training) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
     let trained = svgp.objective();
     svgp.set_objective(trained.without_samples());
