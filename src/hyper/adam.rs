@@ -47,12 +47,12 @@ pub enum Taken {
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adam {
-    options: AdamOptions,
-    theta: Vec<f64>,
+    pub(crate) options: AdamOptions,
+    pub(super) theta: Vec<f64>,
     moments: AdamMoments,
     last_good: Option<Vec<f64>>,
     failures_in_a_row: usize,
-    rollbacks: usize,
+    pub(crate) rollbacks: usize,
     shrink: f64,
     steps: usize,
 }
@@ -86,23 +86,9 @@ impl Adam {
         &self.theta
     }
 
-    /// Returns the current point, and ends the minimisation.
-    pub(crate) fn into_theta(self) -> Vec<f64> {
-        self.theta
-    }
-
-    pub(crate) fn options(&self) -> AdamOptions {
-        self.options
-    }
-
     /// Returns the number of steps taken, including failed ones.
     pub fn steps(&self) -> usize {
         self.steps
-    }
-
-    /// Returns the number of failed steps.
-    pub(crate) fn rollbacks(&self) -> usize {
-        self.rollbacks
     }
 
     /// Takes one step with the value and gradient at [`Adam::theta`]. Neither has to be finite.

@@ -154,8 +154,8 @@ pub fn minimize_adam(
         value: monitor.records().last().map_or(f64::NAN, |r| r.objective * data_count),
         iterations: adam.steps(),
         evaluations: adam.steps(),
-        rollbacks: adam.rollbacks(),
+        rollbacks: adam.rollbacks,
         reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
-        theta: adam.into_theta(),
+        theta: adam.theta,
     }
 }

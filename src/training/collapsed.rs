@@ -27,6 +27,7 @@ pub struct CollapsedObjective<'a> {
     /// The sums of the pass at the origin.
     origin: Option<BatchSums>,
     q: Vec<Normal>,
+    /// The held-out rows that score every iteration, so that the best one can be kept.
     validation: Option<(Dataset<'a>, Score)>,
     /// The evidence of an exact GP, if every row is an inducing input of a bound that equals it.
     exact: Option<ExactEvidence>,
@@ -64,12 +65,6 @@ impl<'a> CollapsedObjective<'a> {
             validation: None,
             exact,
         }
-    }
-
-    /// Scores every iteration on held-out rows, so that the best one can be kept.
-    pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
-        self.validation = Some((validation, score));
-        self
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -242,9 +237,7 @@ pub(super) fn train(
         _ => model,
     };
     let mut objective = CollapsedObjective::new(model, rows.all(), bound);
-    if let Some(validation) = rows.validation() {
-        objective = objective.with_validation(validation, Score::of(plan.loss));
-    }
+    objective.validation = job.validation();
     let mut outcome = minimize_solved(&mut objective, job, monitor)?;
     let mut noise_mode = None;
     if let Some(data) = rows.in_memory().filter(|_| objective.is_exact() && plan.trains)

@@ -11,7 +11,7 @@ use crate::collapsed::Dataset;
 use crate::effects::{EffectPosterior, EffectSummary};
 use crate::error::Result;
 use crate::hyper::{Monitor, Outcome, Record, Session};
-use crate::model::{FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Search};
+use crate::model::{FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search};
 use crate::objective::EstimatorCounts;
 use crate::options::{LossKind, Plan, Way};
 use crate::variational::Normal;
@@ -195,4 +195,11 @@ pub(super) struct Job<'a> {
     pub plan: &'a Plan,
     /// True if the start has used only the scale of the data.
     pub fresh: bool,
+}
+
+impl<'a> Job<'a> {
+    /// Returns the held-out rows that score every iteration.
+    pub fn validation(&self) -> Option<(Dataset<'a>, Score)> {
+        Some((self.rows.validation()?, Score::of(self.plan.loss)))
+    }
 }

@@ -146,7 +146,7 @@ impl Trainer {
     ///
     /// Fit errors if no further step is possible.
     pub fn epoch(&mut self) -> Result<Record> {
-        for _ in 0..self.steps_per_epoch() {
+        for _ in 0..self.training.steps_per_epoch() {
             self.take(|training, theta, gradient| training.value_and_gradient(theta, gradient))?;
         }
         let validation_nll = self.validate();
@@ -155,10 +155,6 @@ impl Trainer {
         let record = Record::of(epoch, seconds, reached, validation_nll);
         self.trace.push(record);
         Ok(record)
-    }
-
-    pub(crate) fn steps_per_epoch(&self) -> usize {
-        self.training.steps_per_epoch()
     }
 
     /// Returns the number of steps taken.
@@ -187,7 +183,7 @@ impl Trainer {
     ///
     /// A data error if the bytes are not such a state; the trainer is unusable then.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (n, options) = (self.adam.theta().len(), self.adam.options());
+        let (n, options) = (self.adam.theta().len(), self.adam.options);
         let found = decode::<(Adam, EpochMean, Vec<Record>, Vec<u8>)>(state)
             .filter(|(adam, .., training)| adam.suits(n, options) && self.training.restore(training));
         let Some((adam, mean, trace, _)) = found else {
@@ -211,13 +207,13 @@ impl Trainer {
             value: f64::NAN,
             iterations: adam.steps(),
             evaluations: adam.steps(),
-            rollbacks: adam.rollbacks(),
+            rollbacks: adam.rollbacks,
             reason: StopReason::MaxSteps,
         };
         let (svgp, q) = training.into_best();
-        let taken_back = TakenBack { hyper: adam.rollbacks(), q };
+        let taken_back = TakenBack { hyper: adam.rollbacks, q };
         let sampled = svgp.objective().estimator().is_sampled();
-        let sampling = sampled.then(|| svgp.estimator_counts());
+        let sampling = sampled.then(|| svgp.pass.estimator_counts());
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
         let job = Job { rows: &rows, plan: &plan, fresh: false };
         let one_step = plan.options.polishes() && solves_in_one_step(&svgp, &plan);

@@ -49,7 +49,8 @@ pub struct GroupedObjective<'a> {
     /// True if the sums hold for all parameters, because neither features nor weights depend on a parameter.
     summed: bool,
     moments: Option<Moments>,
-    validation: Option<(Dataset<'a>, Score)>,
+    /// The held-out rows that score every iteration, so that the best one can be kept.
+    pub(super) validation: Option<(Dataset<'a>, Score)>,
 }
 
 /// The sites of all rows, the rows, and the pass over the losses of the likelihood.
@@ -152,11 +153,6 @@ impl<'a> GroupedObjective<'a> {
         }
     }
 
-    /// Scores every iteration on held-out rows, so that the best can be kept.
-    pub(crate) fn with_validation(self, validation: Dataset<'a>, score: Score) -> Self {
-        GroupedObjective { validation: Some((validation, score)), ..self }
-    }
-
     /// Returns the free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.at.start()
@@ -251,8 +247,8 @@ impl<'a> GroupedObjective<'a> {
                 break;
             }
             let SiteRows { sites, .. } = self.sites.as_mut()?;
-            let before = sites.values();
-            sites.set(sites.stepped(&at.losses, &at.marginals, step));
+            let before = sites.values.clone();
+            sites.values = sites.stepped(&at.losses, &at.marginals, step);
             let rounding = 64.0 * f64::EPSILON * at.settled.value.abs().max(1.0);
             let next = self.at_sites().filter(|next| next.settled.value <= at.settled.value + rounding);
             current = next.is_some();
@@ -279,7 +275,7 @@ impl<'a> GroupedObjective<'a> {
             return Some(at);
         }
         let SiteRows { sites, data, .. } = self.sites.as_ref()?;
-        let (before, beta) = (sites.values(), sites.beta());
+        let (before, beta) = (sites.values.clone(), sites.objective.beta);
         let first = SiteValues::explaining(&self.at.model.likelihood, data.targets, beta);
         self.restore(first);
         let at = self.at_sites();
@@ -291,7 +287,7 @@ impl<'a> GroupedObjective<'a> {
 
     fn restore(&mut self, values: SiteValues) {
         if let Some(rows) = &mut self.sites {
-            rows.sites.set(values);
+            rows.sites.values = values;
         }
     }
 
@@ -305,7 +301,7 @@ impl<'a> GroupedObjective<'a> {
         let q = [moments.of_weights()];
         let groups = Some(RowMoments { effects: &model.effects, moments: &moments });
         let problem =
-            Problem { groups, ..Problem::new(model.layers(), &model.likelihood, sites.objective(), &q) };
+            Problem { groups, ..Problem::new(model.layers(), &model.likelihood, sites.objective, &q) };
         let (mut marginals, mut losses) = (RowMarginals::default(), Losses::default());
         let how = (Form::Stable, Wanted::Own);
         let value = sum_over_with(Sweep::over(data), pass, model, problem, how, None, &mut |_, rows| {
@@ -316,7 +312,7 @@ impl<'a> GroupedObjective<'a> {
         });
         losses.value = value.ok()?;
         losses.own = pass.likelihood_gradient().to_vec();
-        let value = losses.value + sites.beta() * (penalty - sites.explained(&marginals));
+        let value = losses.value + sites.objective.beta * (penalty - sites.explained(&marginals));
         let residuals = sites.residuals(&losses, &marginals);
         let own = losses.own.clone();
         let finite = value.is_finite() && residuals.iter().all(|residual| residual.is_finite());
@@ -377,9 +373,7 @@ pub(super) fn train(
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let mut objective = GroupedObjective::of_rows(model, job.rows, bound)?;
-    if let Some(validation) = job.rows.validation() {
-        objective = objective.with_validation(validation, Score::of(job.plan.loss));
-    }
+    objective.validation = job.validation();
     let outcome = minimize_solved(&mut objective, job, monitor)?;
     let (value, rolled_back) = (outcome.value, objective.rollbacks);
     let weak = objective.moments.as_ref().map_or(0.0, |moments| match bound.weights {
@@ -443,7 +437,7 @@ impl Solved for GroupedObjective<'_> {
     }
 
     fn sites(&self) -> Option<SiteValues> {
-        self.sites.as_ref().map(|rows| rows.sites.values())
+        self.sites.as_ref().map(|rows| rows.sites.values.clone())
     }
 
     fn set_sites(&mut self, values: Option<SiteValues>) {
@@ -471,7 +465,7 @@ impl Solved for GroupedObjective<'_> {
             Some(moments) => self.through_features(&moments)?,
             None => self.at.model.layer().zero_gradient(),
         };
-        let beta = self.sites.as_ref().map_or(1.0, |rows| rows.sites.beta());
+        let beta = self.sites.as_ref().map_or(1.0, |rows| rows.sites.objective.beta);
         match &self.sites {
             None if self.bound.fitc => own[0] += self.pass.likelihood_gradient()[0],
             None => {}

@@ -34,8 +34,9 @@ const LEAST_PRECISION: f64 = 1e-12;
 const FIRST_PRECISION: (f64, f64) = (1e-3, 1e6);
 
 pub(super) struct Sites {
-    objective: Objective,
-    values: SiteValues,
+    /// The objective whose losses the sites approximate.
+    pub objective: Objective,
+    pub values: SiteValues,
 }
 
 /// Targets ỹ and precisions d of all sites.
@@ -71,28 +72,10 @@ impl Sites {
         Sites { objective, values: SiteValues::explaining(likelihood, targets, objective.beta) }
     }
 
-    /// Returns the weight β of the KL term.
-    pub fn beta(&self) -> f64 {
-        self.objective.beta
-    }
-
-    pub fn values(&self) -> SiteValues {
-        self.values.clone()
-    }
-
-    pub fn set(&mut self, values: SiteValues) {
-        self.values = values;
-    }
-
     /// Returns the rows with the sites as observations: targets ỹ with the weights d.
     pub fn observed<'a>(&'a self, data: Dataset<'a>) -> Dataset<'a> {
         let SiteValues { targets, precision } = &self.values;
         Dataset { targets: Targets { weights: precision, ..Targets::of(targets) }, ..data }
-    }
-
-    /// Returns the objective whose losses the sites approximate.
-    pub fn objective(&self) -> Objective {
-        self.objective
     }
 
     /// Returns `½ Σ d_i v_i`.

@@ -170,12 +170,10 @@ impl<'a> Stage<'a> {
         if plan.loss == LossKind::Square {
             self.model.hold_amplitude();
         }
-        let objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.options.seed)?;
-        let objective = objective.until(monitor.session.end());
-        Ok(match self.validation {
-            Some(validation) => objective.with_validation(validation, Score::of(plan.loss)),
-            None => objective,
-        })
+        let mut objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.options.seed)?;
+        objective.end = monitor.session.end();
+        objective.validation = self.validation.map(|rows| (rows, Score::of(plan.loss)));
+        Ok(objective)
     }
 
     /// Trains hyper-parameters, from rounds on few rows if the model of the job is fresh.
@@ -262,8 +260,8 @@ fn warmed(
     let few = neighbours.count.min(TRAINED_WITH);
     let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
     let stays = std::mem::replace(&mut model.fix_inducing, true);
-    let mut objective =
-        NeighbourObjective::new(model, train, evidence, plan.options.seed)?.until(monitor.session.end());
+    let mut objective = NeighbourObjective::new(model, train, evidence, plan.options.seed)?;
+    objective.end = monitor.session.end();
     let theta = objective.start();
     rounds(&mut objective, theta, &ROUNDS, plan, few, monitor)?;
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
@@ -314,7 +312,7 @@ fn reached(
         objective.solve(&to).ok_or_else(failed_start)?;
         return Ok(to);
     };
-    let sites = objective.site_values();
+    let sites = objective.sites.as_ref().map(|sites| sites.values.clone());
     for _ in 0..=HALVINGS {
         if objective.solve(&to).is_some() {
             objective.look_up(rows, k);
@@ -324,7 +322,9 @@ fn reached(
         }
         to.iter_mut().zip(from).for_each(|(to, from)| *to = 0.5 * (*to + from));
     }
-    objective.restore_sites(sites);
+    if let (Some(own), Some(values)) = (&mut objective.sites, sites) {
+        own.values = values;
+    }
     objective.solve(from).ok_or_else(failed_start)?;
     Ok(from.to_vec())
 }

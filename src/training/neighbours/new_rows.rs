@@ -136,7 +136,7 @@ impl Joined {
     /// Sets the targets and noise variances of the new rows to those of the sites.
     fn take(&mut self, sites: &Sites) {
         let (n, kept) = (self.x.ncols(), self.kept);
-        for (all, new) in [(&mut self.y, &sites.targets), (&mut self.noise, &sites.noise)] {
+        for (all, new) in [(&mut self.y, &sites.values.targets), (&mut self.noise, &sites.values.noise)] {
             let functions = all.chunks_exact_mut(n).zip(new.chunks_exact(n - kept));
             functions.for_each(|(all, new)| all[kept..].copy_from_slice(new));
         }

@@ -3,7 +3,7 @@
 
 use super::given::Given;
 use super::in_rounds;
-use super::sites::{Observed, SiteValues, Sites};
+use super::sites::{Observed, Sites};
 use crate::collapsed::{Dataset, Solution, solve, tangent};
 use crate::data::{Purpose, generator};
 use crate::effects::EffectPosterior;
@@ -48,13 +48,14 @@ pub struct NeighbourObjective<'a> {
     /// The nearest other rows, if the objective is the loss of predictions from them.
     left: Option<Windows>,
     /// The sites, if noise is not Gaussian, and the nearest other rows of every row, in an order that keeps near rows together.
-    sites: Option<Sites>,
+    pub(super) sites: Option<Sites>,
     others: (Vec<u32>, Lists),
     room: Option<Room>,
     q: Vec<Normal>,
-    validation: Option<(Dataset<'a>, Score)>,
+    /// The held-out rows that score every iteration, so that the best one can be kept.
+    pub(super) validation: Option<(Dataset<'a>, Score)>,
     /// The time after which sites are matched only once, and not in turn with q.
-    end: Option<Instant>,
+    pub(super) end: Option<Instant>,
 }
 
 /// Returns the prior of the whitened inducing variables of every function and of the coefficients of its grouped effects.
@@ -102,17 +103,6 @@ impl<'a> NeighbourObjective<'a> {
             seed,
             order,
         })
-    }
-
-    /// Matches sites at most once after `end`.
-    pub(super) fn until(self, end: Option<Instant>) -> Self {
-        NeighbourObjective { end, ..self }
-    }
-
-    /// Scores every iteration on held-out rows, so that the best one can be kept.
-    pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
-        self.validation = Some((validation, score));
-        self
     }
 
     /// Looks up `k` neighbours of each of `terms` rows under the current kernel, and matches sites if there are any.
@@ -194,7 +184,7 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns the targets that rows are given and, if these are of sites, their noise variances.
     fn known(&self) -> (&[f64], Option<&[f64]>) {
         match &self.sites {
-            Some(sites) => (&sites.targets, Some(&sites.noise)),
+            Some(Sites { values, .. }) => (&values.targets, Some(&values.noise)),
             None => (self.data.targets.y, None),
         }
     }
@@ -312,16 +302,6 @@ impl<'a> NeighbourObjective<'a> {
 
     pub(super) fn rows(&self) -> usize {
         self.order.len()
-    }
-
-    pub(super) fn site_values(&self) -> Option<SiteValues> {
-        self.sites.as_ref().map(Sites::values)
-    }
-
-    pub(super) fn restore_sites(&mut self, values: Option<SiteValues>) {
-        if let (Some(sites), Some(values)) = (&mut self.sites, values) {
-            sites.restore(values);
-        }
     }
 
     /// Returns true if sites replace the data.

@@ -90,7 +90,7 @@ impl<'a> Alternating<'a> {
         guard: Guard,
         limits: SolveLimits,
     ) -> Self {
-        let (natural, batch) = (model.model.natural(), model.capacity());
+        let (natural, batch) = (model.model.natural(), model.capacity);
         let counts = UpdateCounts::default();
         Alternating {
             natural,
@@ -161,9 +161,9 @@ impl<'a> Alternating<'a> {
 
     /// Returns the gradient at the current point in natural units: the partial one, although q moves with θ.
     fn gradient(&mut self) -> Result<Vec<f64>> {
-        let held = self.model.hold(Parameterization::Whitened);
+        let held = std::mem::replace(&mut self.model.parameterization, Parameterization::Whitened);
         let summed = self.model.evaluate_all(Sweep::of(self.train, self.batch), true, None);
-        self.model.hold(held);
+        self.model.parameterization = held;
         self.counts.evaluations += 1;
         summed.map(|_| self.model.theta_gradient().to_vec())
     }

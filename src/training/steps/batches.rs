@@ -75,7 +75,7 @@ impl<'a> BatchTraining<'a> {
     pub(in crate::training) fn into_best(mut self) -> (VariationalModel, usize) {
         self.inference.complete_step();
         let averaged = self.inference.averaged();
-        let model = self.inference.model_mut();
+        let model = &mut self.inference.model;
         match self.best.take() {
             Some((natural, q)) => {
                 model.set_natural(&natural);
@@ -83,8 +83,8 @@ impl<'a> BatchTraining<'a> {
             }
             None => model.set_q(averaged),
         }
-        let rollbacks = self.inference.rollbacks();
-        (self.inference.into_model(), rollbacks)
+        let rollbacks = self.inference.done.rollbacks;
+        (self.inference.model, rollbacks)
     }
 
     /// Completes the previous step and begins the next one at `theta`, on the given batch or the next batch of the rows.
@@ -111,7 +111,7 @@ impl<'a> BatchTraining<'a> {
             return f64::NAN;
         }
         if train_theta {
-            let flat = self.inference.model_mut().theta_gradient();
+            let flat = self.inference.model.theta_gradient();
             self.prior_terms = self.free.pull_back(&self.natural, flat, gradient);
         }
         value + self.prior_terms
@@ -153,12 +153,12 @@ impl<'a> BatchTraining<'a> {
 
 impl HyperObjective for BatchTraining<'_> {
     fn steps_per_epoch(&self) -> usize {
-        self.inference.steps_per_epoch()
+        self.inference.source.per_epoch()
     }
 
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let model = self.inference.model();
-        on_pool(model.batch_work(model.capacity()), || self.differentiate(theta, gradient, None))
+        on_pool(model.batch_work(model.capacity), || self.differentiate(theta, gradient, None))
     }
 
     fn prior_terms(&self, _theta: &[f64]) -> f64 {

@@ -71,12 +71,12 @@ impl InferenceOptions {
 /// evaluated either, q returns to its value an epoch before. A step that trains θ, too, is also taken back if it raises the objective far
 /// beyond the noise of batches.
 pub struct Inference<'a> {
-    source: Box<dyn BatchSource + 'a>,
-    model: VariationalModel,
+    pub(super) source: Box<dyn BatchSource + 'a>,
+    pub(super) model: VariationalModel,
     rules: Rules,
     options: InferenceOptions,
     averages: Vec<IterateAverage>,
-    done: Done,
+    pub(super) done: Done,
     safe: Vec<Normal>,
     /// θ, Z and q before the last step; `None` once the step was taken back.
     before: Option<(Vec<f64>, Vec<Normal>)>,
@@ -87,11 +87,11 @@ pub struct Inference<'a> {
 
 /// Counts of finished work.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Done {
+pub(super) struct Done {
     iterations: usize,
     rows: usize,
     samples: usize,
-    rollbacks: usize,
+    pub rollbacks: usize,
     /// The number of last steps in a row that the rule refused.
     refused: usize,
 }
@@ -202,7 +202,7 @@ impl<'a> Inference<'a> {
     /// Returns the objective of the last iterate on all rows, a sum.
     pub fn objective(&mut self) -> f64 {
         let rows = self.source.all();
-        let part = self.model.capacity().min(rows.count());
+        let part = self.model.capacity.min(rows.count());
         full_objective(&mut self.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
     }
 
@@ -214,16 +214,6 @@ impl<'a> Inference<'a> {
     /// Returns the number of samples of w drawn in all steps.
     pub fn samples_used(&self) -> usize {
         self.done.samples
-    }
-
-    /// Returns the number of shrunk or rejected steps.
-    pub(crate) fn rollbacks(&self) -> usize {
-        self.done.rollbacks
-    }
-
-    /// Returns the number of steps in the first pass over the rows.
-    pub(crate) fn steps_per_epoch(&self) -> usize {
-        self.source.per_epoch()
     }
 
     /// Returns the model with its posterior.
@@ -358,14 +348,6 @@ impl<'a> Inference<'a> {
         };
         let all = self.model.posteriors().iter().zip(&self.averages);
         all.map(|(q, average)| averaged(average).unwrap_or_else(|| q.clone())).collect()
-    }
-
-    pub(in crate::training) fn model_mut(&mut self) -> &mut VariationalModel {
-        &mut self.model
-    }
-
-    pub(in crate::training) fn into_model(self) -> VariationalModel {
-        self.model
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn train(
     let Stepped { svgp, mut outcome, taken_back } = stepping.train(job, on_all_rows, monitor)?;
     monitor.session.check()?;
     outcome.rollbacks += warm.rollbacks;
-    let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
+    let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.pass.estimator_counts());
     let ended = match closed {
         _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
         // The closed form removes the remaining noise of the mini-batches.

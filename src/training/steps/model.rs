@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::gradient::{Batch, BatchPass, DrawState, Form, Problem, ProcessSums, Wanted};
 use crate::linalg;
 use crate::model::LatentModel;
-use crate::objective::{EstimatorCounts, Objective};
+use crate::objective::Objective;
 use crate::threads::{self, on_pool};
 use crate::training::row_sums::{Sweep, sum_over};
 use crate::training::rows::Portion;
@@ -22,12 +22,13 @@ pub struct VariationalModel {
     pub model: LatentModel,
     /// The whitened posterior of every process.
     q: Vec<Normal>,
-    objective: Objective,
+    pub(in crate::training) objective: Objective,
     /// The iteration of training, which determines the decay of smoothing.
     iteration: usize,
-    parameterization: Parameterization,
-    pass: BatchPass,
-    capacity: usize,
+    pub(in crate::training) parameterization: Parameterization,
+    pub(in crate::training) pass: BatchPass,
+    /// The maximum number of rows that an evaluation takes at once.
+    pub(in crate::training) capacity: usize,
     flat: Vec<f64>,
     /// The cond(K_uu) above which the direct form is not used; `None` always uses the stable form.
     direct_guard: Option<f64>,
@@ -35,7 +36,7 @@ pub struct VariationalModel {
     carriers: Vec<SiteCarrier>,
     site_adjoints: Vec<SiteAdjoint>,
     /// The evidence of earlier rows about every process; empty if there are no earlier rows.
-    earlier: Vec<Evidence>,
+    pub(in crate::training) earlier: Vec<Evidence>,
 }
 
 /// Parameters, q and the state of sampling.
@@ -82,11 +83,6 @@ impl VariationalModel {
         self
     }
 
-    /// Chooses what stays fixed when θ moves from here on; returns the previous choice.
-    pub(in crate::training) fn hold(&mut self, parameterization: Parameterization) -> Parameterization {
-        std::mem::replace(&mut self.parameterization, parameterization)
-    }
-
     /// Allows the direct form if cond(K_uu) is at most `guard`; `None` always uses the stable form.
     pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
         self.direct_guard = guard;
@@ -113,17 +109,6 @@ impl VariationalModel {
     /// Sets the iteration t = 0, 1, … of the evaluations that follow, by which smoothing decays (smooth-bmc:L:NU/t).
     pub(crate) fn set_iteration(&mut self, iteration: usize) {
         self.iteration = iteration;
-    }
-
-    /// Replaces the objective by another one on the same rows, which must not need another number
-    /// of samples of w.
-    pub(in crate::training) fn set_objective(&mut self, objective: Objective) {
-        self.objective = objective;
-    }
-
-    /// Returns the maximum number of rows that an evaluation takes at once.
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
     }
 
     /// Reserves memory for batches of `batch` rows; if memory has to grow, it at least doubles.
@@ -164,11 +149,6 @@ impl VariationalModel {
             self.make_room(capacity);
         }
         suits && self.pass.set_draws(draws)
-    }
-
-    /// Returns the counts of sampling estimators so far.
-    pub(crate) fn estimator_counts(&self) -> EstimatorCounts {
-        self.pass.estimator_counts()
     }
 
     /// Returns the objective to minimise.
@@ -240,17 +220,6 @@ impl VariationalModel {
             value += earlier.add_to(q, objective.beta, mean, cov, curvature.as_mut());
         }
         Ok(value + objective.beta * self.kl())
-    }
-
-    /// Adds the evidence of earlier rows about every process to the objective on all rows.
-    pub(in crate::training) fn learn_after(&mut self, earlier: &[Evidence]) {
-        self.earlier = earlier.to_vec();
-    }
-
-    /// Sets whether features are kept from one evaluation to the next. If they are, the batch must
-    /// be the same, and only q may change.
-    pub(in crate::training) fn keep_features(&mut self, keep: bool) {
-        self.pass.keep_features(keep);
     }
 
     /// Returns the number of multiplications of one product over a batch of this many rows.

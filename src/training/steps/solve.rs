@@ -49,9 +49,9 @@ impl SolveLimits {
 /// Returns the objective on all rows, a sum; it is exact for every estimator of the training.
 pub(in crate::training) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
     let trained = svgp.objective();
-    svgp.set_objective(trained.without_samples());
+    svgp.objective = trained.without_samples();
     let value = svgp.evaluate_all(sweep, false, None);
-    svgp.set_objective(trained);
+    svgp.objective = trained;
     value
 }
 
@@ -72,9 +72,9 @@ pub(in crate::training) fn solve_q(
     monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
     // Only q moves, so the features of rows that are evaluated at once can be kept.
-    svgp.keep_features(sweep.is_one_part());
+    svgp.pass.keep_features(sweep.is_one_part());
     let solved = descend(svgp, sweep, guard, limits, monitor);
-    svgp.keep_features(false);
+    svgp.pass.keep_features(false);
     solved
 }
 
