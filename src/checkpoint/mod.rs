@@ -121,7 +121,8 @@ pub struct Checkpoint {
     asked: Option<Instant>,
     failure: Option<Error>,
     warn: Option<fn(&Error)>,
-    damaged: bool,
+    /// True if a state did not fit its stage.
+    pub(crate) damaged: bool,
     _lock: Option<Lock>,
 }
 
@@ -294,11 +295,6 @@ impl Checkpoint {
     /// The reason why the last write failed.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
-    }
-
-    /// Notes that a state did not fit its stage.
-    pub(crate) fn note_damage(&mut self) {
-        self.damaged = true;
     }
 
     /// The error for states that did not fit.

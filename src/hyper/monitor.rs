@@ -129,7 +129,7 @@ impl<'a> Monitor<'a> {
         };
         if !suits {
             if let Some(checkpoint) = self.session.checkpoint() {
-                checkpoint.note_damage();
+                checkpoint.damaged = true;
             }
             self.reason = Some(StopReason::Interrupted);
         }

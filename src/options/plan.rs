@@ -56,6 +56,13 @@ pub struct GroupedBound {
     pub losses: Option<Objective>,
 }
 
+impl GroupedBound {
+    /// Returns the objective whose sums give the bound.
+    pub(crate) fn objective(&self) -> Objective {
+        if self.fitc { Objective::fitc() } else { Objective::elbo(1.0) }
+    }
+}
+
 /// The plan of a fit with neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighbourPlan {

@@ -98,7 +98,7 @@ impl Trainer {
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&train), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);
-        let start = training.start();
+        let start = training.theta.clone();
         let per_epoch = training.steps_per_epoch();
         let epochs = options.epochs.map(|epochs| epochs.saturating_mul(per_epoch));
         Ok(Trainer {

@@ -21,7 +21,6 @@ use crate::latent::{LatentLayer, LayerGradient};
 use crate::likelihood::{Gaussian, ObservationModel};
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
-use crate::objective::Objective;
 use crate::options::GroupedBound;
 use crate::variational::{Family, Normal};
 use faer::MatRef;
@@ -134,9 +133,8 @@ impl<'a> GroupedObjective<'a> {
         });
         let unit = ObservationModel::from(Gaussian::new(1.0));
         let summed = LatentModel { likelihood: unit.clone(), ..model.clone() };
-        let objective = if bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         GroupedObjective {
-            pass: pass_over(&*all, &summed, objective, &q),
+            pass: pass_over(&*all, &summed, bound.objective(), &q),
             all,
             here: data.is_some(),
             bound,
@@ -194,9 +192,8 @@ impl<'a> GroupedObjective<'a> {
         let model = &self.at.model;
         let q = [Normal::standard(Family::Full, model.layer().dim())];
         let likelihood = if self.bound.fitc { &model.likelihood } else { &self.unit };
-        let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         let asked = LatentModel { likelihood: likelihood.clone(), ..model.clone() };
-        let problem = Problem::new(model.layers(), likelihood, objective, &q);
+        let problem = Problem::new(model.layers(), likelihood, self.bound.objective(), &q);
         let by_level = LevelSums { levels: self.here.then_some(&self.rows), sums: &mut self.sums };
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
@@ -344,9 +341,9 @@ impl<'a> GroupedObjective<'a> {
         let (model, origin, noise) = (&self.at.model, self.origin.as_ref()?, self.noise());
         let q = [moments.of_weights()];
         let likelihood = if self.sites.is_some() { &self.unit } else { &model.likelihood };
-        let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         let groups = Some(RowMoments { effects: &model.effects, moments });
-        let problem = Problem { groups, ..Problem::new(model.layers(), likelihood, objective, &q) };
+        let problem =
+            Problem { groups, ..Problem::new(model.layers(), likelihood, self.bound.objective(), &q) };
         let form = Form::at_best_q(model.layer(), noise);
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);

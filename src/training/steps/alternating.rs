@@ -109,17 +109,6 @@ impl<'a> Alternating<'a> {
         }
     }
 
-    /// Returns the free vector to start from.
-    pub(in crate::training) fn start(&self) -> Vec<f64> {
-        self.free.pack(&self.natural)
-    }
-
-    /// Returns the error of sums over remote rows, if there was one; after an error the objective
-    /// has no value.
-    pub(in crate::training) fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
-    }
-
     /// Returns the best point, its value (a sum, without priors), and the work counts of q.
     pub(in crate::training) fn into_best(mut self) -> (VariationalModel, f64, UpdateCounts) {
         let Some(best) = self.best.take() else { return (self.model, f64::NAN, self.counts) };
@@ -241,10 +230,10 @@ pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>
     }
     let limits = SolveLimits { steps: MOST_STEPS, tolerance, end: monitor.session.end() };
     let mut objective = Alternating::new(svgp, free, rows, plan.options.steps.q_guard, limits);
-    let start = objective.start();
+    let start = objective.free.pack(&objective.natural);
     let mut outcome = minimize(&mut objective, start, train.count() as f64, plan, monitor);
-    if let Some(error) = objective.error() {
-        return Err(error.clone());
+    if let Some(error) = objective.error {
+        return Err(error);
     }
     monitor.session.check()?;
     let (svgp, value, counts) = objective.into_best();

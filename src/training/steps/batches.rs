@@ -20,7 +20,7 @@ pub(in crate::training) struct BatchTraining<'a> {
     inference: Inference<'a>,
     free: FreeVector,
     natural: Vec<f64>,
-    theta: Vec<f64>,
+    pub(in crate::training) theta: Vec<f64>,
     /// The point before the last move.
     theta_before: Vec<f64>,
     prior_terms: f64,
@@ -51,11 +51,6 @@ impl<'a> BatchTraining<'a> {
         }
     }
 
-    /// Returns the free vector to start from.
-    pub(in crate::training) fn start(&self) -> Vec<f64> {
-        self.theta.clone()
-    }
-
     pub(in crate::training) fn model(&self) -> &LatentModel {
         &self.inference.model().model
     }
@@ -63,11 +58,6 @@ impl<'a> BatchTraining<'a> {
     /// Returns the posteriors of the step before the last, averaged if an average was requested.
     pub(in crate::training) fn q(&self) -> Vec<Normal> {
         self.inference.averaged()
-    }
-
-    /// Returns the error of the batches, if there was one.
-    pub(in crate::training) fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
     }
 
     /// Returns the model and q with the best validation score, and the number of q updates that were shrunk or rejected. Without
@@ -209,10 +199,10 @@ pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>
     let source = job.rows.batches(inference.batches, inference.seed)?;
     let n = source.all().count() as f64;
     let mut training = BatchTraining::new(svgp, free, source, job.rows.validation(), inference);
-    let start = training.start();
+    let start = training.theta.clone();
     let mut outcome = minimize_adam(&mut training, start, n, adam_options(job.plan), monitor);
-    if let Some(error) = training.error() {
-        return Err(error.clone());
+    if let Some(error) = training.error {
+        return Err(error);
     }
     monitor.session.check()?;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
