@@ -91,3 +91,11 @@ pub struct Outcome {
     /// The reason of the end.
     pub reason: StopReason,
 }
+
+impl Outcome {
+    /// Creates the outcome of a fit without anything to minimise.
+    pub(crate) fn at(theta: Vec<f64>, value: f64) -> Outcome {
+        let reason = StopReason::Converged;
+        Outcome { theta, value, iterations: 0, evaluations: 1, rollbacks: 0, reason }
+    }
+}

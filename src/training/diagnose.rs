@@ -1,8 +1,7 @@
 //! Checks of a finished fit that lead to warnings, each with its evidence.
 
 use super::geometry::{Crowding, Neighbours, irrelevant, sample, spread};
-use super::row_buffer::RowBuffer;
-use super::rows::TrainingData;
+use super::rows::{RowBuffer, TrainingData};
 use super::run::{Job, TakenBack, fit_from};
 use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;

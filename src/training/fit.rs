@@ -3,8 +3,7 @@
 use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_groups};
 use super::choices::{Chosen, choose};
-use super::row_buffer::RowBuffer;
-use super::rows::TrainingData;
+use super::rows::{RowBuffer, TrainingData};
 use super::start::{Function, Prototype};
 use super::trainer::Trainer;
 use crate::collapsed::Dataset;

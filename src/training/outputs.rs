@@ -3,8 +3,7 @@
 
 use super::arrays::{Origin, fit_rows};
 use super::failure::failed_start;
-use super::row_buffer::RowBuffer;
-use super::rows::TrainingData;
+use super::rows::{RowBuffer, TrainingData};
 use super::run::{Fitted, Job, fit_from, ready};
 use super::shared::SharedObjective;
 use super::solver::minimize;
@@ -206,8 +205,7 @@ pub fn fit_shared_outputs(
     let mut training = None;
     if trains {
         let mut monitor = session.monitor(plan.limits);
-        let mut objective =
-            SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.options.beta);
+        let mut objective = SharedObjective::new(model, rows, plan.options.beta);
         let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
         let outcome = minimize(&mut objective, start, cells as f64, &plan, &mut monitor);
         monitor.session.check()?;
@@ -289,15 +287,26 @@ fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
 }
 
 impl OutputRows<'_> {
+    /// Returns the numbers of the rows in which an output was observed.
+    pub(super) fn observed(&self, which: usize) -> Vec<usize> {
+        let (n, width) = (self.x.nrows(), self.targets.len() / self.x.nrows().max(1));
+        (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect()
+    }
+
     /// Returns the rows in which an output was observed.
     pub(super) fn of(&self, which: usize) -> RowBuffer {
-        let (n, d) = self.x.shape();
-        let width = self.targets.len() / n.max(1);
-        let rows: Vec<usize> = (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect();
-        let x = Mat::from_fn(rows.len(), d, |i, d| self.x[(rows[i], d)]);
-        let y: Vec<f64> = rows.iter().map(|row| self.targets[row * width + which]).collect();
+        self.taken(&self.observed(which), &[which], false)
+    }
+
+    /// Returns rows with the targets of these outputs, row by row if there are `several`; `y` has those of the first output.
+    pub(super) fn taken(&self, rows: &[usize], outputs: &[usize], several: bool) -> RowBuffer {
+        let width = self.targets.len() / self.x.nrows().max(1);
+        let x = Mat::from_fn(rows.len(), self.x.ncols(), |i, d| self.x[(rows[i], d)]);
+        let y: Vec<f64> = rows.iter().map(|row| self.targets[row * width + outputs[0]]).collect();
+        let cells = rows.iter().flat_map(|row| outputs.iter().map(move |output| row * width + output));
+        let all: Vec<f64> = cells.filter(|_| several).map(|cell| self.targets[cell]).collect();
         let weights: Vec<f64> = rows.iter().filter_map(|row| self.weights.get(*row).copied()).collect();
-        let targets = Targets { weights: &weights, ..Targets::of(&y) };
+        let targets = Targets { outputs: &all, weights: &weights, ..Targets::of(&y) };
         RowBuffer::of(Dataset { x: x.as_ref(), targets })
     }
 }

@@ -1,9 +1,8 @@
 //! Questions to machines that hold parts of the rows, their answers, and the merging of answers.
 
 use super::check::check_groups;
-use super::row_buffer::RowBuffer;
 use super::row_sums::{CHUNK, LevelSums, Sweep, add_all};
-use super::rows::{AllRows, BatchSource, Portion};
+use super::rows::{AllRows, BatchSource, Portion, RowBuffer};
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Purpose, part_generator};
 use crate::effects::{EffectRows, EffectSums, Effects, Moments, RowMoments};

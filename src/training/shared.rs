@@ -1,17 +1,17 @@
 //! Several outputs whose processes share a kernel and inducing inputs: the sum of their collapsed
 //! bounds as one objective.
 
-use super::row_buffer::RowBuffer;
+use super::outputs::OutputRows;
 use super::row_sums::{Sweep, pass_over, sum_over};
+use super::rows::RowBuffer;
 use super::solver::{Place, Solved};
-use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
+use crate::collapsed::{Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
 use crate::latent::{InducingLayer, LayerGradient};
 use crate::likelihood::{Gaussian, Likelihood, OneFunction, Outputs};
 use crate::model::LatentModel;
-use crate::objective::{Objective, Targets};
+use crate::objective::Objective;
 use crate::variational::{Family, Normal};
-use faer::{Mat, MatRef};
 use sparsegp_kernels::Parameter;
 
 /// Outputs that were observed in the same rows.
@@ -34,32 +34,20 @@ pub(super) struct SharedObjective {
 
 impl SharedObjective {
     /// Creates the objective of a model with one layer; the noise variance of each output comes last among the likelihood's values of that
-    /// output. Inputs are `n × D`; targets of P outputs are stored row by row, with NaN for a missing one; weights may be empty.
-    pub fn new(
-        model: LatentModel,
-        x: MatRef<'_, f64>,
-        targets: &[f64],
-        weights: &[f64],
-        beta: f64,
-    ) -> SharedObjective {
+    /// output.
+    pub fn new(model: LatentModel, rows: OutputRows<'_>, beta: f64) -> SharedObjective {
         let width = model.processes();
         let mut patterns: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for output in 0..width {
-            let rows: Vec<usize> =
-                (0..x.nrows()).filter(|row| !targets[row * width + output].is_nan()).collect();
-            match patterns.iter_mut().find(|(_, known)| *known == rows) {
+            let observed = rows.observed(output);
+            match patterns.iter_mut().find(|(_, known)| *known == observed) {
                 Some((outputs, _)) => outputs.push(output),
-                None => patterns.push((vec![output], rows)),
+                None => patterns.push((vec![output], observed)),
             }
         }
-        let group = |(outputs, rows): (Vec<usize>, Vec<usize>)| {
-            let inputs = Mat::from_fn(rows.len(), x.ncols(), |i, d| x[(rows[i], d)]);
-            let cells = rows.iter().flat_map(|row| outputs.iter().map(move |output| row * width + output));
-            let all: Vec<f64> = cells.map(|cell| targets[cell]).collect();
-            let first: Vec<f64> = rows.iter().map(|row| targets[row * width + outputs[0]]).collect();
-            let weights: Vec<f64> = rows.iter().filter_map(|row| weights.get(*row).copied()).collect();
-            let targets = Targets { outputs: &all, weights: &weights, ..Targets::of(&first) };
-            Group { rows: RowBuffer::of(Dataset { x: inputs.as_ref(), targets }), outputs }
+        let group = |(outputs, observed): (Vec<usize>, Vec<usize>)| Group {
+            rows: rows.taken(&observed, &outputs, true),
+            outputs,
         };
         let groups = patterns.into_iter().map(group).collect();
         let mut own = Vec::new();

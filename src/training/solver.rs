@@ -134,12 +134,10 @@ pub(super) fn minimize_solved(
         }
         found
     } else {
-        // There is nothing to minimise.
-        let (theta, value) = (start.clone(), objective.solve_at(&start)?);
-        let reason = StopReason::Converged;
+        let value = objective.solve_at(&start)?;
         monitor.record(value / n, None);
-        monitor.stop(reason);
-        Outcome { theta, value, iterations: 0, evaluations: 1, rollbacks: 0, reason }
+        monitor.stop(StopReason::Converged);
+        Outcome::at(start, value)
     };
     monitor.session.check()?;
     if let Some(best) = &objective.place().kept {

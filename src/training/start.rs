@@ -1,7 +1,7 @@
 //! The start of training: a model with parameters from the data.
 
 use super::lengths::{LengthSample, SAMPLE, clear_gain};
-use super::row_buffer::RowBuffer;
+use super::rows::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::effects::{EffectTerm, Effects, columns_of};

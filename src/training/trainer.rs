@@ -2,9 +2,8 @@
 
 use super::check::{check_alike, check_data};
 use super::fit::Prepared;
-use super::row_buffer::RowBuffer;
 use super::row_sums::Sweep;
-use super::rows::{MemoryBatches, TrainingData};
+use super::rows::{MemoryBatches, RowBuffer, TrainingData};
 use super::run::{Job, TakenBack, Trained, finish, ready};
 use super::solver::adam_options;
 use super::start::initial_model;
@@ -221,7 +220,7 @@ impl Trainer {
             if one_step { with_best_q(svgp.model.clone(), rows.train, plan.options.beta) } else { None };
         let Valued { model, q, value } = match closed {
             Some(best) => best,
-            None => polished(svgp, &job, Sweep::of(&rows.train, plan.batch_size), &mut outcome)?.at,
+            None => polished(svgp, &job, Sweep::of(&rows.train, plan.batch_size), &mut outcome)?.1,
         };
         if !value.is_finite() {
             return Err(Error::fit("training ended where the objective is not finite")

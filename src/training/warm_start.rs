@@ -2,8 +2,8 @@
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
-use super::row_buffer::RowBuffer;
 use super::row_sums::Sweep;
+use super::rows::RowBuffer;
 use super::run::Job;
 use super::start::{variance, working_responses};
 use super::steps::model::VariationalModel;

@@ -90,7 +90,11 @@ pub(super) fn train(
         known => {
             let mut objective = stage.objective(neighbours, plan, monitor)?;
             objective.look_up(n, neighbours.count);
-            let outcome = Outcome { theta: objective.start(), ..known.unwrap_or_else(untrained) };
+            let theta = objective.start();
+            let outcome = match known {
+                Some(outcome) => Outcome { theta, ..outcome },
+                None => Outcome::at(theta, f64::NAN),
+            };
             Training { objective, outcome }
         }
     };
@@ -132,19 +136,6 @@ fn trained_on(
     let Training { objective, outcome } = stage.train(neighbours, job, monitor)?;
     model.set_natural(&objective.model().natural()).map_err(|_| failed_start())?;
     Ok(outcome)
-}
-
-/// Returns the outcome of a fit that trains no hyper-parameters.
-fn untrained() -> Outcome {
-    let (iterations, evaluations, rollbacks) = (0, 1, 0);
-    Outcome {
-        theta: Vec::new(),
-        value: f64::NAN,
-        iterations,
-        evaluations,
-        rollbacks,
-        reason: StopReason::Converged,
-    }
 }
 
 /// A model with the rows that train and judge its hyper-parameters.

@@ -16,8 +16,7 @@ use crate::objective::Objective;
 use crate::options::{FitOptions, Growth, Hyper, ObjectiveKind, Plan, StepOptions};
 use crate::training::collapsed::CollapsedObjective;
 use crate::training::failure::{failed_start, unless_failed};
-use crate::training::row_buffer::RowBuffer;
-use crate::training::rows::TrainingData;
+use crate::training::rows::{RowBuffer, TrainingData};
 use crate::training::run::{Fitted, Job, fit_from, ready};
 use crate::training::start::{Prototype, Start, initial_model};
 use crate::training::warm_start::{WARM_ROWS, gaussian_start};
@@ -298,15 +297,12 @@ impl Grower<'_, '_, '_> {
         // A warm start uses half of the time limit of its monitor.
         let seconds = self.left().map(|left| 2.0 * left);
         let limits = Limits {
-            epochs: options.warm_start.div_ceil(share),
-            steps: None,
             seconds,
             tolerance: options.stopping_tolerance(),
             window: 10,
             plateaus: 0,
             patience: options.patience,
-            target: None,
-            range: None,
+            ..Limits::of_epochs(options.warm_start.div_ceil(share))
         };
         let mut session = self.session.silent();
         let mut monitor = session.monitor(limits);

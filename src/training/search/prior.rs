@@ -5,8 +5,7 @@ use crate::error::Result;
 use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::failure::unless_failed;
-use crate::training::row_buffer::RowBuffer;
-use crate::training::rows::TrainingData;
+use crate::training::rows::{RowBuffer, TrainingData};
 use crate::training::run::{Job, fit_from};
 use crate::training::start::{Prototype, Start, initial_model};
 

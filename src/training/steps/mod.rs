@@ -40,20 +40,6 @@ pub(super) struct Valued {
     pub value: f64,
 }
 
-/// The end of training.
-pub(super) struct Ended {
-    /// The end, with the objective on the sample.
-    pub at: Valued,
-    /// The objective on all rows, if it was summed over them.
-    summed: Option<f64>,
-}
-
-impl Ended {
-    fn on_all(at: Valued) -> Ended {
-        Ended { summed: Some(at.value), at }
-    }
-}
-
 /// Trains q by gradients, and hyper-parameters with it. The objective is compared before and after: on all rows if they are in memory,
 /// otherwise on a sample that did not choose the start.
 pub(super) fn train(
@@ -90,21 +76,22 @@ pub(super) fn train(
     monitor.session.check()?;
     outcome.rollbacks += warm.rollbacks;
     let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.pass.estimator_counts());
-    let ended = match closed {
-        _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
+    let on_all = |at: Valued| (Some(at.value), at);
+    let (ended_on_all, ended) = match closed {
+        _ if on_all_rows && closed.is_none() => on_all(valued(svgp, outcome.value)),
         // The closed form removes the remaining noise of the mini-batches.
         Some(train) => {
             let best = with_best_q(svgp.model.clone(), train, plan.options.beta);
-            Ended::on_all(best.unwrap_or_else(|| valued(svgp, f64::NAN)))
+            on_all(best.unwrap_or_else(|| valued(svgp, f64::NAN)))
         }
         None => polished(svgp, job, sample, &mut outcome)?,
     };
     // Held-out rows, if there are any, make the final decision.
-    let last = ended.at.value;
+    let last = ended.value;
     let before = before.filter(|_| rows.validation().is_none() || !last.is_finite());
-    let Valued { model, q, value: estimate } = better_of(ended.at, before, &free, n, &mut outcome);
+    let Valued { model, q, value: estimate } = better_of(ended, before, &free, n, &mut outcome);
     // If the start was kept, its objective is that of the sample; it is exact only if the sample has all rows.
-    let summed = if check.len() == n { Some(estimate) } else { ended.summed.filter(|_| estimate == last) };
+    let summed = if check.len() == n { Some(estimate) } else { ended_on_all.filter(|_| estimate == last) };
     let value = summed.unwrap_or(estimate);
     if !value.is_finite() {
         return Err(diverged(taken_back));
@@ -141,13 +128,14 @@ fn polish_steps(n: usize) -> usize {
     (200_000 / n.max(1)).clamp(3, 20)
 }
 
-/// Ends mini-batch training: takes the steps on all rows that the plan allows, and returns the objective.
+/// Ends mini-batch training: takes the steps on all rows that the plan allows. Returns the objective on all rows, if it was summed over them,
+/// and the end with the objective on the sample.
 pub(super) fn polished(
     mut svgp: VariationalModel,
     job: &Job<'_>,
     sample: Sweep<'_>,
     outcome: &mut Outcome,
-) -> Result<Ended> {
+) -> Result<(Option<f64>, Valued)> {
     let Job { rows, plan, .. } = *job;
     let (n, one_step) = (rows.all().count(), solves_in_one_step(&svgp, plan));
     let complete = rows.check_sample().len() == n;
@@ -175,7 +163,7 @@ pub(super) fn polished(
         Some(value) => value,
         None => solve::full_objective(&mut svgp, sample)?,
     };
-    Ok(Ended { at: valued(svgp, value), summed })
+    Ok((summed, valued(svgp, value)))
 }
 
 /// Returns the number of passes over a file that may end a fit of this many whole epochs: none if a limit ended it, and at most as many as
