@@ -73,7 +73,7 @@ impl<'a> BatchTraining<'a> {
             }
             None => model.set_q(averaged),
         }
-        let rollbacks = self.inference.done.rollbacks;
+        let rollbacks = self.inference.memory.rollbacks;
         (self.inference.model, rollbacks)
     }
 

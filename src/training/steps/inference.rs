@@ -75,39 +75,29 @@ pub struct Inference<'a> {
     pub(super) model: VariationalModel,
     rules: Rules,
     options: InferenceOptions,
+    pub(super) memory: Memory,
+    pending: Option<Pending>,
+}
+
+/// What earlier steps have left, except in the model and in the rules.
+#[derive(Clone, Serialize, Deserialize)]
+pub(in crate::training) struct Memory {
     averages: Vec<IterateAverage>,
-    pub(super) done: Done,
+    iterations: usize,
+    samples: usize,
+    pub rollbacks: usize,
+    /// The number of last steps in a row that the rule refused.
+    refused: usize,
+    /// q of an epoch before.
     safe: Vec<Normal>,
     /// θ, Z and q before the last step; `None` once the step was taken back.
     before: Option<(Vec<f64>, Vec<Normal>)>,
     watch: Watch,
     shrink: f64,
-    pending: Option<Pending>,
-}
-
-/// Counts of finished work.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct Done {
-    iterations: usize,
-    rows: usize,
-    samples: usize,
-    pub rollbacks: usize,
-    /// The number of last steps in a row that the rule refused.
-    refused: usize,
 }
 
 /// Everything that determines the further inference, except the rows.
-#[derive(Serialize, Deserialize)]
-pub(in crate::training) struct InferenceState {
-    model: ModelState,
-    rules: Vec<Vec<u8>>,
-    averages: Vec<IterateAverage>,
-    done: Done,
-    safe: Vec<Normal>,
-    before: Option<(Vec<f64>, Vec<Normal>)>,
-    watch: Watch,
-    shrink: f64,
-}
+pub(in crate::training) type InferenceState = (ModelState, Vec<Vec<u8>>, Memory);
 
 /// The second half of a step whose batch has been evaluated.
 struct Pending {
@@ -137,19 +127,19 @@ impl<'a> Inference<'a> {
         source: Box<dyn BatchSource + 'a>,
         options: InferenceOptions,
     ) -> Self {
-        Inference {
-            source,
-            rules: Rules::of_all(&options.rule, model.posteriors()),
+        let memory = Memory {
             averages: model.posteriors().iter().map(|_| IterateAverage::new(options.average)).collect(),
-            done: Done::default(),
+            iterations: 0,
+            samples: 0,
+            rollbacks: 0,
+            refused: 0,
             safe: model.posteriors().to_vec(),
             before: None,
             watch: Watch::default(),
             shrink: 1.0,
-            pending: None,
-            model,
-            options,
-        }
+        };
+        let rules = Rules::of_all(&options.rule, model.posteriors());
+        Inference { source, rules, memory, pending: None, model, options }
     }
 
     /// Takes one step. Returns the objective estimated on its batch before the step (a sum over the data; not finite if it could not be
@@ -160,14 +150,6 @@ impl<'a> Inference<'a> {
         (value, self.complete_step())
     }
 
-    /// Continues with the batches, steps and samples after `iterations` steps. q, the memory of rules and averages, and the counts of rows
-    /// and samples stay.
-    pub(crate) fn seek(&mut self, iterations: usize) -> Result<()> {
-        self.source.seek(iterations)?;
-        self.done.iterations = iterations;
-        Ok(())
-    }
-
     /// Returns the last iterate of the only process, or of the first.
     pub fn q(&self) -> &Normal {
         self.model.q()
@@ -176,27 +158,17 @@ impl<'a> Inference<'a> {
     /// Completes the last step, and returns the state for a checkpoint.
     pub(in crate::training) fn state(&mut self) -> InferenceState {
         self.complete_step();
-        InferenceState {
-            model: self.model.state(),
-            rules: self.rules.state(),
-            averages: self.averages.clone(),
-            done: self.done,
-            safe: self.safe.clone(),
-            before: self.before.clone(),
-            watch: self.watch,
-            shrink: self.shrink,
-        }
+        (self.model.state(), self.rules.state(), self.memory.clone())
     }
 
     /// Continues from a state; returns false if it does not suit the inference, whose state is then undefined.
-    pub(in crate::training) fn restore(&mut self, state: InferenceState) -> bool {
-        let InferenceState { model, rules, averages, done, safe, before, watch, shrink } = state;
+    pub(in crate::training) fn restore(&mut self, (model, rules, memory): InferenceState) -> bool {
         // The second half of a step from before must not follow.
         self.pending = None;
-        let suits = self.model.restore(model) && self.rules.restore(&rules);
-        (self.averages, self.done, self.safe, self.shrink) = (averages, done, safe, shrink);
-        (self.before, self.watch) = (before, watch);
-        suits && self.seek(done.iterations).is_ok()
+        self.memory = memory;
+        self.model.restore(model)
+            && self.rules.restore(&rules)
+            && self.source.seek(self.memory.iterations).is_ok()
     }
 
     /// Returns the objective of the last iterate on all rows, a sum.
@@ -208,12 +180,12 @@ impl<'a> Inference<'a> {
 
     /// Returns the number of steps.
     pub fn iterations(&self) -> usize {
-        self.done.iterations
+        self.memory.iterations
     }
 
     /// Returns the number of samples of w drawn in all steps.
     pub fn samples_used(&self) -> usize {
-        self.done.samples
+        self.memory.samples
     }
 
     /// Returns the model with its posterior.
@@ -239,28 +211,28 @@ impl<'a> Inference<'a> {
             Some(rows) => Portion::Here(rows),
             None => self.source.next_batch()?,
         };
-        self.done.rows += batch.len();
         self.model.reserve(batch.here().map_or(0, |rows| rows.len()));
         if let Some(samples) = self.options.samples {
-            self.model.set_samples(samples.at(self.done.iterations, MOST_SAMPLES));
+            self.model.set_samples(samples.at(self.memory.iterations, MOST_SAMPLES));
         }
-        self.model.set_iteration(self.done.iterations);
-        self.done.samples += self.model.samples();
+        self.model.set_iteration(self.memory.iterations);
+        self.memory.samples += self.model.samples();
         let scale = n as f64 / batch.len() as f64;
-        let step = self.shrink * self.options.step.at(self.done.iterations);
-        let remember = self.done.iterations.is_multiple_of(per_epoch);
-        self.done.iterations += 1;
+        let step = self.memory.shrink * self.options.step.at(self.memory.iterations);
+        let remember = self.memory.iterations.is_multiple_of(per_epoch);
+        self.memory.iterations += 1;
         let rows = Sweep::of_weight(&batch, scale);
         let value = self.model.evaluate_all(rows, train_theta, self.rules.factor())?;
         let per_row = value / n as f64;
         // The batch after a step that was taken back is accepted at any value, and rows of the caller may differ from earlier ones.
-        let rises = own && train_theta && self.before.is_some() && self.watch.is_far_above(per_row);
+        let rises =
+            own && train_theta && self.memory.before.is_some() && self.memory.watch.is_far_above(per_row);
         if !value.is_finite() || rises {
             self.take_back();
             return Ok(f64::NAN);
         }
-        self.watch.accept(per_row);
-        self.shrink = (Self::RECOVERY * self.shrink).min(1.0);
+        self.memory.watch.accept(per_row);
+        self.memory.shrink = (Self::RECOVERY * self.memory.shrink).min(1.0);
         self.pending = Some(Pending { step, remember });
         Ok(value)
     }
@@ -271,10 +243,11 @@ impl<'a> Inference<'a> {
     /// Returns to θ, Z and q before the last step, at which another batch could be evaluated, or if that step was taken back already, to the
     /// q of an epoch before.
     fn take_back(&mut self) {
-        self.shrink *= 0.5;
-        let returned = self.before.take().is_some_and(|(natural, q)| self.model.return_to(&natural, q));
+        self.memory.shrink *= 0.5;
+        let returned =
+            self.memory.before.take().is_some_and(|(natural, q)| self.model.return_to(&natural, q));
         if !returned {
-            self.model.set_q(self.safe.clone());
+            self.model.set_q(self.memory.safe.clone());
         }
         self.rules.restart(self.model.posteriors());
     }
@@ -303,22 +276,22 @@ impl<'a> Inference<'a> {
 
     /// Stores the state before a step.
     fn remember(&mut self) {
-        let (natural, q) = self.before.get_or_insert_default();
+        let (natural, q) = self.memory.before.get_or_insert_default();
         *natural = self.model.model.natural();
         q.clear();
         q.extend_from_slice(self.model.posteriors());
     }
 
     fn finish(&mut self, pending: Pending, info: StepInfo) {
-        self.done.rollbacks += info.rollbacks;
-        self.done.refused = if info.step > 0.0 { 0 } else { self.done.refused + 1 };
+        self.memory.rollbacks += info.rollbacks;
+        self.memory.refused = if info.step > 0.0 { 0 } else { self.memory.refused + 1 };
         // The batch could be evaluated at the previous q, so the q one step later is stored for
         // rollbacks.
         if pending.remember && self.model.kl().is_finite() {
-            self.safe.clone_from_slice(self.model.posteriors());
+            self.memory.safe.clone_from_slice(self.model.posteriors());
         }
         if self.options.average != Average::None {
-            let iterates = self.model.posteriors().iter().zip(&mut self.averages);
+            let iterates = self.model.posteriors().iter().zip(&mut self.memory.averages);
             iterates.for_each(|(q, average)| average.push(q.mean(), q.cov()));
         }
     }
@@ -329,7 +302,7 @@ impl<'a> Inference<'a> {
     /// Returns true if the rule refused the last [`MOST_REFUSED`](Self::MOST_REFUSED) steps, or if it refused the last one and the next would
     /// repeat it: on all rows, without samples, at fixed θ and Z, and not shorter.
     pub(in crate::training) fn is_stuck(&self, trains_theta: bool) -> bool {
-        let Done { iterations, refused, .. } = self.done;
+        let Memory { iterations, refused, .. } = self.memory;
         let step = |t: usize| self.options.step.at(t);
         let repeats = !trains_theta
             && self.source.per_epoch() == 1
@@ -346,7 +319,7 @@ impl<'a> Inference<'a> {
             (mean, Matrix::Full(cov)) => Normal::new(mean, cov).ok(),
             (mean, Matrix::Diagonal(variances)) => Normal::diagonal(mean, variances).ok(),
         };
-        let all = self.model.posteriors().iter().zip(&self.averages);
+        let all = self.model.posteriors().iter().zip(&self.memory.averages);
         all.map(|(q, average)| averaged(average).unwrap_or_else(|| q.clone())).collect()
     }
 }
