@@ -1,14 +1,13 @@
 //! Checkpoints of fits: a file of the states of their stages, from which an interrupted fit
 //! continues with the same bits.
 
-mod lock;
-
 use crate::error::{Error, Result};
-use crate::files::{AtomicFile, open_input};
-use lock::Lock;
+use crate::files::{AtomicFile, Transient, open_input};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 const MAGIC: &[u8; 20] = b"sparsegp-checkpoint\n";
 
 /// The version of the format; it changes whenever a state does.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// The bytes before the contents: the format, its version, and the checksum of the rest.
 const HEADER: usize = MAGIC.len() + 4 + 32;
@@ -26,7 +25,6 @@ const HEADER: usize = MAGIC.len() + 4 + 32;
 /// The largest count of finished work in a state that was read.
 pub(crate) const MOST: usize = usize::MAX >> 16;
 
-/// Returns the bytes of a state.
 pub(crate) fn encode(state: &(impl Serialize + ?Sized)) -> Vec<u8> {
     // postcard can write all numbers, lists and options, and states consist of them.
     postcard::to_allocvec(state).unwrap_or_default()
@@ -52,7 +50,6 @@ struct Stage {
 const KEPT_EVERY: Duration = Duration::from_millis(500);
 const KEPT_SHARE: u32 = 20;
 
-/// The contents of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Contents {
     identity: Identity,
@@ -124,7 +121,8 @@ pub struct Checkpoint {
     asked: Option<Instant>,
     failure: Option<Error>,
     warn: Option<fn(&Error)>,
-    damaged: bool,
+    /// True if a state did not fit its stage.
+    pub(crate) damaged: bool,
     _lock: Option<Lock>,
 }
 
@@ -299,11 +297,6 @@ impl Checkpoint {
         self.failure.as_ref()
     }
 
-    /// Notes that a state did not fit its stage.
-    pub(crate) fn note_damage(&mut self) {
-        self.damaged = true;
-    }
-
     /// The error for states that did not fit.
     pub(crate) fn damage(&self) -> Option<Error> {
         self.damaged.then(|| {
@@ -370,6 +363,63 @@ fn check_identity(name: &str, found: &Identity, expected: &Identity) -> Result<(
         }
     }
     Ok(())
+}
+
+/// A claim on a file. It ends with the value or with the process.
+#[derive(Debug)]
+pub(super) struct Lock {
+    /// A file that is open only for its lock; `None` if the file system has no locks.
+    _file: Option<File>,
+    path: PathBuf,
+    _transient: Option<Transient>,
+}
+
+impl Lock {
+    /// Claims `path`.
+    ///
+    /// # Errors
+    ///
+    /// When another process has claimed it, or its folder cannot be written to.
+    pub fn of(path: &Path) -> Result<Lock> {
+        let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+        name.push(".lock");
+        let beside = path.with_file_name(name);
+        loop {
+            let file = File::options().create(true).truncate(false).write(true).open(&beside);
+            let file = file.map_err(|error| {
+                Error::data(format!("{}: cannot be written: {error}", path.display()))
+                    .hint("check that the folder exists, can be written to, and has space")
+            })?;
+            match file.try_lock() {
+                // The previous holder may have removed the file between opening and locking.
+                Ok(()) if !beside.exists() => {}
+                Ok(()) => {
+                    let _transient = Some(Transient::of(beside.clone()));
+                    return Ok(Lock { _file: Some(file), path: beside, _transient });
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::data(format!(
+                        "{}: another fit is writing this checkpoint",
+                        path.display()
+                    ))
+                    .hint(
+                        "give each fit a separate ⟨checkpoint⟩, or wait until the other fit has finished",
+                    ));
+                }
+                Err(TryLockError::Error(_)) => {
+                    return Ok(Lock { _file: None, path: beside, _transient: None });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    /// Removes the lock file while the lock is held. A file that is left after a kill is not
+    /// locked.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 #[cfg(test)]
@@ -467,5 +517,20 @@ mod tests {
         assert_eq!(resumed.begin(), Some(vec![4, 5]));
         std::fs::remove_dir_all(folder.path()).expect("removed");
         assert!(rescue.write().to_string().contains("no checkpoint is left"));
+    }
+
+    #[test]
+    fn a_file_has_one_claim_and_a_killed_fit_leaves_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("fit.checkpoint");
+        let beside = folder.path().join("fit.checkpoint.lock");
+        std::fs::write(&beside, "").expect("written");
+        let lock = Lock::of(&path).expect("nobody else");
+        let error = Lock::of(&path).expect_err("claimed");
+        assert!(error.to_string().ends_with("another fit is writing this checkpoint"), "{error}");
+        assert_eq!(error.exit_code(), 3);
+        drop(lock);
+        assert!(!beside.exists());
+        assert!(Lock::of(&path).is_ok());
     }
 }

@@ -1,7 +1,9 @@
 //! The best q in closed form, for losses that are quadratic in the latent mean, and an upper bound on the evidence.
 
-use crate::gradient::{BatchSums, ProcessSums};
-use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse, trace};
+use crate::gradient::{BatchSums, ProcessSums, Tangent};
+use crate::linalg::{
+    self, Factorizer, NotPositiveDefinite, Operand, congruence, dot, gram_of_inverse, trace,
+};
 use crate::variational::{Matrix, Normal};
 use faer::{Mat, MatRef};
 use std::f64::consts::PI;
@@ -98,10 +100,6 @@ pub(super) fn shrunk_inverse(
 /// ```
 ///
 /// and `cᵀ(Q + τI)⁻¹c = (cᵀc − φᵀx)/τ` with `φ = A c` and `x = (AAᵀ + τI)⁻¹φ`. Rows have no sample weights.
-///
-/// # Errors
-///
-/// If one of the matrices has no Cholesky factor.
 pub(crate) fn upper_bound(sums: &BatchSums, noise: f64) -> Result<f64, NotPositiveDefinite> {
     let (n, process) = (sums.weight, &sums.processes[0]);
     let (gram, tau) = (process.cov.as_ref().full(), noise + 2.0 * noise * process.residual);
@@ -113,4 +111,23 @@ pub(crate) fn upper_bound(sums: &BatchSums, noise: f64) -> Result<f64, NotPositi
     let explained = noise * noise * dot(&process.mean, &x) / tau;
     let quadratic = (noise * process.squares - explained) / tau;
     Ok(-0.5 * (n * (2.0 * PI * noise).ln() + log_det + quadratic))
+}
+
+/// Returns the direction in which the gradient of an objective J in θ changes by the derivative of another objective F through q(θ), the q
+/// that minimises J: `dF/dθ = ∂F/∂θ + d/dt ∂J/∂θ (q + t · tangent)`.
+///
+/// `inner` has the sums of J, whose losses are quadratic in μ, at the origin; `outer` has the sums of the losses of F at q. Both have the KL
+/// term of weight β. With `B` of [`solve`](super::solve), the Hessian of J in m is `βB`, and `S = B⁻¹` moves by `−S dB S`.
+pub(crate) fn tangent(inner: &ProcessSums, outer: &ProcessSums, q: &Normal, beta: f64) -> Tangent {
+    let (m, mean, cov) = (q.dim(), q.mean(), q.cov().full());
+    // ∂F/∂S; for β KL it is (β/2) (I − S⁻¹) = −A diag(h) Aᵀ.
+    let (known, own) = (inner.cov.as_ref().full(), outer.cov.as_ref().full());
+    let mut direction = Mat::from_fn(m, m, |i, j| own[(i, j)] - known[(i, j)]);
+    congruence(Operand::full(cov), direction.as_mut(), Mat::zeros(m, m).as_mut());
+    let slope: Vec<f64> = outer.mean.iter().zip(mean).map(|(bar, m)| bar + beta * m).collect();
+    let mut moved = vec![0.0; m];
+    linalg::matvec(cov, &slope, &mut moved);
+    moved.iter_mut().for_each(|x| *x /= -beta);
+    direction *= faer::Scale(-2.0 / beta);
+    Tangent { mean: moved, cov: direction }
 }

@@ -1,7 +1,7 @@
 //! An upper bound on the log evidence from the whole kernel matrix, a few columns at a time.
 
+use super::Dataset;
 use super::bounds::shrunk_inverse;
-use super::dataset::Dataset;
 use crate::columns;
 use crate::latent::{InducingLayer, RawFeatures, whiten};
 use crate::linalg::{self, NotPositiveDefinite, Operand, Part, block_product, dot, product, reflect_lower};

@@ -124,10 +124,6 @@ impl GroupedEvidence<'_> {
 /// `T_l = (I + G_l)⁻¹`: `S = P_hh − Σ_l C_l T_l C_lᵀ` and
 /// `log|P| = log|S| + Σ_l log|I + G_l|`. Derivatives use
 /// `Fᵀ ∂ log evidence/∂F = Σ_l (E u_l u_lᵀ − I)`.
-///
-/// # Errors
-///
-/// When a block or the Schur complement has no Cholesky factor.
 pub(crate) fn grouped_evidence<'a>(
     effects: &Effects,
     given: GroupedSums<'a>,

@@ -1,16 +1,14 @@
 //! Numbers in rows: the roles of rows, batches, scaling, random draws.
 
 mod batches;
-mod random;
 mod scaling;
 mod size_schedule;
 mod split;
 mod warp;
 
 pub use crate::likelihood::Moments;
-pub use batches::BatchPlan;
 pub(crate) use batches::BatchStream;
-pub use random::{Purpose, generator, part_generator};
+pub use batches::{BatchPlan, Purpose, generator, part_generator};
 pub use scaling::{Affine, Scaling};
 pub use size_schedule::SizeSchedule;
 pub use split::{Role, Roles, Split, check_fractions, split};

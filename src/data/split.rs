@@ -2,7 +2,7 @@
 
 use rand::seq::SliceRandom;
 
-use super::random::{Purpose, generator};
+use super::batches::{Purpose, generator};
 use crate::error::{Error, Result};
 
 /// The role of a row.

@@ -110,7 +110,6 @@ impl Effects {
     }
 }
 
-/// A quantity with an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Quantity {
     /// The standard deviation of an effect.
@@ -124,7 +123,6 @@ pub(crate) enum Quantity {
 }
 
 impl Quantity {
-    /// Returns all quantities of some effects.
     pub fn all(effects: &Effects) -> Vec<Quantity> {
         let mut out = Vec::new();
         for (term, of) in effects.terms().iter().enumerate() {

@@ -10,8 +10,6 @@
 //! Codes of levels and values of slopes are further columns of the inputs, behind the inputs of f. Splits, scaling and predictions therefore
 //! treat them together with the rows.
 
-mod backward;
-mod covariance;
 mod features;
 mod intervals;
 mod moments;
@@ -20,14 +18,12 @@ mod rows;
 mod sums;
 mod term;
 
-pub use backward::RowMoments;
 pub(crate) use features::EffectFeatures;
-pub(crate) use intervals::{Components, Quantity};
-pub(crate) use intervals::{EffectIntervals, EffectSummary, TermIntervals};
+pub(crate) use intervals::{Components, EffectIntervals, EffectSummary, Quantity, TermIntervals};
 pub use intervals::{Ends, VarianceComponent};
 pub use moments::Moments;
 pub(crate) use moments::Sparse;
-pub use posterior::EffectPosterior;
+pub use posterior::{EffectPosterior, RowMoments};
 pub(crate) use rows::EffectRows;
 pub use rows::Entry;
 pub(crate) use sums::EffectSums;

@@ -3,7 +3,7 @@
 use super::rows::Entry;
 use super::sums::scale_segments;
 use super::term::Effects;
-use crate::variational::{Matrix, MatrixRef, Normal};
+use crate::variational::{Matrix, Normal};
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
@@ -80,14 +80,8 @@ struct Whitened {
 impl Moments {
     /// Splits the joint distribution of w (one number for each of `features`) and u. No term is eliminated.
     pub(crate) fn of_joint(effects: &Effects, q: &Normal, features: usize) -> Moments {
-        let dense;
-        let cov = match q.cov() {
-            MatrixRef::Full(cov) => cov,
-            diagonal => {
-                dense = diagonal.to_dense();
-                dense.as_ref()
-            }
-        };
+        let dense = q.cov().to_dense();
+        let cov = dense.as_ref();
         let all = effects.coefficients();
         let block =
             |i: usize, j: usize, rows: usize, columns: usize| cov.submatrix(i, j, rows, columns).to_owned();
@@ -129,18 +123,17 @@ impl Moments {
         put(0, 0, self.covariance.as_ref());
         put(0, m, self.cross.as_ref());
         put(m, 0, self.cross.transpose());
-        if self.is_joint() {
-            put(m, m, self.others.as_ref());
-        } else {
-            put(m, m, self.coefficient_covariance(effects).as_ref());
-        }
+        put(m, m, self.coefficient_covariance(effects).as_ref());
         let mean = self.weights.iter().chain(&self.coefficients).copied().collect();
         Normal { mean, cov: Matrix::Full(cov), log_det: f64::NAN }
     }
 
-    /// Returns `Cov u` if a term is eliminated. A level of it is `u_l = −K_lᵀr + ε_l`, with r of w and of all other coefficients, and the ε_l
+    /// Returns `Cov u`. A level of an eliminated term is `u_l = −K_lᵀr + ε_l`, with r of w and of all other coefficients, and the ε_l
     /// of different levels are independent.
     fn coefficient_covariance(&self, effects: &Effects) -> Mat<f64> {
+        if self.is_joint() {
+            return self.others.clone();
+        }
         let r = effects.terms()[self.eliminated].width();
         // The coefficients of a level are the effects of a row that meets this level alone, with z a unit vector in whitened coordinates.
         let mut loads = Loads {

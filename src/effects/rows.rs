@@ -112,7 +112,6 @@ impl EffectRows {
         EffectRows { terms, eliminated, meetings }
     }
 
-    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.terms.first().map_or(0, |term| term.codes.len())
     }

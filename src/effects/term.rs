@@ -119,7 +119,6 @@ pub struct Effects {
     parameters: Vec<FactorParameters>,
 }
 
-/// The values of one factor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct FactorParameters {
     sd: Parameter,
@@ -310,7 +309,6 @@ impl Effects {
         self.parameters.iter_mut().flat_map(|of| [&mut of.sd, &mut of.below]).for_each(visit);
     }
 
-    /// Returns the number of parameter values.
     pub(crate) fn parameter_count(&self) -> usize {
         self.parameters.iter().map(|of| of.sd.values.len() + of.below.values.len()).sum()
     }

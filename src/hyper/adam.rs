@@ -1,6 +1,5 @@
 //! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated.
 
-use crate::checkpoint::MOST;
 use serde::{Deserialize, Serialize};
 
 /// Settings of Adam.
@@ -48,12 +47,12 @@ pub enum Taken {
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adam {
-    options: AdamOptions,
-    theta: Vec<f64>,
+    pub(crate) options: AdamOptions,
+    pub(super) theta: Vec<f64>,
     moments: AdamMoments,
     last_good: Option<Vec<f64>>,
     failures_in_a_row: usize,
-    rollbacks: usize,
+    pub(crate) rollbacks: usize,
     shrink: f64,
     steps: usize,
 }
@@ -87,24 +86,9 @@ impl Adam {
         &self.theta
     }
 
-    /// Returns the current point, and ends the minimisation.
-    pub(crate) fn into_theta(self) -> Vec<f64> {
-        self.theta
-    }
-
-    /// Returns the settings.
-    pub(crate) fn options(&self) -> AdamOptions {
-        self.options
-    }
-
     /// Returns the number of steps taken, including failed ones.
     pub fn steps(&self) -> usize {
         self.steps
-    }
-
-    /// Returns the number of failed steps.
-    pub(crate) fn rollbacks(&self) -> usize {
-        self.rollbacks
     }
 
     /// Takes one step with the value and gradient at [`Adam::theta`]. Neither has to be finite.
@@ -152,12 +136,7 @@ impl Adam {
 
     /// Returns true if the state, read from a file, has `n` numbers and these options.
     pub(crate) fn suits(&self, n: usize, options: AdamOptions) -> bool {
-        let counts = [self.failures_in_a_row, self.rollbacks, self.steps];
-        counts.iter().all(|&count| count <= MOST)
-            && self.options == options
-            && self.theta.len() == n
-            && self.moments.suits(n)
-            && self.last_good.as_ref().is_none_or(|good| good.len() == n)
+        self.options == options && self.theta.len() == n
     }
 }
 
@@ -192,7 +171,6 @@ impl AdamMoments {
         }
     }
 
-    /// Returns the number of numbers.
     pub(crate) fn len(&self) -> usize {
         self.first.len()
     }

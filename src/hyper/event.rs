@@ -1,6 +1,6 @@
 //! The events of a running fit: the stages before the training, and the epochs.
 
-use super::stopping::{Limits, Record};
+use super::monitor::{Limits, Record};
 use std::fmt;
 
 /// An event of a fit.

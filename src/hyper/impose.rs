@@ -1,11 +1,11 @@
 //! Applies constraints: constraints by name become settings of single values, or are refused.
 
-use super::columns::Columns;
-use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
-use super::settings::{PriorChoice, ValueSetting, ValueSettings, named, range_words};
+use super::constraints::{BoundsFor, Columns, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 use super::vector::{Descriptor, stem};
 use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Prior, Transform};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// The distance from the edge, as a share of the range, at which a start outside its bounds is
@@ -38,9 +38,6 @@ impl Constraints {
     }
 
     /// Moves `values` to their starting values; the parameters are as for [`Constraints::impose`].
-    ///
-    /// # Errors
-    /// Usage errors for names without a match.
     pub(crate) fn start(
         &self,
         descriptors: &[Descriptor],
@@ -277,87 +274,101 @@ fn known_names(descriptors: &[Descriptor]) -> String {
     names.join(", ")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sparsegp_kernels::Role;
+/// The origin of the prior of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub(crate) enum PriorChoice {
+    /// The weak default prior.
+    Default(Prior),
+    /// A prior that the user gave.
+    Given(Prior),
+    /// The user removed the prior.
+    Flat,
+}
 
-    fn descriptor(name: &str, transform: Transform) -> Descriptor {
-        Descriptor {
-            name: name.into(),
-            role: (Role::Other, 0),
-            transform,
-            prior: None,
-            fixed: false,
-            tie: None,
-            unit: 1.0,
+impl PriorChoice {
+    fn prior(self) -> Option<Prior> {
+        match self {
+            PriorChoice::Default(prior) | PriorChoice::Given(prior) => Some(prior),
+            PriorChoice::Flat => None,
+        }
+    }
+}
+
+/// The settings of one value; unset ones are those of its parameter.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ValueSetting {
+    /// The range, limited by the bounds.
+    pub transform: Option<Transform>,
+    /// The prior; in files it is called `belief`.
+    #[serde(rename = "belief")]
+    pub prior: Option<PriorChoice>,
+    /// True if the value is fixed.
+    pub fixed: bool,
+    /// The group of values that are tied to one free number.
+    pub tie: Option<usize>,
+}
+
+/// Settings by full name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ValueSettings {
+    pub(super) by_name: BTreeMap<String, ValueSetting>,
+}
+
+impl ValueSettings {
+    pub(crate) fn setting(&self, name: &str) -> Option<&ValueSetting> {
+        self.by_name.get(name)
+    }
+
+    /// Applies the settings to `descriptors`.
+    pub(crate) fn apply(&self, descriptors: &mut [Descriptor]) {
+        if self.by_name.is_empty() {
+            return;
+        }
+        for descriptor in descriptors.iter_mut().filter(|descriptor| descriptor.is_named()) {
+            let Some(setting) = self.by_name.get(&descriptor.name) else { continue };
+            descriptor.transform = setting.transform.unwrap_or(descriptor.transform);
+            descriptor.prior = setting.prior.map_or(descriptor.prior, PriorChoice::prior);
+            descriptor.fixed |= setting.fixed;
+            descriptor.tie = setting.tie;
         }
     }
 
-    fn own() -> Vec<Descriptor> {
-        let mut own: Vec<Descriptor> = ["kernel.variance", "kernel.lengthscales.0", "kernel.lengthscales.1"]
-            .map(|name| descriptor(name, Transform::POSITIVE))
-            .into();
-        own.push(descriptor("mean.constant", Transform::Identity));
-        own.push(descriptor("likelihood.noise_variance", Transform::Positive { lower: 1e-6 }));
-        own.push(descriptor("inducing.0.0", Transform::Identity));
-        own
-    }
-
-    /// The descriptors and values after constraints, one per line: `fix NAME=VALUE`, ….
-    fn impose(lines: &str) -> Result<(Vec<Descriptor>, Vec<f64>)> {
-        let mut constraints = Constraints::default();
-        for line in lines.lines() {
-            let (option, text) = line.trim().split_once(' ').expect("an option and its text");
-            match option {
-                "bounds" => constraints.bounds.push(text.parse()?),
-                "fix" => constraints.fix.push(text.parse()?),
-                "tie" => constraints.tie.push(text.parse()?),
-                _ => constraints.prior.push(text.parse()?),
-            }
+    /// Replaces the default priors, except for values whose prior the user set.
+    pub(crate) fn set_default_priors(&mut self, priors: impl IntoIterator<Item = (String, Prior)>) {
+        for setting in self.by_name.values_mut() {
+            setting.prior = setting.prior.filter(|prior| !matches!(prior, PriorChoice::Default(_)));
         }
-        let (mut settings, own, mut values) =
-            (ValueSettings::default(), own(), vec![1.0, 2.0, 3.0, 0.5, 0.1, 7.0]);
-        constraints.impose(&mut settings, &own, &[], &mut values)?;
-        assert!(settings.suits(&own));
-        let mut descriptors = own;
-        settings.apply(&mut descriptors);
-        Ok((descriptors, values))
-    }
-
-    #[test]
-    fn repeated_bounds_leave_values_on_their_edge() {
-        let bounds = vec!["kernel.variance=1,2".parse().expect("bounds")];
-        let (constraints, own) = (Constraints { bounds, ..Constraints::default() }, own());
-        let (mut settings, mut values) = (ValueSettings::default(), vec![1.0; 6]);
-        constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
-        assert_eq!(values[0], 1.1);
-        values[0] = 2.0;
-        constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
-        assert_eq!(values[0], 2.0);
-    }
-
-    #[test]
-    fn invalid_constraints_are_refused_with_the_names() {
-        for (lines, words) in [
-            ("fix kernel.nothing=1", "no hyper-parameter 'kernel.nothing'"),
-            ("fix inducing.0.0=1", "no hyper-parameter 'inducing.0.0'"),
-            ("fix kernel.variance=-1", "outside the range of kernel.variance, which is above 0"),
-            (
-                "bounds kernel.variance=-2,-1",
-                "the bounds leave no value for kernel.variance, which is above 0",
-            ),
-            ("bounds kernel.variance=2,3\nfix kernel.variance=4", "between 2 and 3"),
-            ("prior mean.constant=gamma(1,1)", "may be negative"),
-            ("tie kernel.variance", "only one such value"),
-            ("tie kernel.variance,mean.constant", "above 0, and any number"),
-            ("fix kernel.lengthscales.0=1\ntie *.lengthscales", "only one of them is fixed"),
-        ] {
-            let error = impose(lines).expect_err(lines);
-            assert!(error.to_string().contains(words), "{lines}: {error}");
+        for (name, prior) in priors {
+            self.by_name.entry(name).or_default().prior.get_or_insert(PriorChoice::Default(prior));
         }
-        let hint = impose("fix x=1").expect_err("refused").advice();
-        let names = "the names are kernel.variance, kernel.lengthscales.0 to .1, mean.constant, likelihood.noise_variance";
-        assert_eq!(hint.as_deref(), Some(names));
+        self.by_name.retain(|_, setting| *setting != ValueSetting::default());
+    }
+
+    /// Returns true if every setting belongs to one of these values and has valid numbers.
+    pub(crate) fn suits(&self, descriptors: &[Descriptor]) -> bool {
+        let sound = |setting: &ValueSetting| {
+            let (lower, upper) = setting.transform.map_or((0.0, 1.0), Transform::range);
+            lower < upper && setting.prior.and_then(PriorChoice::prior).is_none_or(Prior::is_proper)
+        };
+        let names: HashSet<&str> = named(descriptors).map(|(_, d)| d.name.as_str()).collect();
+        self.by_name.iter().all(|(name, setting)| sound(setting) && names.contains(name.as_str()))
+    }
+}
+
+/// Returns the descriptors of all named values (all except inducing inputs), with their indices.
+pub(crate) fn named(descriptors: &[Descriptor]) -> impl Iterator<Item = (usize, &Descriptor)> + Clone {
+    descriptors.iter().enumerate().filter(|(_, descriptor)| descriptor.is_named())
+}
+
+/// A range in words.
+pub(crate) fn range_words(transform: Transform) -> String {
+    match transform {
+        Transform::Identity => "any number".to_owned(),
+        Transform::Positive { lower } => format!("above {lower}"),
+        Transform::Below { upper } => format!("below {upper}"),
+        Transform::Bounded { lower, upper } => format!("between {lower} and {upper}"),
     }
 }

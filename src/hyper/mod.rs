@@ -2,8 +2,6 @@
 //! minimisations.
 
 mod adam;
-mod clock;
-mod columns;
 mod constraints;
 mod event;
 mod impose;
@@ -11,30 +9,24 @@ mod impose;
 mod lbfgs;
 mod monitor;
 mod session;
-mod settings;
 #[cfg(feature = "training")]
 mod stochastic;
-mod stopping;
 mod vector;
 
 pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
-pub use clock::Clock;
-pub use columns::Columns;
-pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
+pub use constraints::{BoundsFor, Columns, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
+pub use impose::ValueSettings;
+pub(crate) use impose::{PriorChoice, named, range_words};
 #[cfg(feature = "training")]
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
-pub use monitor::Monitor;
-pub use session::{Listener, Session};
-pub(crate) use settings::PriorChoice;
-pub use settings::ValueSettings;
-pub(crate) use settings::{named, range_words};
+pub use monitor::{Limits, Monitor, Reached, Record, StopRange, StopReason};
+pub use session::{Clock, Listener, Session};
 #[cfg(feature = "training")]
 pub(crate) use stochastic::EpochMean;
 #[cfg(feature = "training")]
 pub use stochastic::minimize_adam;
-pub use stopping::{Limits, Reached, Record, StopRange, StopReason};
 pub(crate) use vector::INDUCING;
 pub use vector::{Descriptor, FreeVector, stem};
 
@@ -50,21 +42,17 @@ pub trait HyperObjective {
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
     /// Returns the part of the value at `theta` that comes from priors; it is not part of the reported objective.
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        let _ = theta;
+    fn prior_terms(&self, _theta: &[f64]) -> f64 {
         0.0
     }
 
     /// Returns the validation score at `theta`, where an iteration or an epoch ended, if there is one.
-    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let _ = theta;
+    fn validate(&mut self, _theta: &[f64]) -> Option<f64> {
         None
     }
 
     /// Called when the point that was validated last has the best score so far.
-    fn keep(&mut self, theta: &[f64]) {
-        let _ = theta;
-    }
+    fn keep(&mut self, _theta: &[f64]) {}
 
     /// Returns true if no further values are available, which ends the minimisation like an interruption.
     fn exhausted(&self) -> bool {
@@ -102,4 +90,12 @@ pub struct Outcome {
     pub rollbacks: usize,
     /// The reason of the end.
     pub reason: StopReason,
+}
+
+impl Outcome {
+    /// Creates the outcome of a fit without anything to minimise.
+    pub(crate) fn at(theta: Vec<f64>, value: f64) -> Outcome {
+        let reason = StopReason::Converged;
+        Outcome { theta, value, iterations: 0, evaluations: 1, rollbacks: 0, reason }
+    }
 }

@@ -3,21 +3,26 @@
 
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};
-use super::stopping::{Epochs, Limits, Reached, Record, StopReason, Stopping};
 use crate::checkpoint::{Checkpoint, encode};
-use crate::error::Result;
-use serde::Serialize;
+use crate::error::{Error, Result};
+use crate::words::{stored_as_text, word_option};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// Watches a minimisation: keeps the trace, reports events to the session, and decides when to
 /// stop.
 pub struct Monitor<'a> {
-    stopping: Stopping,
+    pub(crate) limits: Limits,
+    epochs: Epochs,
+    /// The reason for the end, once there is one.
+    reason: Option<StopReason>,
     started: Instant,
     /// Time before an interruption, in seconds.
     before: f64,
-    session: Session<'a>,
+    pub(crate) session: Session<'a>,
     /// The numbers of rows and iterations, if it monitors a warm start.
     warm: Option<(usize, usize)>,
 }
@@ -36,20 +41,20 @@ impl<'a> Monitor<'a> {
     /// Creates a monitor of a warm start on `rows` rows, whose iterations are reported as stages; its clock starts now.
     pub(crate) fn warm_start(&mut self, rows: usize, limits: Limits) -> Monitor<'_> {
         let iterations = limits.epochs;
-        self.enter(Stage::WarmStart { rows, done: 0, iterations });
+        self.session.enter(Stage::WarmStart { rows, done: 0, iterations });
         Monitor { warm: Some((rows, iterations)), ..self.session.monitor(limits) }
     }
 
     pub(super) fn within(limits: Limits, session: Session<'a>) -> Self {
-        let stopping = Stopping { limits, epochs: Epochs::default(), reason: None };
-        Monitor { stopping, started: Instant::now(), before: 0.0, session, warm: None }
+        let (epochs, started) = (Epochs::default(), Instant::now());
+        Monitor { limits, epochs, reason: None, started, before: 0.0, session, warm: None }
     }
 
     /// Records one epoch; returns true if its validation score is the best so far, or without validation.
     pub fn record(&mut self, reached: impl Into<Reached>, validation_nll: Option<f64>) -> bool {
-        let epoch = self.records().len() + 1;
+        let epoch = self.epochs.records.len() + 1;
         let record = Record::of(epoch, self.elapsed().as_secs_f64(), reached.into(), validation_nll);
-        let best = self.stopping.take(record);
+        let best = self.epochs.take(record);
         self.session.tell(&match self.warm {
             Some((rows, iterations)) => Event::Stage(Stage::WarmStart { rows, done: epoch, iterations }),
             None => Event::Epoch { record, limits: self.told_limits() },
@@ -57,7 +62,9 @@ impl<'a> Monitor<'a> {
         if self.session.has_seen_enough() {
             self.stop(StopReason::Stopped);
         }
-        self.stopping.decide(self.elapsed().as_secs_f64());
+        if self.reason.is_none() {
+            self.reason = self.epochs.verdict(&self.limits, self.elapsed().as_secs_f64());
+        }
         if self.session.is_late() {
             self.stop(StopReason::MaxSeconds);
         }
@@ -67,55 +74,30 @@ impl<'a> Monitor<'a> {
     /// Returns the limits, with the seconds that the whole command leaves to this minimisation.
     fn told_limits(&self) -> Limits {
         let end = self.session.seconds_left().map(|left| self.elapsed().as_secs_f64() + left);
-        let seconds = [end, self.limits().seconds].into_iter().flatten().reduce(f64::min);
-        Limits { seconds, ..*self.limits() }
+        let seconds = [end, self.limits.seconds].into_iter().flatten().reduce(f64::min);
+        Limits { seconds, ..self.limits }
     }
 
     /// Ends the fit between epochs if the limit of time or steps is reached, or if the user
     /// interrupted it. `taken` is the number of steps, if they are limited.
     pub fn look_around(&mut self, taken: Option<usize>) {
-        if taken.is_some_and(|taken| self.stopping.out_of_steps(taken)) {
+        if taken.zip(self.limits.steps).is_some_and(|(taken, most)| taken >= most) {
             self.stop(StopReason::MaxSteps);
         } else if self.session.is_interrupted() {
             self.stop(StopReason::Interrupted);
-        } else if self.session.is_late() || self.stopping.out_of_time(self.elapsed().as_secs_f64()) {
+        } else if self.session.is_late() || self.limits.are_over_after(self.elapsed().as_secs_f64()) {
             self.stop(StopReason::MaxSeconds);
         }
     }
 
-    /// Returns true if fits compute intervals of variance components.
-    pub(crate) fn has_intervals(&self) -> bool {
-        self.session.has_intervals()
-    }
-
-    /// Tells the session's listener that a stage begins.
-    pub(crate) fn enter(&mut self, stage: Stage) {
-        self.session.enter(stage);
-    }
-
-    /// Returns true if the user interrupted the fit.
-    pub(crate) fn is_interrupted(&self) -> bool {
-        self.session.is_interrupted()
-    }
-
-    /// Returns the time at which the whole fit has to end, if there is one, for work between minimisations.
-    pub(crate) fn end(&self) -> Option<Instant> {
-        self.session.end()
-    }
-
-    /// Returns true if that time is over.
-    pub(crate) fn is_late(&self) -> bool {
-        self.session.is_late()
-    }
-
     /// Ends the fit for `reason` unless it has ended already.
     pub(crate) fn stop(&mut self, reason: StopReason) {
-        self.stopping.reason.get_or_insert(reason);
+        self.reason.get_or_insert(reason);
     }
 
     /// The reason to stop, once there is one.
     pub fn stopped(&self) -> Option<StopReason> {
-        self.stopping.reason
+        self.reason
     }
 
     /// Time since the start, including that before an interruption.
@@ -125,17 +107,12 @@ impl<'a> Monitor<'a> {
 
     /// Returns the number of plateaus of the objective.
     pub fn plateaus(&self) -> usize {
-        self.stopping.epochs.plateaus
+        self.epochs.plateaus
     }
 
     /// The trace so far.
     pub fn records(&self) -> &[Record] {
-        &self.stopping.epochs.records
-    }
-
-    /// The limits.
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.stopping.limits
+        &self.epochs.records
     }
 
     /// Continues the stage that begins from its saved state, if there is one: that of the monitor, of the solver and of the objective.
@@ -143,24 +120,25 @@ impl<'a> Monitor<'a> {
     pub(crate) fn begin_stage<S: DeserializeOwned>(&mut self, restore: impl FnOnce(S, &[u8]) -> bool) {
         let Some(saved) = self.session.checkpoint().and_then(Checkpoint::begin) else { return };
         let suits = match postcard::take_from_bytes::<(f64, (Epochs, Option<StopReason>), S)>(&saved) {
-            Ok(((seconds, (epochs, reason), solver), objective)) if (0.0..1e12).contains(&seconds) => {
+            Ok(((seconds, (epochs, reason), solver), objective)) => {
                 (self.started, self.before) = (Instant::now(), seconds);
-                self.stopping.restore(epochs, reason) && restore(solver, objective)
+                (self.epochs, self.reason) = (epochs, reason);
+                restore(solver, objective)
             }
-            _ => false,
+            Err(_) => false,
         };
         if !suits {
             if let Some(checkpoint) = self.session.checkpoint() {
-                checkpoint.note_damage();
+                checkpoint.damaged = true;
             }
-            self.stopping.reason = Some(StopReason::Interrupted);
+            self.reason = Some(StopReason::Interrupted);
         }
     }
 
     /// Saves the state of the current stage, of which `parts` returns those of the solver and of the objective, if a state is due or the fit
     /// was interrupted.
     pub(crate) fn save_if_due<S: Serialize>(&mut self, parts: impl FnOnce() -> (S, Vec<u8>)) {
-        let interrupted = self.stopped() == Some(StopReason::Interrupted);
+        let interrupted = self.reason == Some(StopReason::Interrupted);
         if self.session.checkpoint().is_some_and(|checkpoint| interrupted || checkpoint.is_due()) {
             self.save(parts, Checkpoint::save);
         }
@@ -168,7 +146,7 @@ impl<'a> Monitor<'a> {
 
     /// Saves the last state of a stage, as [`save_if_due`](Self::save_if_due) does, unless it was interrupted.
     pub(crate) fn end_stage<S: Serialize>(&mut self, parts: impl FnOnce() -> (S, Vec<u8>)) {
-        if self.stopped() != Some(StopReason::Interrupted) {
+        if self.reason != Some(StopReason::Interrupted) {
             self.save(parts, Checkpoint::finish_stage);
         }
     }
@@ -183,17 +161,251 @@ impl<'a> Monitor<'a> {
             return;
         };
         let (solver, objective) = parts();
-        let mut state = encode(&(seconds, self.stopping.state(), solver));
+        // An interruption is not part of the state: the fit continues when it is resumed.
+        let reason = self.reason.filter(|reason| *reason != StopReason::Interrupted);
+        let mut state = encode(&(seconds, (&self.epochs, reason), solver));
         state.extend(objective);
         keep(checkpoint, state);
     }
+}
 
-    /// Returns the error of a fit that was interrupted (after writing its checkpoint), or whose
-    /// saved state did not fit.
-    ///
-    /// # Errors
-    /// `Interrupted` and `Data`.
-    pub(crate) fn check(&mut self) -> Result<()> {
-        self.session.check()
+word_option! {
+    /// The reason why a fit ended.
+    #[non_exhaustive]
+    StopReason, "stop reason" {
+        /// The smoothed objective no longer improved by more than the tolerance.
+        Converged = "converged",
+        /// The epoch limit was reached.
+        MaxEpochs = "max_epochs",
+        /// The limit of steps was reached.
+        MaxSteps = "max_steps",
+        /// The time limit was reached.
+        MaxSeconds = "max_seconds",
+        /// The validation score stopped improving.
+        EarlyStop = "early_stop",
+        /// The objective, or the validation score if there is one, reached the requested value.
+        TargetReached = "target_reached",
+        /// A callback requested the stop.
+        Stopped = "stopped",
+        /// No step that could be evaluated improved the objective.
+        NoProgress = "no_progress",
+        /// The user interrupted the fit.
+        Interrupted = "interrupted",
+    }
+}
+
+impl StopReason {
+    /// The reason in a sentence for a reader.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            StopReason::Converged => "the objective no longer fell by more than the tolerance",
+            StopReason::MaxEpochs => "the limit of epochs was reached",
+            StopReason::MaxSteps => "the limit of steps was reached",
+            StopReason::MaxSeconds => "the time limit was reached",
+            StopReason::EarlyStop => "the validation score stopped improving; the best parameters were kept",
+            StopReason::TargetReached => "the requested target was reached",
+            StopReason::Stopped => "a callback requested the stop",
+            StopReason::NoProgress => "no step improved the objective any more",
+            StopReason::Interrupted => "it was interrupted",
+        }
+    }
+}
+
+/// Limits of a fit. An epoch is one pass over the data: one iteration of L-BFGS, n/b steps of Adam.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// The largest number of epochs.
+    pub epochs: usize,
+    /// The largest number of mini-batch steps, if any.
+    pub steps: Option<usize>,
+    /// The largest number of seconds, if any.
+    pub seconds: Option<f64>,
+    /// Stop if the objective per row, averaged over two successive windows of [`Limits::window`] epochs, fell by less than this many nats
+    /// per epoch; 0 disables the test. Nats per row have an absolute scale, so the test does not depend on the units of the data.
+    pub tolerance: f64,
+    /// Epochs per window.
+    pub window: usize,
+    /// Stop once the objective of this many epochs in a row stays within this many nats per row, if given.
+    pub range: Option<StopRange>,
+    /// The number of plateaus before the fit ends; a solver with a step size reduces it at each.
+    pub plateaus: usize,
+    /// Stop after this many epochs without a better validation score.
+    pub patience: usize,
+    /// Stop once the validation score is at most this; without validation, once the objective per row is.
+    pub target: Option<f64>,
+}
+
+impl Limits {
+    /// Creates limits of a number of epochs only.
+    pub(crate) fn of_epochs(epochs: usize) -> Self {
+        Limits {
+            epochs,
+            steps: None,
+            seconds: None,
+            tolerance: 0.0,
+            window: 1,
+            range: None,
+            plateaus: 1,
+            patience: usize::MAX,
+            target: None,
+        }
+    }
+
+    /// Returns true if the time limit has passed after this many seconds.
+    pub(super) fn are_over_after(&self, seconds: f64) -> bool {
+        self.seconds.is_some_and(|limit| seconds >= limit)
+    }
+}
+
+/// A range within which the objective stays once training has converged: the stopping rule of Wei,
+/// Sheth & Khardon 2021, who take 50 iterations for regression, 20 for classes and counts, and
+/// 1e-4.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StopRange {
+    /// The number of epochs, at least 2.
+    pub epochs: usize,
+    /// The difference of the largest and the smallest objective among them, in nats per datum.
+    pub nats: f64,
+}
+
+impl fmt::Display for StopRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.epochs, self.nats)
+    }
+}
+
+impl FromStr for StopRange {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.split_once(':').and_then(|(epochs, nats)| {
+            let epochs = epochs.parse().ok().filter(|epochs| *epochs >= 2)?;
+            let nats = nats.parse().ok().filter(|nats: &f64| *nats >= 0.0 && nats.is_finite())?;
+            Some(StopRange { epochs, nats })
+        });
+        parts.ok_or_else(|| {
+            Error::usage(format!(
+                "range '{text}' is not EPOCHS:NATS with at least 2 epochs and NATS of at least 0, such as 50:1e-4"
+            ))
+        })
+    }
+}
+
+stored_as_text!(StopRange);
+
+/// The result of a minimisation so far, per row.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// The value of the minimised function.
+    pub(crate) value: f64,
+    /// The part of the value that comes from priors.
+    pub(crate) prior_terms: f64,
+}
+
+impl From<f64> for Reached {
+    /// An objective without priors.
+    fn from(value: f64) -> Self {
+        Reached { value, prior_terms: 0.0 }
+    }
+}
+
+/// One line of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// The objective per row, without priors; with several batches, their average over the epoch.
+    pub objective: f64,
+    /// The term `−Σ log p` per row, up to constants, that training adds if hyper-parameters have priors.
+    #[serde(default)]
+    pub prior_terms: f64,
+    /// Validation NLL, if there are validation rows.
+    pub validation_nll: Option<f64>,
+}
+
+impl Record {
+    /// The line of an epoch.
+    pub fn of(epoch: usize, seconds: f64, reached: Reached, validation_nll: Option<f64>) -> Self {
+        let Reached { value, prior_terms } = reached;
+        Record { epoch, seconds, objective: value - prior_terms, prior_terms, validation_nll }
+    }
+
+    /// Returns the minimised value, per row.
+    fn minimised(&self) -> f64 {
+        self.objective + self.prior_terms
+    }
+}
+
+/// The epochs so far, and the state of the stopping rules.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Epochs {
+    pub records: Vec<Record>,
+    best_validation: Option<(usize, f64)>,
+    pub plateaus: usize,
+    window_start: usize,
+}
+
+impl Epochs {
+    /// Adds an epoch; returns true if its validation score is the best so far, or without validation.
+    pub fn take(&mut self, record: Record) -> bool {
+        self.records.push(record);
+        match (record.validation_nll, self.best_validation) {
+            (None, _) => true,
+            (Some(nll), Some((_, best))) if nll.is_nan() || nll >= best => false,
+            (Some(nll), _) => {
+                self.best_validation = Some((record.epoch, nll));
+                true
+            }
+        }
+    }
+
+    /// Returns the reason for which the last epoch is the final one, if it is; `seconds` is the time until now.
+    pub fn verdict(&mut self, limits: &Limits, seconds: f64) -> Option<StopReason> {
+        let last = self.records.last()?;
+        let epoch = self.records.len();
+        if limits.target.is_some_and(|target| last.validation_nll.unwrap_or(last.objective) <= target) {
+            return Some(StopReason::TargetReached);
+        }
+        if limits.are_over_after(seconds) {
+            return Some(StopReason::MaxSeconds);
+        }
+        if self.best_validation.is_some_and(|(at, _)| epoch - at >= limits.patience) {
+            return Some(StopReason::EarlyStop);
+        }
+        if epoch >= limits.epochs {
+            return Some(StopReason::MaxEpochs);
+        }
+        if limits.range.is_some_and(|range| self.stays_in(range)) {
+            return Some(StopReason::Converged);
+        }
+        if self.stands_still(limits) {
+            self.plateaus += 1;
+            self.window_start = epoch;
+            return (self.plateaus > limits.plateaus).then_some(StopReason::Converged);
+        }
+        None
+    }
+
+    /// Returns true if the last epochs are within a range.
+    fn stays_in(&self, StopRange { epochs, nats }: StopRange) -> bool {
+        let Some(from) = self.records.len().checked_sub(epochs) else { return false };
+        let values = self.records[from..].iter().map(Record::minimised);
+        let (least, most) = values
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        most - least <= nats
+    }
+
+    /// Returns true if the later of the last two windows is hardly better than the earlier one.
+    fn stands_still(&self, limits: &Limits) -> bool {
+        let (epoch, w) = (self.records.len(), limits.window);
+        let is_time = limits.tolerance > 0.0 && epoch - self.window_start >= 2 * w;
+        is_time && {
+            let mean = |r: &[Record]| r.iter().map(Record::minimised).sum::<f64>() / w as f64;
+            let (earlier, later) = self.records[epoch - 2 * w..].split_at(w);
+            mean(earlier) - mean(later) < limits.tolerance * w as f64
+        }
     }
 }

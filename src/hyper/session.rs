@@ -1,14 +1,12 @@
 //! The connection of a fit to its surroundings: listeners, interruption, and the checkpoint.
 
-use super::clock::Clock;
 use super::event::{Event, Stage};
-use super::monitor::Monitor;
-use super::stopping::Limits;
+use super::monitor::{Limits, Monitor};
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A listener of every stage and epoch. It is `Send`, so that a fit can run on a different thread
 /// than its caller.
@@ -71,7 +69,7 @@ pub struct Session<'a> {
     /// The time at which the work in this session has to end.
     end: Option<Instant>,
     /// True if fits compute intervals of variance components.
-    has_intervals: bool,
+    pub(crate) has_intervals: bool,
 }
 
 impl<'a> Session<'a> {
@@ -105,9 +103,8 @@ impl<'a> Session<'a> {
     }
 
     /// Stores the state of the fit in a checkpoint, and continues from the states in it.
-    pub fn with_checkpoint(mut self, checkpoint: &'a mut Checkpoint) -> Self {
-        self.checkpoint = Some(checkpoint);
-        self
+    pub fn with_checkpoint(self, checkpoint: &'a mut Checkpoint) -> Self {
+        Session { checkpoint: Some(checkpoint), ..self }
     }
 
     /// Ends the training, like a limit of epochs, once `flag` is true at the end of an epoch, and
@@ -140,11 +137,6 @@ impl<'a> Session<'a> {
     /// Leaves out the intervals of variance components, which take about as long as the fit that estimates them.
     pub fn without_intervals(self) -> Self {
         Session { has_intervals: false, ..self }
-    }
-
-    /// Returns true if fits compute intervals.
-    pub(super) fn has_intervals(&self) -> bool {
-        self.has_intervals
     }
 
     /// Applies the time limit to all fits of a command together, from its start. Without a clock,
@@ -238,9 +230,6 @@ impl<'a> Session<'a> {
 
     /// Returns the error of a fit that was interrupted (after writing its checkpoint), or whose
     /// saved state did not fit.
-    ///
-    /// # Errors
-    /// `Interrupted` and `Data`.
     pub(crate) fn check(&mut self) -> Result<()> {
         if let Some(damage) = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.damage()) {
             return Err(damage);
@@ -250,5 +239,56 @@ impl<'a> Session<'a> {
         }
         let Some(checkpoint) = &mut self.checkpoint else { return Err(Error::interrupted("interrupted")) };
         Err(checkpoint.interrupted())
+    }
+}
+
+/// The time limit of a whole command: choices, training, and the figures and files that follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    started: Instant,
+    seconds: f64,
+}
+
+impl Clock {
+    /// The share of the time after which choices end.
+    pub const CHOICES: f64 = 0.4;
+    /// The share after which training ends. The last epoch, q for all rows and the figures of test rows follow.
+    pub const TRAINING: f64 = 0.85;
+    /// The share after which baselines end.
+    pub const BASELINES: f64 = 0.95;
+
+    /// Creates a limit of this number of seconds after `started`.
+    pub fn since(started: Instant, seconds: f64) -> Clock {
+        Clock { started, seconds }
+    }
+
+    /// Returns the moment at which a share of the time is over; `None` if clocks cannot represent
+    /// that moment.
+    pub fn at(self, share: f64) -> Option<Instant> {
+        self.started.checked_add(Duration::try_from_secs_f64(share * self.seconds).ok()?)
+    }
+
+    /// Returns an equal part of the time that is left, for the next of `fits` fits.
+    pub fn for_next_of(self, fits: usize) -> Clock {
+        let left = (self.seconds - self.started.elapsed().as_secs_f64()).max(0.0);
+        Clock::since(Instant::now(), left / fits.max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_the_time_and_of_what_is_left_add_up() {
+        let now = Instant::now();
+        let clock = Clock::since(now, 10.0);
+        assert_eq!(clock.at(0.4), Some(now + Duration::from_secs(4)));
+        assert_eq!(Clock::since(now, f64::INFINITY).at(0.4), None);
+        assert_eq!(Clock::since(now, 1e300).at(1.0), None);
+        let half = clock.for_next_of(2);
+        assert!(half.seconds <= 5.0 && half.at(1.0) <= clock.at(1.0));
+        let over = Clock::since(now - Duration::from_secs(1), 0.5).for_next_of(3);
+        assert_eq!(over.seconds, 0.0);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
 use super::{HyperObjective, Monitor, Outcome, Reached, StopReason};
-use crate::checkpoint::MOST;
 use argmin::core::{
     Error as ArgminError, Executor, IterState, KV, Problem, Solver, State as _, TerminationReason,
 };
@@ -123,8 +122,8 @@ impl Solver<(), Iterate> for &mut Run<'_, '_> {
 impl Monitor<'_> {
     /// Returns the inputs of the learning-rate schedule of the next step.
     pub(crate) fn pace(&self, steps_per_epoch: usize) -> Pace {
-        let total = self.limits().epochs.saturating_mul(steps_per_epoch);
-        Pace { total_steps: total.min(self.limits().steps.unwrap_or(total)), plateaus: self.plateaus() }
+        let total = self.limits.epochs.saturating_mul(steps_per_epoch);
+        Pace { total_steps: total.min(self.limits.steps.unwrap_or(total)), plateaus: self.plateaus() }
     }
 }
 
@@ -141,12 +140,9 @@ pub fn minimize_adam(
     let steps_per_epoch = objective.steps_per_epoch().max(1);
     let (n, gradient) = (start.len(), vec![0.0; start.len()]);
     let (mut adam, mut mean) = (Adam::new(start, options), EpochMean::default());
-    monitor.begin_stage(|(found, part): (Adam, EpochMean), rest| {
-        let suits = found.suits(n, options) && part.count <= MOST && objective.restore(rest);
-        if suits {
-            (adam, mean) = (found, part);
-        }
-        suits
+    monitor.begin_stage(|found, rest| {
+        (adam, mean) = found;
+        adam.suits(n, options) && objective.restore(rest)
     });
     let mut run = Run { adam, mean, objective, monitor, data_count, steps_per_epoch, gradient };
     run.look_around();
@@ -158,8 +154,8 @@ pub fn minimize_adam(
         value: monitor.records().last().map_or(f64::NAN, |r| r.objective * data_count),
         iterations: adam.steps(),
         evaluations: adam.steps(),
-        rollbacks: adam.rollbacks(),
+        rollbacks: adam.rollbacks,
         reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
-        theta: adam.into_theta(),
+        theta: adam.theta,
     }
 }

@@ -121,10 +121,7 @@ pub enum Warning {
         of: usize,
     },
     /// The fit ended because plain steps on q, whose size no guard limits, were refused.
-    Refused {
-        /// A step with a proof of convergence, if the curvature of the losses is bounded.
-        proven: Option<f64>,
-    },
+    Refused {},
     /// The fit failed with the automatic choices and was repeated without some of them.
     FellBack {
         /// The error of the first fit.
@@ -284,15 +281,9 @@ impl Warning {
             Warning::QSteps { count, of } => {
                 format!("{count} of {of} steps on q were taken back or shrunk; try a smaller ⟨q_step⟩")
             }
-            Warning::Refused { proven } => {
-                let proven = proven.map(|step| {
-                    format!(" such as const:{step:.1e}, for which convergence is proven (Kumar et al. 2025, Theorem 2)")
-                });
-                format!(
-                    "the steps on q were too long and were refused, which ended the fit; try a smaller ⟨q_step⟩{}, or ⟨q_guard trust⟩",
-                    proven.unwrap_or_default()
-                )
-            }
+            Warning::Refused {} => String::from(
+                "the steps on q were too long and were refused, which ended the fit; try a smaller ⟨q_step⟩, or ⟨q_guard trust⟩",
+            ),
             Warning::FellBack { error, instead } => {
                 format!("the fit with the chosen options failed ({error}): it was made again with {instead}")
             }
@@ -384,7 +375,7 @@ mod tests {
             Warning::HyperSteps { count: 1, of: 9, halved: true },
             Warning::HyperSteps { count: 1, of: 9, halved: false },
             Warning::QSteps { count: 1, of: 9 },
-            Warning::Refused { proven: Some(8.4e-4) },
+            Warning::Refused {},
             Warning::NoProgress,
             Warning::EpochLimit { fall: 0.04, epochs: 10 },
             Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: false },

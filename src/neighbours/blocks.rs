@@ -2,7 +2,6 @@
 //! and their neighbours.
 
 use super::cells::cut;
-use super::lists::Lists;
 use faer::MatRef;
 
 /// The maximum number of rows in a block.
@@ -41,7 +40,6 @@ pub(crate) struct Window {
 /// All rows in windows of blocks, ordered so that near rows follow each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// The windows.
     pub(crate) all: Vec<Window>,
     rows: usize,
 }
@@ -101,18 +99,11 @@ impl Windows {
         self.rows
     }
 
-    /// Returns the mean number of members whose features are computed per row; neighbours that rows
-    /// of a window share count once.
-    pub fn overhead(&self) -> f64 {
-        self.all.iter().map(|window| window.members.len()).sum::<usize>() as f64 / self.rows.max(1) as f64
-    }
-
     /// Returns the length of the longest list of neighbours.
     pub(crate) fn longest(&self) -> usize {
         self.blocks().map(|block| block.lists.longest()).max().unwrap_or(0)
     }
 
-    /// Returns all blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.all.iter().flat_map(|window| &window.blocks)
     }
@@ -228,6 +219,49 @@ impl Places {
     }
 }
 
+/// Neighbours of rows: a list of row numbers for each, nearest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    ends: Vec<usize>,
+    rows: Vec<u32>,
+}
+
+impl Lists {
+    /// Creates the lists of rows from single lists.
+    pub(crate) fn of<'a>(lists: impl IntoIterator<Item = &'a [u32]>) -> Lists {
+        let mut all = Lists::default();
+        lists.into_iter().for_each(|list| all.push(list));
+        all
+    }
+
+    /// Creates the lists of `n` queries from pairs of a query and its list, in any order.
+    pub(super) fn by_query(n: usize, found: Vec<(u32, Vec<u32>)>) -> Lists {
+        let mut by_query = vec![Vec::new(); n];
+        found.into_iter().for_each(|(query, points)| by_query[query as usize] = points);
+        Lists::of(by_query.iter().map(Vec::as_slice))
+    }
+
+    fn push(&mut self, list: &[u32]) {
+        self.rows.extend_from_slice(list);
+        self.ends.push(self.rows.len());
+    }
+
+    /// Returns the neighbours of row `row`.
+    pub fn get(&self, row: usize) -> &[u32] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.rows[start..self.ends[row]]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the length of the longest list.
+    pub(crate) fn longest(&self) -> usize {
+        (0..self.len()).map(|row| self.get(row).len()).max().unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +299,8 @@ mod tests {
             }
             assert_eq!(rows, order);
             assert_eq!(windows.all.len() == 1, most == 5000);
-            assert!(windows.overhead() < 4.0 && windows.longest() == 19);
+            let members: usize = windows.all.iter().map(|window| window.members.len()).sum();
+            assert!(members < 4000 && windows.longest() == 19);
         }
     }
 }

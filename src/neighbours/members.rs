@@ -46,12 +46,10 @@ pub(crate) struct Members {
     x: Mat<f64>,
     /// `c = y − o`.
     pub(super) c: Vec<f64>,
-    /// Noise variances.
     pub(super) noise: Vec<f64>,
     /// Whitened features of f.
     a: Mat<f64>,
     a_bar: Mat<f64>,
-    /// Features of grouped effects.
     pub(super) effects: EffectFeatures,
     per_thread: PerThread<ThreadRoom>,
 }

@@ -3,12 +3,11 @@
 //! The symbols are those of `conditionals`. Row i of the data has the target y_i, the offset o_i and `c_i = y_i − o_i`. Given its
 //! neighbours j, a row has the weights b_j of their targets, the features ã and the variance D.
 
-use super::blocks::{Block, Windows};
+use super::blocks::{Block, Lists, Windows};
 use super::conditionals::{Conditionals, Rows};
-use super::lists::Lists;
 use super::members::{Members, Source};
-use super::products::image;
 use super::search::Index;
+use super::small::image;
 use crate::columns;
 use crate::effects::Effects;
 use crate::latent::{InducingLayer, RawFeatures};

@@ -7,12 +7,9 @@
 //! then makes the search approximate. The result does not depend on the threads, the processor or the order of the
 //! rows.
 
-use super::candidates::{Candidates, Near};
+use super::blocks::Lists;
+use super::candidates::{Candidates, Frontier, LANES, Near, Nearest, for_each_below, to_points};
 use super::cells::{CELL, Group, Parts, cells, cut};
-use super::distances::{LANES, for_each_below, to_points};
-use super::frontier::Frontier;
-use super::lists::Lists;
-use super::nearest::Nearest;
 use faer::MatRef;
 use pulp::Simd;
 use rayon::prelude::*;
@@ -248,7 +245,7 @@ pub fn nearest_before(
 
 #[cfg(test)]
 mod tests {
-    use super::super::frontier::Ordered;
+    use super::super::candidates::Ordered;
     use super::*;
     use faer::Mat;
     use proptest::prelude::*;
@@ -280,23 +277,12 @@ mod tests {
         all.into_iter().take(k).map(|(_, point)| point).collect()
     }
 
-    #[test]
-    fn repeated_points_and_no_neighbours_are_fine() {
-        let x = Mat::from_fn(300, 2, |i, j| ((i / 50) * (j + 1)) as f64);
-        let lists = everyone(x.as_ref(), 49, 300);
-        for row in 0..300 {
-            assert!(lists.get(row).iter().all(|&other| other as usize / 50 == row / 50), "{row}");
-        }
-        assert_eq!(everyone(x.as_ref(), 0, 300).longest(), 0);
-        assert_eq!(everyone(Mat::zeros(0, 3).as_ref(), 4, 10).len(), 0);
-    }
-
     proptest! {
         /// Points on a grid repeat and are equally near, so only the distances of the points are
         /// compared with brute force.
         #[test]
         fn lists_are_as_near_as_those_of_brute_force(
-            (n, d, k) in (1usize..400, 1usize..12, 1usize..60), values in 1u32..5, seed in 0u64..1000,
+            (n, d, k) in (1usize..400, 1usize..12, 0usize..60), values in 1u32..5, seed in 0u64..1000,
         ) {
             let x = points(n, d, seed);
             let x = Mat::from_fn(n, d, |i, j| (x[(i, j)] * f64::from(values)).floor());
@@ -332,6 +318,7 @@ mod tests {
 
     #[test]
     fn ties_and_threads_do_not_change_the_lists() {
+        assert_eq!(everyone(Mat::zeros(0, 3).as_ref(), 4, 10).len(), 0);
         // The second case exhausts its budget.
         for (x, budget) in [(Mat::from_fn(500, 1, |i, _| (i % 10) as f64), 500), (points(2000, 12, 6), 200)] {
             let run = |threads: usize| {

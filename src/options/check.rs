@@ -2,9 +2,9 @@
 
 use super::fit::FitOptions;
 use super::open::Part;
-use super::refuse::{first_of, positive, refuse_found, refuse_if};
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
+use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 use crate::latent::Jitter;
 use crate::likelihood::LikelihoodKind;
@@ -66,30 +66,34 @@ impl FitOptions {
         positive("⟨beta⟩", self.beta)?;
         positive("⟨learning_rate⟩", self.learning_rate)?;
         positive("⟨prior_variance⟩", self.prior_variance)?;
-        refuse_if(!self.prior_mean.is_finite(), || {
-            Error::usage(format!("⟨prior_mean⟩ is {}, expected a finite number", self.prior_mean))
-        })?;
         self.steps.q_smoothness.map_or(Ok(()), |smoothness| positive("⟨q_smoothness⟩", smoothness))?;
-        if let Some((low, high)) = self.steps.q_bounds {
-            refuse_if(!(low > 0.0 && low < high && high.is_finite()), || {
-                Error::usage(format!(
-                    "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
-                ))
-            })?;
-        }
-        let non_negative = |value: f64| value >= 0.0 && value.is_finite();
-        let (Jitter::Absolute(jitter) | Jitter::Relative(jitter)) = self.jitter;
-        refuse_if(!non_negative(jitter), || Error::usage("⟨jitter⟩ must be zero or a positive number"))?;
         self.max_seconds.map_or(Ok(()), |seconds| positive("⟨max_seconds⟩", seconds))?;
-        refuse_if(self.stop_at.is_some_and(|target| !target.is_finite()), || {
-            Error::usage("⟨stop_at⟩ must be a finite number")
-        })?;
-        refuse_if(!self.tolerance.is_none_or(non_negative), || {
-            Error::usage("⟨tolerance⟩ must be zero or a positive number")
-        })?;
-        refuse_if(!(0.0..1.0).contains(&self.validation_fraction), || {
-            Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1")
-        })
+        let non_negative = |value: f64| value >= 0.0 && value.is_finite();
+        let (low, high) = self.steps.q_bounds.unwrap_or((1.0, 2.0));
+        let (Jitter::Absolute(jitter) | Jitter::Relative(jitter)) = self.jitter;
+        let wrong = [
+            (
+                !self.prior_mean.is_finite(),
+                format!("⟨prior_mean⟩ is {}, expected a finite number", self.prior_mean),
+            ),
+            (
+                !(low > 0.0 && low < high && high.is_finite()),
+                format!(
+                    "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
+                ),
+            ),
+            (!non_negative(jitter), "⟨jitter⟩ must be zero or a positive number".to_owned()),
+            (self.stop_at.is_some_and(|at| !at.is_finite()), "⟨stop_at⟩ must be a finite number".to_owned()),
+            (
+                !self.tolerance.is_none_or(non_negative),
+                "⟨tolerance⟩ must be zero or a positive number".to_owned(),
+            ),
+            (
+                !(0.0..1.0).contains(&self.validation_fraction),
+                "⟨validation_fraction⟩ must be at least 0 and below 1".to_owned(),
+            ),
+        ];
+        refuse_found(first_of(wrong), Error::usage)
     }
 
     /// Refuses counts outside their ranges.
@@ -355,16 +359,17 @@ impl FitOptions {
         refuse_if(!(1..=MOST_RESTARTS).contains(&restarts), || {
             Error::usage(format!("⟨restarts⟩ is {restarts}, expected 1 to {MOST_RESTARTS}"))
         })?;
-        refuse_if(restarts > 1 && self.hyper == Some(Hyper::Fixed), || {
-            Error::usage(
-                "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: restarts differ in starting values of hyper-parameters that are then trained",
-            )
-            .hint("leave one of them out")
-        })?;
-        refuse_if(restarts > 1 && self.growth.is_some(), || {
-            Error::usage("⟨restarts⟩ cannot be combined with ⟨inducing auto⟩, because both are searches")
-                .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩")
-        })
+        let several = restarts > 1;
+        refuse_combination([
+            (
+                several && self.hyper == Some(Hyper::Fixed),
+                "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: restarts differ in starting values of hyper-parameters that are then trained".to_owned(),
+            ),
+            (
+                several && self.growth.is_some(),
+                "⟨restarts⟩ cannot be combined with ⟨inducing auto⟩, because both are searches".to_owned(),
+            ),
+        ])
     }
 
     /// Refuses options that have no effect with the update rule, or in fits that take no steps on q.
@@ -452,4 +457,83 @@ pub fn foreign(name: &str, model: ModelKind) -> Error {
     };
     Error::usage(format!("{name} is for ⟨model {other}⟩ and has no effect on ⟨model {model}⟩"))
         .hint(format!("leave {name} out, or use ⟨model {other}⟩"))
+}
+
+/// Fails with an error if `wrong` is true.
+pub(super) fn refuse_if(wrong: bool, error: impl FnOnce() -> Error) -> Result<()> {
+    if wrong { Err(error()) } else { Ok(()) }
+}
+
+/// Fails with an error about what was found, if anything was.
+pub(super) fn refuse_found<T>(found: Option<T>, error: impl FnOnce(T) -> Error) -> Result<()> {
+    found.map_or(Ok(()), |found| Err(error(found)))
+}
+
+/// Returns the first entry that applies, such as the name of an option that was set.
+pub(super) fn first_of<T, const N: usize>(entries: [(bool, T); N]) -> Option<T> {
+    entries.into_iter().find_map(|(applies, entry)| applies.then_some(entry))
+}
+
+/// Refuses numbers that are not positive.
+pub(super) fn positive(name: &str, value: f64) -> Result<()> {
+    let wrong = !(value > 0.0 && value.is_finite());
+    refuse_if(wrong, || Error::usage(format!("{name} is {value}, expected a positive number")))
+}
+
+/// The maximum number of effects that one dense matrix couples: in every evaluation in closed form; in every step on q, which couples all of
+/// them; at the end of the training with neighbours, whose hyper-parameters are trained on a part of many levels.
+const MOST_COUPLED: usize = 6000;
+pub(crate) const MOST_IN_STEPS: usize = 3000;
+const MOST_BESIDE_NEIGHBOURS: usize = 12_000;
+
+impl FitOptions {
+    /// Refuses options that grouped effects cannot be combined with.
+    pub(super) fn check_groups(&self) -> Result<()> {
+        if self.effects.is_empty() {
+            return Ok(());
+        }
+        let (kind, eliminates) = (self.likelihood_kind(), self.eliminates_effects());
+        let likelihood_of_reml = eliminates && kind.has_gaussian_noise();
+        let default = FitOptions::default();
+        let prior = (self.prior_mean, self.prior_variance) != (default.prior_mean, default.prior_variance);
+        let other = [
+            (
+                self.reml && !likelihood_of_reml,
+                format!("⟨reml⟩ with ⟨likelihood {kind}⟩ and ⟨objective {}⟩", self.objective),
+            ),
+            (self.reml && self.beta != 1.0, "⟨reml⟩ with ⟨beta⟩".to_owned()),
+            (
+                self.neighbours.is_some()
+                    && matches!(self.objective, ObjectiveKind::DlmSquare | ObjectiveKind::Fitc),
+                format!("⟨objective {}⟩ with ⟨neighbours⟩", self.objective),
+            ),
+            (self.warp_inputs != InputWarp::None, "⟨warp_inputs⟩".to_owned()),
+            (self.warp_target != TargetWarp::None, "⟨warp_target⟩".to_owned()),
+            (self.model == ModelKind::Glm && prior && eliminates, "⟨prior_variance⟩".to_owned()),
+        ];
+        let Some(name) = first_of(other) else { return self.check_coupled() };
+        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint("leave one of the two out"))
+    }
+
+    /// Returns the number of effects of all groupings except the largest, which one dense matrix couples in a fit without neighbours.
+    pub fn coupled_effects(&self) -> usize {
+        let sizes = || self.effects.iter().map(EffectTerm::coefficients);
+        sizes().sum::<usize>() - sizes().max().unwrap_or(0)
+    }
+
+    /// Refuses more effects than fit in one dense matrix. In closed form the largest grouping is eliminated and does not count.
+    fn check_coupled(&self) -> Result<()> {
+        let all = self.effects.iter().map(EffectTerm::coefficients).sum();
+        let (coupled, which, most) = if self.neighbours.is_some() {
+            (all, "groupings beside ⟨neighbours⟩", MOST_BESIDE_NEIGHBOURS)
+        } else if self.eliminates_effects() {
+            (self.coupled_effects(), "groupings other than the largest", MOST_COUPLED)
+        } else {
+            (all, "groupings of a fit by steps on q", MOST_IN_STEPS)
+        };
+        refuse_if(coupled > most, || {
+            Error::usage(format!("the {which} have {coupled} effects in total, expected at most {most}"))
+                .hint("leave a ⟨group⟩ out, or merge rare levels")
+        })
+    }
 }

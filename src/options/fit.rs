@@ -384,7 +384,7 @@ impl FitOptions {
     }
 
     /// Returns true if q is stored as sites, which stay fixed when hyper-parameters change.
-    pub(super) fn keeps_sites(&self) -> bool {
+    pub(crate) fn keeps_sites(&self) -> bool {
         let asked = match self.hyper_mode() {
             Hyper::Dual => true,
             // q is solved for again, starting from the sites. Sites of the predictive log loss may have negative precisions.
@@ -464,7 +464,7 @@ impl FitOptions {
 
     /// Returns true if steps on all rows may replace mini-batches in fits that train only q. They may not if an option about mini-batches
     /// or steps is set.
-    pub(super) fn all_rows_will_do(&self) -> bool {
+    pub(crate) fn all_rows_will_do(&self) -> bool {
         let steps = &self.steps;
         let sized = self.model == ModelKind::Glm && steps.batch_size != StepOptions::default().batch_size;
         let asks_for_batches = sized || steps.batch_schedule.is_some() || self.max_steps.is_some();
@@ -477,7 +477,7 @@ impl FitOptions {
 
     /// Returns true if q starts at the prior. This holds for linear models for which the user set a rule or a step size: a start at the
     /// optimum would leave the rule nothing to do.
-    pub(super) fn starts_at_prior(&self) -> bool {
+    pub(crate) fn starts_at_prior(&self) -> bool {
         let chosen = self.steps.q_update != QUpdate::Ngd
             || self.steps.q_step.is_some()
             || self.steps.q_average != Average::None
@@ -574,7 +574,7 @@ impl FitOptions {
     }
 
     /// Returns true if a fit with an inducing input at every distinct input is an exact GP.
-    pub(super) fn can_be_exact(&self) -> bool {
+    pub(crate) fn can_be_exact(&self) -> bool {
         let bounds_evidence = matches!(self.objective.loss(), LossKind::Elbo | LossKind::Fitc);
         let collapses = match self.hyper {
             None => *self == self.without_steps(),

@@ -52,7 +52,6 @@ impl Open {
     /// The set of all parts.
     pub const EVERYTHING: Open = Open([true; Part::ALL.len()]);
 
-    /// Returns true if the set contains a part.
     pub(crate) fn contains(self, part: Part) -> bool {
         self.0[part as usize]
     }

@@ -1,58 +1,30 @@
 //! The plan of a fit: checked options with all defaults resolved for the number of rows.
 
 use super::fit::FitOptions;
-use super::words::{Hyper, HyperOptimizer, LossKind, ModelKind};
+use super::words::{Hyper, HyperOptimizer, LossKind, ModelKind, ObjectiveKind};
 use crate::collapsed::WeightPrior;
-use crate::data::BatchPlan;
-use crate::data::SizeSchedule;
 use crate::error::{Error, Result};
-use crate::hyper::{Constraints, Limits};
-use crate::latent::{InducingInit, Jitter};
+use crate::hyper::Limits;
 use crate::likelihood::{LikelihoodKind, Observation, ObservationModel};
 use crate::objective::{Estimator, Objective};
-use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
+use crate::variational::Family;
 
 /// A resolved fit.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The options, with all choices made for the number of rows.
     pub options: FitOptions,
-    /// The layer that produces the features.
-    pub layer: LayerPlan,
-    /// The loss.
+    pub rows: usize,
     pub loss: LossKind,
     /// The method that finds q.
     pub way: Way,
-    /// The tuning of hyper-parameters and inducing inputs.
-    pub hyper: HyperPlan,
-    /// The limits of the training.
+    /// The maximum number of rows that steps on q process at once.
+    pub batch_size: usize,
+    /// True if hyper-parameters and inducing inputs are trained.
+    pub trains: bool,
+    /// The solver for hyper-parameters and inducing inputs.
+    pub solver: HyperOptimizer,
     pub limits: Limits,
-}
-
-/// The layer that produces the features.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub(crate) enum LayerPlan {
-    /// A sparse Gaussian process.
-    Sparse {
-        /// The number of inducing inputs.
-        inducing: usize,
-        /// The method that chooses them.
-        init: InducingInit,
-        /// True if training does not move them.
-        fix: bool,
-        /// The jitter on `K_uu`.
-        jitter: Jitter,
-        /// The number of rows, if the fit is an exact GP, with less jitter, when the inducing inputs are all distinct inputs.
-        exact_rows: Option<usize>,
-    },
-    /// A Bayesian linear model.
-    Linear {
-        /// The prior mean of the coefficients, on the scale the model sees.
-        prior_mean: f64,
-        /// The prior variance of the coefficients, on the scale the model sees.
-        prior_variance: f64,
-    },
 }
 
 /// The method that finds q.
@@ -66,11 +38,11 @@ pub(crate) enum Way {
     /// In closed form, with each row conditioned on its neighbours.
     Neighbours(NeighbourPlan),
     /// By steps on mini-batches, together with steps on θ and Z.
-    Batches(StepPlan),
+    Batches,
     /// By natural gradients on all rows, for the current θ and Z.
-    Alternating(StepPlan),
+    Alternating,
     /// By L-BFGS on all rows, together with θ and Z.
-    Together(StepPlan),
+    Together,
 }
 
 /// The evidence of a model with grouped effects, or a bound on the evidence.
@@ -82,6 +54,13 @@ pub struct GroupedBound {
     pub weights: WeightPrior,
     /// The objective whose losses Gaussian sites approximate; `None` for the exact evidence with Gaussian noise.
     pub losses: Option<Objective>,
+}
+
+impl GroupedBound {
+    /// Returns the objective whose sums give the bound.
+    pub(crate) fn objective(&self) -> Objective {
+        if self.fitc { Objective::fitc() } else { Objective::elbo(1.0) }
+    }
 }
 
 /// The plan of a fit with neighbours.
@@ -108,57 +87,9 @@ pub struct Keeping {
     pub(crate) single: bool,
 }
 
-/// The tuning of hyper-parameters and inducing inputs.
-#[derive(Clone, Debug)]
-pub(crate) struct HyperPlan {
-    /// True if they are trained.
-    pub trains: bool,
-    /// The solver.
-    pub solver: HyperOptimizer,
-    /// Adam's learning rate.
-    pub learning_rate: f64,
-    /// The constraints on hyper-parameters.
-    pub constraints: Constraints,
-    /// True if lengthscales without another constraint get a weak prior.
-    pub weak_priors: bool,
-}
-
-/// The gradient steps on q.
-#[derive(Clone, Debug)]
-pub(crate) struct StepPlan {
-    /// The objective to minimise.
-    pub objective: Objective,
-    /// The form of the covariance matrix of q.
-    pub family: Family,
-    /// True if q is stored as sites, which stay fixed when θ and Z change.
-    pub sites: bool,
-    /// The rule that moves q.
-    pub rule: RuleOptions,
-    /// True if the means of the coefficients are kept non-negative.
-    pub nonnegative: bool,
-    /// The guard that keeps the covariance positive definite after natural-gradient steps.
-    pub guard: Guard,
-    /// The step size at iteration t.
-    pub step: Schedule,
-    /// The rows of each step.
-    pub batches: BatchPlan,
-    /// The maximum number of rows that are processed at once.
-    pub batch_size: usize,
-    /// The number of samples at iteration t; overrides the number of the estimator.
-    pub samples: Option<SizeSchedule>,
-    /// The average of the iterates to return.
-    pub average: Average,
-    /// True if q starts at the prior.
-    pub from_prior: bool,
-    /// True if steps on all rows may replace mini-batches in a fit that trains only q, provided that the rows are few.
-    pub all_rows_will_do: bool,
-    /// True if training may end with steps on all rows.
-    pub polish: bool,
-}
-
 impl Way {
-    /// Returns the method that finds q in a fit to `n` rows. All parts must have been chosen.
-    fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Way {
+    /// Returns the method that finds q. All parts must have been chosen.
+    fn new(options: &FitOptions, likelihood: &ObservationModel) -> Way {
         let loss = options.objective.loss();
         if let Some(count) = options.neighbours {
             let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
@@ -178,11 +109,11 @@ impl Way {
                 LossKind::Elbo | LossKind::Log => Objective::elbo(options.beta),
             })
         } else if options.hyper_mode() == Hyper::Alternating {
-            Way::Alternating(StepPlan::new(options, n))
+            Way::Alternating
         } else if options.trains_together() {
-            Way::Together(StepPlan { batch_size: n, ..StepPlan::new(options, n) })
+            Way::Together
         } else {
-            Way::Batches(StepPlan::new(options, n))
+            Way::Batches
         }
     }
 }
@@ -226,81 +157,22 @@ impl Plan {
         }
         check_estimator(options.estimator, likelihood)?;
         let options = options.decided_for(n);
-        let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
+        let way = Way::new(&options, likelihood);
         Ok(Plan {
-            layer: LayerPlan::new(&options, n),
-            loss,
-            way: Way::new(&options, likelihood, n),
-            hyper: HyperPlan {
-                trains: hyper != Hyper::Fixed,
-                solver: options.optimizer(),
-                learning_rate: options.learning_rate,
-                constraints: options.constraints.clone(),
-                weak_priors: options.has_default_priors(),
-            },
+            rows: n,
+            loss: options.objective.loss(),
+            batch_size: if matches!(way, Way::Together) { n } else { options.steps.batch_size.min(n) },
+            way,
+            trains: options.hyper_mode() != Hyper::Fixed,
+            solver: options.optimizer(),
             limits: limits(&options, n),
             options,
         })
     }
 
-    /// Returns the form of the covariance matrix of q.
-    pub fn family(&self) -> Family {
-        self.steps().map_or(Family::Full, |steps| steps.family)
-    }
-
     /// Returns true if grouped effects are features of the layers in training.
     pub fn sums_effects(&self) -> bool {
         !self.options.effects.is_empty() && !matches!(self.way, Way::Grouped(_) | Way::Neighbours(_))
-    }
-
-    /// Returns the plan of the steps on q, or `None` if q is computed in closed form.
-    pub fn steps(&self) -> Option<&StepPlan> {
-        match &self.way {
-            Way::Collapsed(_) | Way::Grouped(_) | Way::Neighbours(_) => None,
-            Way::Batches(steps) | Way::Alternating(steps) | Way::Together(steps) => Some(steps),
-        }
-    }
-}
-
-impl LayerPlan {
-    fn new(options: &FitOptions, n: usize) -> LayerPlan {
-        match options.model {
-            ModelKind::Gp => LayerPlan::Sparse {
-                inducing: options.inducing_for(n),
-                init: options.inducing_init,
-                fix: options.fix_inducing,
-                jitter: options.jitter,
-                exact_rows: options.can_be_exact().then_some(n),
-            },
-            ModelKind::Glm => {
-                LayerPlan::Linear { prior_mean: options.prior_mean, prior_variance: options.prior_variance }
-            }
-        }
-    }
-}
-
-impl StepPlan {
-    fn new(options: &FitOptions, n: usize) -> StepPlan {
-        let steps = &options.steps;
-        StepPlan {
-            objective: options.mini_batch_objective(),
-            family: steps.family,
-            sites: options.keeps_sites(),
-            rule: steps.rule(),
-            nonnegative: steps.q_nonnegative,
-            guard: steps.q_guard,
-            step: options.step_schedule(),
-            batches: match steps.batch_schedule {
-                Some(sizes) => BatchPlan::Sized(sizes),
-                None => BatchPlan::Epochs(steps.batch_size.min(n)),
-            },
-            batch_size: steps.batch_size.min(n),
-            samples: steps.sample_schedule,
-            average: steps.q_average,
-            from_prior: options.starts_at_prior(),
-            all_rows_will_do: options.all_rows_will_do(),
-            polish: options.polishes(),
-        }
     }
 }
 
@@ -334,4 +206,41 @@ fn unsuited(estimator: Estimator, likelihood: &str, bounded: bool) -> Error {
         "⟨estimator {estimator}⟩ needs a likelihood of one latent function, {likelihood} has several"
     ))
     .hint(format!("use ⟨estimator exact⟩, or for ⟨objective dlm-log⟩ bmc:L, smooth-bmc:L:NU{others}"))
+}
+
+/// Direct losses are minimised on all rows up to this n·M², four times as much for several functions. Such fits take seconds.
+const TOGETHER_WORK: usize = 400_000_000;
+
+/// The default limit on the epochs of such a fit keeps their work below this, but allows …
+const TOGETHER_BUDGET: f64 = 1e11;
+
+/// … at least this number of epochs.
+const FEWEST_EPOCHS_TOGETHER: usize = 300;
+
+impl FitOptions {
+    /// Returns true if L-BFGS moves q and hyper-parameters together, or q alone if they are fixed, on all rows.
+    pub(crate) fn trains_together(&self) -> bool {
+        matches!(self.hyper_mode(), Hyper::Joint | Hyper::Fixed)
+            && self.optimizer() == HyperOptimizer::Lbfgs
+            && !self.is_always_closed()
+    }
+
+    /// Returns true if a fit to `n` rows in memory trains q and hyper-parameters together by default: direct losses of few rows, for which
+    /// steps on mini-batches end far from the optimum.
+    pub(super) fn together_for(&self, n: usize) -> bool {
+        let work = self.work_together(n);
+        let exact = !self.estimator.is_sampled() && self.steps.family == Family::Full;
+        self.objective == ObjectiveKind::DlmLog && !self.is_always_closed() && exact && work <= TOGETHER_WORK
+    }
+
+    /// Returns the default limit on the epochs of such a fit to `n` rows.
+    pub(super) fn epochs_together(&self, n: usize) -> usize {
+        ((TOGETHER_BUDGET / self.work_together(n) as f64) as usize).max(FEWEST_EPOCHS_TOGETHER)
+    }
+
+    /// Returns the work of a pass over `n` rows that moves q and hyper-parameters together.
+    fn work_together(&self, n: usize) -> usize {
+        let functions = if self.likelihood_kind().is_joint() { 4 } else { 1 };
+        functions * n * self.inducing_for(n).pow(2)
+    }
 }

@@ -1,6 +1,6 @@
 //! The options of the mini-batch steps on q: rule, schedule, batches, averages.
 
-use super::refuse::first_of;
+use super::check::first_of;
 use crate::data::SizeSchedule;
 use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule};
 use serde::{Deserialize, Serialize};

@@ -2,11 +2,10 @@
 //! from it.
 
 use super::check::{check_data, check_groups};
+use super::diagnose::about_square_loss;
 use super::failure::unless_failed;
-use super::job::Job;
-use super::overfit::about_square_loss;
 use super::rows::{TrainingData, TrainingRows};
-use super::run::{Fitted, fit_from};
+use super::run::{Fitted, Job, fit_from};
 use super::search::{fit_grown, fit_restarted, trained_prior_variance};
 use super::start::{Prototype, Start, better_start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;

@@ -10,10 +10,6 @@ use crate::objective::Targets;
 use faer::MatRef;
 
 /// Refuses arrays that do not match each other or the inputs of a start model, or that do not suit the likelihood.
-///
-/// # Errors
-///
-/// Data errors that name the array, the position and the expectation.
 pub(super) fn check_data(
     data: &TrainingData<'_>,
     start_inputs: Option<usize>,
@@ -35,10 +31,6 @@ pub(super) fn check_data(
 }
 
 /// Refuses rows without the exposures, weights or outputs that the training rows have, and the reverse.
-///
-/// # Errors
-///
-/// Data errors that name the rows and what they lack.
 pub(super) fn check_alike(what: &str, rows: Targets<'_>, training: Targets<'_>) -> Result<()> {
     for (name, own, known) in [
         ("exposures", rows.exposure, training.exposure),
@@ -59,10 +51,6 @@ pub(super) fn check_alike(what: &str, rows: Targets<'_>, training: Targets<'_>) 
 
 /// Refuses grouping codes that are not levels. In training rows each code is a whole number from 0
 /// to the number of levels minus 1.
-///
-/// # Errors
-///
-/// Data errors that name the grouping and the row.
 pub(super) fn check_groups(x: MatRef<'_, f64>, effects: &[EffectTerm]) -> Result<()> {
     let columns = columns_of(effects);
     if x.ncols() < columns {

@@ -1,19 +1,22 @@
 //! Collapsed bounds as objectives of the hyper-parameters: q is solved for exactly, θ and Z are free.
 
 use super::exact::ExactEvidence;
-use super::failure::failed_start;
-use super::place::Place;
 use super::row_sums::{Sweep, pass_over, sum_over};
 use super::rows::{AllRows, Portion};
-use super::solver::Solved;
-use crate::checkpoint::encode;
+use super::run::{Job, Trained};
+use super::solver::{Place, Solved, minimize_solved};
+use super::warm_start::rehearsed_exactly;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
-use crate::error::{Error, Result};
+use crate::data::Moments;
+use crate::error::Result;
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
-use crate::hyper::HyperObjective;
+use crate::hyper::Monitor;
+use crate::likelihood::Gaussian;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::{Loss, Objective};
+use crate::options::LossKind;
 use crate::variational::{Family, Normal};
+use sparsegp_kernels::Role;
 
 /// A model with Gaussian likelihood on a data set, as a function of its free parameters.
 pub struct CollapsedObjective<'a> {
@@ -23,10 +26,9 @@ pub struct CollapsedObjective<'a> {
     objective: Objective,
     /// The sums of the pass at the origin.
     origin: Option<BatchSums>,
-    flat: Vec<f64>,
     q: Vec<Normal>,
+    /// The held-out rows that score every iteration, so that the best one can be kept.
     validation: Option<(Dataset<'a>, Score)>,
-    error: Option<Error>,
     /// The evidence of an exact GP, if every row is an inducing input of a bound that equals it.
     exact: Option<ExactEvidence>,
 }
@@ -59,24 +61,10 @@ impl<'a> CollapsedObjective<'a> {
             at: Place::new(model),
             objective,
             origin: None,
-            flat: Vec::new(),
             q,
             validation: None,
-            error: None,
             exact,
         }
-    }
-
-    /// Returns the error of sums over remote rows, if there was one; after an error the objective
-    /// has no value.
-    pub(crate) fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
-    }
-
-    /// Scores every iteration on held-out rows, so that the best one can be kept.
-    pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
-        self.validation = Some((validation, score));
-        self
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -87,7 +75,7 @@ impl<'a> CollapsedObjective<'a> {
     /// Moves to `theta` and solves for q; returns the value of the bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        self.bound()
+        self.value()
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated.
@@ -131,11 +119,11 @@ impl<'a> CollapsedObjective<'a> {
     /// Returns the minimised objective and its flat natural gradient (kernel, mean, noise, Z) at
     /// the current parameters.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
-        let value = self.bound_with_gradient()?;
+        let value = self.value_with_gradient()?;
         if self.exact.is_some() {
             self.evidence(Part::Posterior)?;
         }
-        Some((value, self.flat.clone()))
+        Some((value, self.at.flat.clone()))
     }
 
     fn noise(&self) -> f64 {
@@ -144,7 +132,7 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Sums over all rows at the current parameters and q; `None` if that is impossible.
     fn sum(&mut self, wanted: Wanted) -> Option<f64> {
-        if self.error.is_some() {
+        if self.at.error.is_some() {
             return None;
         }
         let model = &self.at.model;
@@ -154,23 +142,12 @@ impl<'a> CollapsedObjective<'a> {
         if let (Wanted::Envelope, Some(origin)) = (wanted, &self.origin) {
             self.pass.finish_envelope(problem, origin, 1.0);
         }
-        value.map_err(|why| self.error = Some(why)).ok()
-    }
-
-    /// Solves for q at the current parameters, and returns the value of the bound.
-    fn bound(&mut self) -> Option<f64> {
-        if self.exact.is_some() {
-            return self.evidence(Part::Posterior);
-        }
-        self.sum(Wanted::Origin)?;
-        let Solution { value, q } = solve(self.pass.sums(), self.objective.beta).ok()?;
-        self.q = q;
-        value.is_finite().then_some(value)
+        value.map_err(|why| self.at.error = Some(why)).ok()
     }
 
     /// Returns minus the evidence of the exact GP, with a part of what belongs to it.
     fn evidence(&mut self, with: Part) -> Option<f64> {
-        let CollapsedObjective { at, rows, exact, flat, q, .. } = self;
+        let CollapsedObjective { at, rows, exact, q, .. } = self;
         let (layer, noise) = (at.model.layer().inducing()?, at.model.likelihood.gaussian_noise()?);
         let (exact, mut value) = (exact.as_mut()?, None);
         let evaluate = &mut |rows: Portion<'_>| {
@@ -182,7 +159,7 @@ impl<'a> CollapsedObjective<'a> {
                 Part::Gradient => {
                     let mut gradient = layer.zero_gradient();
                     let own = exact.gradient(layer, noise, rows, &mut gradient);
-                    at.model.flatten_gradient(&[gradient], &[own], flat);
+                    at.model.flatten_gradient(&[gradient], &[own], &mut at.flat);
                 }
                 Part::Posterior => match exact.posterior(layer, rows) {
                     Some(best) => q[0] = best,
@@ -193,13 +170,42 @@ impl<'a> CollapsedObjective<'a> {
         rows.for_each(usize::MAX, evaluate).ok()?;
         value
     }
+}
 
-    /// Returns the value, with its flat natural gradient left in `flat`. At the best q the derivative in θ is the partial one.
-    fn bound_with_gradient(&mut self) -> Option<f64> {
+impl Solved for CollapsedObjective<'_> {
+    fn place(&self) -> &Place {
+        &self.at
+    }
+
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
+    }
+
+    fn posterior(&self) -> Option<Posterior> {
+        Some(Posterior::new(&self.at.model, &self.q[..]))
+    }
+
+    fn validation(&self) -> Option<(Dataset<'_>, Score)> {
+        self.validation
+    }
+
+    /// Solves for q at the current parameters, and returns the value of the bound.
+    fn value(&mut self) -> Option<f64> {
+        if self.exact.is_some() {
+            return self.evidence(Part::Posterior);
+        }
+        self.sum(Wanted::Origin)?;
+        let Solution { value, q } = solve(self.pass.sums(), self.objective.beta).ok()?;
+        self.q = q;
+        value.is_finite().then_some(value)
+    }
+
+    /// At the best q the derivative in θ is the partial one.
+    fn value_with_gradient(&mut self) -> Option<f64> {
         if self.exact.is_some() {
             return self.evidence(Part::Gradient);
         }
-        let value = self.bound()?;
+        let value = self.value()?;
         let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
         self.pass.exchange(&mut origin);
         let own = match self.objective.loss {
@@ -213,56 +219,157 @@ impl<'a> CollapsedObjective<'a> {
         self.sum(Wanted::Envelope)?;
         let pass = &self.pass;
         let own = own.map_or_else(|| pass.likelihood_gradient().to_vec(), |own| vec![own]);
-        self.at.model.flatten_gradient(pass.layer_gradients(), &own, &mut self.flat);
+        self.at.model.flatten_gradient(pass.layer_gradients(), &own, &mut self.at.flat);
         Some(value)
     }
 }
 
-impl HyperObjective for CollapsedObjective<'_> {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let found = self.at.move_to(theta).and_then(|()| self.bound_with_gradient());
-        found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
+/// Trains hyper-parameters on a bound in which q is solved for in closed form.
+pub(super) fn train(
+    model: LatentModel,
+    bound: Objective,
+    job: &Job<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let Job { rows, plan, fresh } = *job;
+    let model = match rows.in_memory() {
+        Some(data) if fresh => rehearsed_exactly(model, data, plan, monitor)?,
+        _ => model,
+    };
+    let mut objective = CollapsedObjective::new(model, rows.all(), bound);
+    objective.validation = job.validation();
+    let mut outcome = minimize_solved(&mut objective, job, monitor)?;
+    let mut noise_mode = None;
+    if let Some(data) = rows.in_memory().filter(|_| objective.is_exact() && plan.trains)
+        && let Some(found) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y)
+    {
+        (outcome.theta, outcome.value, noise_mode) = (found.theta, found.value, Some(found.mode));
     }
-
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
-    }
-
-    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let (rows, score) = self.validation?;
-        Some(match self.solve(theta) {
-            Some(_) => Posterior::new(&self.at.model, &self.q[..]).score(rows, score),
-            None => f64::NAN,
-        })
-    }
-
-    fn keep(&mut self, theta: &[f64]) {
-        self.at.keep(theta);
-    }
-
-    fn exhausted(&self) -> bool {
-        self.error.is_some()
-    }
-
-    fn state(&mut self) -> Vec<u8> {
-        encode(&self.at.kept())
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        self.at.restore_from(state)
-    }
+    let value = outcome.value;
+    let is_elbo = plan.loss == LossKind::Elbo;
+    let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
+    let elbo = (is_elbo && plan.options.beta == 1.0).then_some(-value);
+    let (model, q) = objective.into_parts();
+    Ok(Trained { elbo, upper, noise_mode, ..Trained::at(model, vec![q], value, outcome) })
 }
 
-impl Solved for CollapsedObjective<'_> {
-    fn place(&self) -> &Place {
-        &self.at
-    }
+/// The largest noise variance that is in question, in units of the variance of the targets, …
+const SMALL: f64 = 1e-3;
 
-    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
-        let value = self.solve(theta);
-        match self.error() {
-            Some(error) => Err(error.clone()),
-            None => value.ok_or_else(failed_start),
+/// … and the least one that matters for predictions.
+const MATTERS: f64 = 1e-6;
+
+/// The expectation replaces a mode that is smaller by more than this factor.
+const FAR: f64 = 3.0;
+
+/// The ratio of consecutive variances at which the evidence is computed.
+const RATIO: f64 = 3.162_277_660_168_379_5;
+
+/// Variances whose evidence is lower by more than this many nats have no weight.
+const DROP: f64 = 8.0;
+
+/// Evidences that differ by less than this many nats continue so to variances near 0.
+const FLAT: f64 = 1e-3;
+
+/// Returns the expectation of the noise variance between `least` and `most`, for its mode `found`, under a flat prior of the standard
+/// deviation (Gelman 2006). `evidence` returns the log
+/// evidence of a variance.
+fn expected(
+    found: f64,
+    (least, most): (f64, f64),
+    mut evidence: impl FnMut(f64) -> Option<f64>,
+) -> Option<f64> {
+    let best = evidence(found)?;
+    let mut points = vec![(found, best)];
+    for k in 1.. {
+        let variance = found * RATIO.powi(k);
+        let value = if variance <= most { evidence(variance)? } else { f64::NEG_INFINITY };
+        if value < best - DROP {
+            break;
         }
+        points.push((variance, value));
+    }
+    let mut last = best;
+    for k in 1.. {
+        let variance = found * RATIO.powi(-k);
+        if variance < least || last < best - DROP {
+            break;
+        }
+        // Below a level stretch all evidences are alike.
+        let value = if k > 2 && (last - best).abs() < FLAT { last } else { evidence(variance)? };
+        points.push((variance, value));
+        last = value;
+    }
+    let top = points.iter().map(|point| point.1).fold(best, f64::max);
+    // The prior of the logarithm is proportional to the standard deviation.
+    let weights = || points.iter().map(|(variance, value)| (value - top).exp() * variance.sqrt());
+    let sum: f64 = points.iter().zip(weights()).map(|((variance, _), weight)| variance * weight).sum();
+    Some(sum / weights().sum::<f64>())
+}
+
+/// An exact GP at the expectation of its noise variance.
+pub(super) struct Expected {
+    /// The free vector.
+    pub theta: Vec<f64>,
+    /// The objective there.
+    pub value: f64,
+    /// The mode of the noise variance.
+    pub mode: f64,
+}
+
+/// Solves an exact GP at the expectation of the noise variance, if the evidence hardly determines it at the other parameters of `theta`.
+/// Otherwise the objective stays at `theta`.
+pub(super) fn with_expected_noise(
+    objective: &mut CollapsedObjective<'_>,
+    theta: &[f64],
+    targets: &[f64],
+) -> Option<Expected> {
+    let scale = Moments::of(targets.iter().copied()).variance()?;
+    let descriptors = objective.place().model.descriptors();
+    let noise = descriptors.iter().position(|d| d.role.0 == Role::Noise && !d.fixed && d.tie.is_none())?;
+    let natural = objective.place().natural_at(theta);
+    let found = natural[noise];
+    if found > SMALL * scale {
+        return None;
+    }
+    let moved = |objective: &CollapsedObjective<'_>, variance: f64| {
+        let mut natural = natural.clone();
+        natural[noise] = variance;
+        descriptors[noise].transform.admits(variance).then(|| objective.place().pack(&natural))
+    };
+    let range = (Gaussian::NOISE_FLOOR * scale, scale);
+    let mean = expected(found, range, |variance| {
+        let theta = moved(objective, variance)?;
+        objective.evidence_at(&theta)
+    });
+    let end = mean.filter(|mean| *mean >= MATTERS * scale && *mean >= FAR * found);
+    let solved = end.and_then(|mean| {
+        let theta = moved(objective, mean)?;
+        Some(Expected { value: objective.solve(&theta)?, theta, mode: found })
+    });
+    if solved.is_none() {
+        objective.evidence_at(theta);
+    }
+    solved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expectation_is_that_of_the_evidence() {
+        // With the same evidence up to a variance, the sum over all variances up to it.
+        let level = |variance: f64| Some(if variance <= 1.1e-2 { 3.0 } else { -9.0 });
+        let mean = expected(1e-6, (0.9e-10, 1.0), level).expect("a mean");
+        let points: Vec<f64> = (0..17).map(|k| 1e-10 * RATIO.powi(k)).collect();
+        let moment = |power: f64| points.iter().map(|point| point.powf(power)).sum::<f64>();
+        assert!((mean * moment(0.5) / moment(1.5) - 1.0).abs() < 1e-9, "{mean}");
+
+        // A peak keeps its place, from above and from below.
+        let peak = |variance: f64| Some(-200.0 * (variance / 1e-5).ln().powi(2));
+        let mean = expected(1e-5, (1e-10, 1.0), peak).expect("a mean");
+        assert!((mean / 1e-5 - 1.0).abs() < 1e-9, "{mean}");
+        assert_eq!(expected(1e-5, (1e-10, 1.0), |_| None), None);
     }
 }

@@ -1,19 +1,19 @@
 //! Checks of a finished fit that lead to warnings, each with its evidence.
 
 use super::geometry::{Crowding, Neighbours, irrelevant, sample, spread};
-use super::outcome::TakenBack;
-use super::row_buffer::RowBuffer;
+use super::rows::{RowBuffer, TrainingData};
+use super::run::{Job, TakenBack, fit_from};
+use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
-use crate::data::Moments;
-use crate::hyper::{Outcome, Record, StopReason};
-use crate::latent::{InducingLayer, Jitter, whiten};
+use crate::data::{Moments, Purpose, generator};
+use crate::hyper::{Outcome, Record, Session, StopReason};
+use crate::latent::{InducingLayer, Jitter};
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{LatentMarginal, Observation, OneFunction, Row, TargetKind};
-use crate::linalg::symmetric_eigen;
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
-use crate::options::{HyperOptimizer, LossKind, Plan, Way};
+use crate::options::{FitOptions, HyperOptimizer, LossKind, ObjectiveKind, Plan, Way};
 use crate::variational::Guard;
-use faer::Mat;
+use rand::seq::SliceRandom;
 use sparsegp_kernels::Scratch;
 
 /// The condition number of `K_uu` above which fewer than six digits of the weights are accurate.
@@ -73,7 +73,6 @@ pub(super) struct FitFacts<'a> {
     pub noise_mode: Option<f64>,
 }
 
-/// Returns the absolute jitter in use.
 pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
     let Some(layer) = model.layer().inducing() else { return 0.0 };
     match layer.used_jitter() {
@@ -224,7 +223,7 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
     let TakenBack { hyper, q } = fit.taken_back;
     let of = fit.outcome.evaluations;
     let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
-    let adam = fit.plan.hyper.solver == HyperOptimizer::Adam;
+    let adam = fit.plan.solver == HyperOptimizer::Adam;
     let mut warnings = Vec::new();
     // Rejected points are normal in a line search, but every failed step of Adam halves the
     // learning rate for good.
@@ -232,10 +231,12 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
         warnings.push(Warning::HyperSteps { count: hyper, of, halved: adam });
     }
     match &fit.plan.way {
-        Way::Batches(steps)
-            if steps.guard == Guard::None && q > 0 && fit.outcome.reason == StopReason::NoProgress =>
+        Way::Batches
+            if fit.plan.options.steps.q_guard == Guard::None
+                && q > 0
+                && fit.outcome.reason == StopReason::NoProgress =>
         {
-            warnings.push(Warning::Refused { proven: proven_step(fit, steps.objective.beta) });
+            warnings.push(Warning::Refused {});
         }
         _ if many(q) => warnings.push(Warning::QSteps { count: q, of }),
         _ => {}
@@ -243,31 +244,8 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
     warnings
 }
 
-/// Returns the step `ρ = β/(LΛ)` of plain SR-VN from the prior that has a proof of convergence (Kumar et al. 2025, Theorem 2), for convex losses
-/// whose second derivatives are at most c.
-///
-/// S stays between β/𝓜 and Λ = 1 with `𝓜 = β + c λ_max(Σ w_i a_i a_iᵀ)`, so `L = 𝓜 + β/(β/𝓜) = 2𝓜`. If there are more than
-/// [`MOST_TRAINING_ROWS`], the sum over the rows is an estimate.
-fn proven_step(fit: &FitFacts<'_>, beta: f64) -> Option<f64> {
-    let (_, most) = fit.model.likelihood.one()?.loss_curvature().filter(|(least, _)| *least >= 0.0)?;
-    let some = some_rows(fit.train);
-    let (rows, layer) = (some.data(), fit.model.layer());
-    let (m, n) = (layer.dim(), rows.len());
-    let (mut raw, mut features) = (Mat::zeros(m, n), Mat::zeros(m, n));
-    let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
-    layer.features(rows.x, raw.as_mut(), &mut base, &mut offset, &mut Scratch::new());
-    whiten(layer, raw.as_ref(), features.as_mut());
-    for (i, a) in features.col_iter_mut().enumerate() {
-        let share = rows.targets.weight(i) * fit.train.len() as f64 / n as f64;
-        a.iter_mut().for_each(|a| *a *= share.sqrt());
-    }
-    let (values, _) = symmetric_eigen((&features * features.transpose()).as_ref())?;
-    let smoothness = beta + most * values.last().copied().unwrap_or(0.0);
-    Some(beta / (2.0 * smoothness)).filter(|step| step.is_finite())
-}
-
 fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
-    let lbfgs = fit.plan.hyper.solver == HyperOptimizer::Lbfgs;
+    let lbfgs = fit.plan.solver == HyperOptimizer::Lbfgs;
     match fit.outcome.reason {
         // After some steps, rounding ends the line searches of L-BFGS at the optimum, too.
         StopReason::NoProgress if fit.outcome.iterations == 0 || !lbfgs => Some(Warning::NoProgress),
@@ -287,4 +265,80 @@ fn about_evidence(fit: &FitFacts<'_>) -> Option<Warning> {
     let inducing = layer.z().nrows();
     let gap = (upper - lower) / fit.train.len() as f64;
     (gap > LOOSE).then_some(Warning::LooseBound { gap, inducing, without_neighbours: false })
+}
+
+/// The number of parts. Each part is left out once.
+const PARTS: usize = 5;
+
+/// The maximum number of epochs of a short fit.
+const EPOCHS: usize = 50;
+
+/// The minimum number of rows, …
+const FEWEST_ROWS: usize = 50;
+
+/// … and the number of rows for every trained number from which on overfitting is unlikely.
+const ROWS_A_NUMBER: usize = 10;
+
+/// The difference from the ELBO, in standard errors, that shows worse predictions.
+const SURE: f64 = 2.0;
+
+/// Warns if short fits by the square loss predict rows that were left out worse than short fits by the ELBO do. Fits with validation rows
+/// see overfitting themselves, and fits with a time limit are not checked, because the short fits together take as long as a fit.
+pub(super) fn about_square_loss(
+    data: &TrainingData<'_>,
+    plan: &Plan,
+    (options, prototype): (&FitOptions, &Prototype),
+    session: &mut Session<'_>,
+) -> Option<Warning> {
+    let n = data.train.len();
+    let numbers = options.inducing_for(n) * (1 + usize::from(!options.fix_inducing) * data.train.x.ncols());
+    let applies = plan.loss == LossKind::Square && matches!(plan.way, Way::Collapsed(_)) && plan.trains;
+    let has_limits = data.validation.is_some() || plan.limits.seconds.is_some();
+    if !applies || has_limits || n < FEWEST_ROWS || n >= ROWS_A_NUMBER * numbers {
+        return None;
+    }
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut generator(options.seed, Purpose::Choices, 0));
+    let (mut own, mut rises, mut training) = (Moments::default(), Moments::default(), [0.0; 2]);
+    for part in 0..PARTS {
+        let (held, rest): (Vec<_>, Vec<_>) = (0..n).partition(|i| i % PARTS == part);
+        let [rest, held] = [rest, held]
+            .map(|part| RowBuffer::taken(data.train, &Vec::from_iter(part.into_iter().map(|i| rows[i]))));
+        let short = FitOptions { epochs: Some(plan.limits.epochs.min(EPOCHS)), ..options.clone() };
+        let square = errors_of(&short, prototype, [&rest, &held], session)?;
+        let short = FitOptions { objective: ObjectiveKind::Elbo, beta: 1.0, ..short };
+        let elbo = errors_of(&short, prototype, [&rest, &held], session)?;
+        for (sum, [of_rest, _]) in training.iter_mut().zip([&square, &elbo]) {
+            *sum += of_rest.iter().sum::<f64>();
+        }
+        for (square, elbo) in square[1].iter().zip(&elbo[1]) {
+            own.push(*square);
+            rises.push(square - elbo);
+        }
+    }
+    let (square, rise) = (own.mean()?, rises.mean()?);
+    let warning =
+        || Warning::SquareLoss { ratio: square / (square - rise), training: training[0] / training[1] };
+    (rise > SURE * rises.standard_error()?).then(warning)
+}
+
+/// Returns the squared errors of the rows of a fit and of left-out rows, times their weights; `None` if the fit fails or is interrupted.
+fn errors_of(
+    options: &FitOptions,
+    prototype: &Prototype,
+    [rest, held]: [&RowBuffer; 2],
+    session: &mut Session<'_>,
+) -> Option<[Vec<f64>; 2]> {
+    let rows = TrainingData { validation: None, ..TrainingData::of(rest.data()) };
+    let plan = Plan::new(options, &prototype.likelihood, rest.y.len()).ok()?;
+    let model = initial_model(rest.data(), &plan, prototype).ok()?;
+    let job = Job { rows: &rows, plan: &plan, fresh: true };
+    let fitted = fit_from(Start { model, q: None }, &job, &mut session.aside()).ok()?;
+    let errors = |rows: &RowBuffer| {
+        let Dataset { x, targets } = rows.data();
+        let means = fitted.posterior.means(x);
+        let error = |(i, mean): (usize, &f64)| (targets.y[i] - mean).powi(2) * targets.weight(i);
+        means.iter().enumerate().map(error).collect()
+    };
+    Some([errors(rest), errors(held)])
 }

@@ -1,7 +1,7 @@
 //! The reasons of failed fits: the cause in data, parameters, `K_uu` or steps, and a suggestion.
 
 use super::geometry::Crowding;
-use super::outcome::TakenBack;
+use super::run::TakenBack;
 use crate::collapsed::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::latent::inducing::FactorizationFailure;

@@ -3,10 +3,8 @@
 
 use super::arrays::{Origin, fit_rows};
 use super::failure::failed_start;
-use super::job::Job;
-use super::row_buffer::RowBuffer;
-use super::rows::TrainingData;
-use super::run::{Fitted, fit_from, ready};
+use super::rows::{RowBuffer, TrainingData};
+use super::run::{Fitted, Job, fit_from, ready};
 use super::shared::SharedObjective;
 use super::solver::minimize;
 use super::start::{Function, Prototype, Start, initial_model};
@@ -17,7 +15,7 @@ use crate::latent::{InducingPrior, Layer};
 use crate::likelihood::{Gaussian, Mixed, OneFunction, Outputs};
 use crate::model::{LatentModel, LatentPrior, Model};
 use crate::objective::Targets;
-use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
+use crate::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
 
 /// The smallest noise variance at the start of training, in units of the variance of an output.
@@ -92,10 +90,6 @@ fn prototype_of(outputs: Outputs, rows: OutputRows<'_>, options: &FitOptions) ->
 }
 
 /// Returns the model of all outputs, given the models that one fit returned for them.
-///
-/// # Errors
-///
-/// If the models are not of one fit of several outputs that share processes or a kernel.
 pub(super) fn joined(models: &[&Model], names: &[String]) -> Result<LatentPrior> {
     let unlike = || {
         Error::usage("the start models are not those of one fit whose outputs share a kernel or processes")
@@ -207,19 +201,18 @@ pub fn fit_shared_outputs(
         Some(known) => LatentPrior { fix_inducing: options.fix_inducing, ..known },
         None => shared_model(rows, names, &observed, &plan, &prototype)?,
     };
-    let mut model = ready(model, &plan.hyper, observed[0].data())?;
+    let mut model = ready(model, &plan, observed[0].data())?;
     let mut training = None;
     if trains {
         let mut monitor = session.monitor(plan.limits);
-        let mut objective =
-            SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.options.beta);
+        let mut objective = SharedObjective::new(model, rows, plan.options.beta);
         let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
-        let outcome = minimize(&mut objective, start, cells as f64, &plan.hyper, &mut monitor);
-        monitor.check()?;
+        let outcome = minimize(&mut objective, start, cells as f64, &plan, &mut monitor);
+        monitor.session.check()?;
         model = objective.into_model(&outcome.theta).ok_or_else(failed_start)?;
         training = Some((outcome, monitor.records().to_vec(), monitor.elapsed().as_secs_f64()));
     }
-    plan.hyper = HyperPlan { trains: false, constraints: Constraints::default(), ..plan.hyper };
+    (plan.trains, plan.options.constraints) = (false, Constraints::default());
     let one = |(which, rows): (usize, &RowBuffer)| {
         // Each output is fitted separately, with fixed hyper-parameters.
         let mut own = alone(&model, which)?;
@@ -294,15 +287,26 @@ fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
 }
 
 impl OutputRows<'_> {
+    /// Returns the numbers of the rows in which an output was observed.
+    pub(super) fn observed(&self, which: usize) -> Vec<usize> {
+        let (n, width) = (self.x.nrows(), self.targets.len() / self.x.nrows().max(1));
+        (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect()
+    }
+
     /// Returns the rows in which an output was observed.
     pub(super) fn of(&self, which: usize) -> RowBuffer {
-        let (n, d) = self.x.shape();
-        let width = self.targets.len() / n.max(1);
-        let rows: Vec<usize> = (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect();
-        let x = Mat::from_fn(rows.len(), d, |i, d| self.x[(rows[i], d)]);
-        let y: Vec<f64> = rows.iter().map(|row| self.targets[row * width + which]).collect();
+        self.taken(&self.observed(which), &[which], false)
+    }
+
+    /// Returns rows with the targets of these outputs, row by row if there are `several`; `y` has those of the first output.
+    pub(super) fn taken(&self, rows: &[usize], outputs: &[usize], several: bool) -> RowBuffer {
+        let width = self.targets.len() / self.x.nrows().max(1);
+        let x = Mat::from_fn(rows.len(), self.x.ncols(), |i, d| self.x[(rows[i], d)]);
+        let y: Vec<f64> = rows.iter().map(|row| self.targets[row * width + outputs[0]]).collect();
+        let cells = rows.iter().flat_map(|row| outputs.iter().map(move |output| row * width + output));
+        let all: Vec<f64> = cells.filter(|_| several).map(|cell| self.targets[cell]).collect();
         let weights: Vec<f64> = rows.iter().filter_map(|row| self.weights.get(*row).copied()).collect();
-        let targets = Targets { weights: &weights, ..Targets::of(&y) };
+        let targets = Targets { outputs: &all, weights: &weights, ..Targets::of(&y) };
         RowBuffer::of(Dataset { x: x.as_ref(), targets })
     }
 }

@@ -1,16 +1,22 @@
 //! Questions to machines that hold parts of the rows, their answers, and the merging of answers.
 
-use super::sent_model::{ModelAt, unreadable};
-use crate::data::{Purpose, part_generator};
-use crate::effects::{EffectSums, Moments};
-use crate::error::Result;
+use super::check::check_groups;
+use super::row_sums::{CHUNK, LevelSums, Sweep, add_all};
+use super::rows::{AllRows, BatchSource, Portion, RowBuffer};
+use crate::collapsed::Dataset;
+use crate::data::{BatchPlan, Purpose, part_generator};
+use crate::effects::{EffectRows, EffectSums, Effects, Moments, RowMoments};
+use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
-use crate::model::LatentModel;
+use crate::latent::{InducingPrior, Jitter, Layer};
+use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Objective;
+use crate::registry::Registry;
 use crate::variational::{Factor, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
+use sparsegp_kernels::Dimension;
 
 /// Training rows in parts that are held elsewhere, on the scale the model sees. An implementation passes a [`Round`] to the holders of all
 /// parts, and merges their answers.
@@ -245,7 +251,6 @@ pub struct PartedPortion<'a> {
 }
 
 impl PartedPortion<'_> {
-    /// Returns the number of rows.
     pub(super) fn len(self) -> usize {
         self.len
     }
@@ -256,6 +261,209 @@ impl PartedPortion<'_> {
             Sums::Losses(sums) => Ok(Some(*sums)),
             Sums::NoFactor => Ok(None),
         }
+    }
+}
+
+/// Creates the error for unreadable bytes of a question to a part, or of its answer.
+pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
+    Error::data(format!("a message between the client and a machine that holds rows cannot be read: {why}"))
+        .hint("install the same version of sparsegp on all machines")
+}
+
+/// A model as a short description and its flat natural vector.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ModelAt {
+    layers: Vec<LayerShape>,
+    effects: Effects,
+    /// True if the effects are features of the layers.
+    summed: bool,
+    likelihood: String,
+    levels: usize,
+    natural: Vec<f64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LayerShape {
+    kernel: String,
+    /// M and D.
+    inducing: (usize, usize),
+    means: usize,
+    jitter: Jitter,
+    dimensions: Vec<Dimension>,
+}
+
+impl ModelAt {
+    pub(super) fn of(model: &LatentModel) -> Result<ModelAt> {
+        let shape = |layer: &Layer| {
+            let layer = layer.inducing().ok_or_else(|| {
+                Error::usage("only models with inducing inputs can be trained on rows in parts")
+                    .hint("use ⟨model gp⟩")
+            })?;
+            let (kernel, inducing) = (layer.kernel().expression(), layer.z().shape());
+            let (means, jitter) = (layer.mean().values.len(), layer.jitter());
+            let dimensions = layer.kernel().dimensions().to_vec();
+            Ok(LayerShape { kernel, inducing, means, jitter, dimensions })
+        };
+        Ok(ModelAt {
+            layers: model.layers.iter().map(shape).collect::<Result<_>>()?,
+            effects: model.effects.clone(),
+            summed: model.sums_effects(),
+            likelihood: model.likelihood.name().to_owned(),
+            levels: model.likelihood.levels(),
+            natural: model.natural(),
+        })
+    }
+
+    pub(super) fn build(self) -> Result<LatentModel> {
+        let registry = Registry::default();
+        let name = &self.likelihood;
+        let kind = registry.likelihood_kind(name).ok_or_else(|| {
+            Error::usage(format!(
+                "the machines that hold the rows do not know the likelihood '{name}', expected a built-in likelihood"
+            ))
+        })?;
+        let likelihood = registry.likelihood(kind, self.levels)?;
+        let layer = |shape: LayerShape| {
+            let (m, d) = shape.inducing;
+            let mut kernel = registry.kernel(&shape.kernel, d)?;
+            kernel.set_dimensions(&shape.dimensions).map_err(|error| unreadable(&error))?;
+            let layer = InducingPrior::new(kernel, Mat::zeros(m, d), shape.jitter)?;
+            Ok(Layer::from(layer.with_means(vec![0.0; shape.means], false)))
+        };
+        let layers = self.layers.into_iter().map(layer).collect::<Result<Vec<_>>>()?;
+        if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
+            return Err(unreadable(&"its layers do not match its likelihood"));
+        }
+        if !self.effects.is_consistent(self.effects.columns(), layers.len()) {
+            return Err(unreadable(&"its grouped effects contradict each other"));
+        }
+        let mut model = LatentPrior::of_layers(layers, likelihood, false);
+        model.effects = self.effects;
+        if model.natural().len() != self.natural.len() {
+            return Err(unreadable(&"its values do not match its model"));
+        }
+        model.set_natural(&self.natural);
+        let model = model.factorised().map_err(|_| {
+            Error::fit("the covariance of the inducing inputs has a Cholesky factor on the client, but not on a machine that holds rows")
+                .hint("use machines with processors of one kind")
+        })?;
+        Ok(if self.summed { model.with_summed_effects() } else { model })
+    }
+}
+
+impl Round {
+    /// Computes the sums over the rows of part `part`, on the scale the model sees. Parts are counted from 0, including parts without rows.
+    ///
+    /// # Errors
+    ///
+    /// If the rows have another number of inputs than the model.
+    pub fn sums(&self, part: usize, rows: Dataset<'_>) -> Result<Sums> {
+        let effects = &self.model.effects;
+        let d = self.model.layer().input_dims() + effects.columns();
+        if rows.x.shape() != (rows.len(), d) {
+            let (n, found) = rows.x.shape();
+            let expected = rows.len();
+            return Err(Error::data(format!(
+                "part {part} has inputs of {n} × {found}, expected {expected} × {d}"
+            )));
+        }
+        check_groups(rows.x, effects.terms())?;
+        match self.asked.draw {
+            None => self.losses(part, rows),
+            Some(draw) => {
+                let drawn = draw.rows(part, rows.len());
+                self.losses(part, RowBuffer::taken(rows, &drawn).data())
+            }
+        }
+    }
+
+    fn losses(&self, part: usize, rows: Dataset<'_>) -> Result<Sums> {
+        let Round { model, asked } = self;
+        let (layers, likelihood, effects) = (model.layers(), &model.likelihood, &model.effects);
+        let problem = Problem {
+            factor: asked.factor.as_ref().map(OwnedFactor::borrowed),
+            groups: asked.groups.as_ref().map(|moments| RowMoments { effects, moments }),
+            noises: &asked.noises,
+            ..Problem::new(layers, likelihood, asked.objective, &asked.q)
+        };
+        let mut pass = BatchPass::new(layers, likelihood, asked.objective, &asked.q, rows.len().min(CHUNK));
+        pass.seed(asked.seed);
+        pass.set_samples(asked.samples);
+        pass.go_to_run(asked.run);
+        let by_level = asked.wanted == Wanted::Origin && !effects.is_empty() && !model.sums_effects();
+        let levels = by_level.then(|| EffectRows::new(effects, rows.x));
+        let mut by_level = levels.as_ref().map(|levels| EffectSums::zeros(levels, layers.dim()));
+        let own = by_level.as_mut().map(|sums| LevelSums { levels: levels.as_ref(), sums });
+        let sweep = Sweep::of_part(&rows, asked.scale, part);
+        let how = (asked.form, asked.wanted);
+        if !add_all(sweep, &mut pass, model, problem, how, own, &mut |_, _| {})? {
+            return Ok(Sums::NoFactor);
+        }
+        let batch = pass.sums_so_far().clone();
+        Ok(Sums::Losses(Box::new(PartSums { batch, effects: by_level })))
+    }
+}
+
+/// All rows of all parts.
+#[derive(Clone, Copy)]
+pub struct Parts<'a>(pub &'a dyn PartedRows);
+
+impl<'a> Parts<'a> {
+    /// Returns the batches of a plan.
+    ///
+    /// # Errors
+    ///
+    /// If the batches differ in size.
+    pub fn batches(self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + 'a>> {
+        if !matches!(plan, BatchPlan::Epochs(_)) {
+            return Err(
+                Error::usage("the batch size cannot vary if the rows are in parts").hint("give ⟨batch_size⟩")
+            );
+        }
+        let draw = Draw { seed, per_epoch: plan.per_epoch(self.count()), batch: 0 };
+        Ok(Box::new(PartedBatches { all: self, draw }))
+    }
+}
+
+impl AllRows for Parts<'_> {
+    fn count(&self) -> usize {
+        self.0.counts().iter().sum()
+    }
+
+    fn for_each(&self, _most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        visit(Portion::There(PartedPortion { parts: self.0, draw: None, len: self.count() }));
+        Ok(())
+    }
+
+    fn elsewhere(&self) -> Option<&dyn PartedRows> {
+        Some(self.0)
+    }
+}
+
+/// Batches that the holders of the rows draw.
+struct PartedBatches<'a> {
+    all: Parts<'a>,
+    draw: Draw,
+}
+
+impl BatchSource for PartedBatches<'_> {
+    fn all(&self) -> &dyn AllRows {
+        &self.all
+    }
+
+    fn per_epoch(&self) -> usize {
+        self.draw.per_epoch
+    }
+
+    fn next_batch(&mut self) -> Result<Portion<'_>> {
+        let (parts, draw) = (self.all.0, self.draw);
+        self.draw.batch += 1;
+        Ok(Portion::There(PartedPortion { parts, draw: Some(draw), len: draw.size(parts.counts()) }))
+    }
+
+    fn seek(&mut self, batches: usize) -> Result<()> {
+        self.draw.batch = batches;
+        Ok(())
     }
 }
 

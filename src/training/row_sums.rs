@@ -17,7 +17,6 @@ pub(super) const CHUNK: usize = 8192;
 pub(super) struct LevelSums<'a> {
     /// The levels of all rows, if the rows are in memory.
     pub levels: Option<&'a EffectRows>,
-    /// The sums.
     pub sums: &'a mut EffectSums,
 }
 
@@ -82,10 +81,6 @@ impl<'a> Sweep<'a> {
 }
 
 /// Returns the value of the sums of a pass over all rows.
-///
-/// # Errors
-///
-/// If rows cannot be read, or sums over remote rows are unavailable.
 pub(super) fn sum_over(
     sweep: Sweep<'_>,
     pass: &mut BatchPass,
@@ -97,10 +92,6 @@ pub(super) fn sum_over(
 }
 
 /// Like [`sum_over`], with sums by level. Every block of rows in memory is passed to `visit`, with the place of its first row.
-///
-/// # Errors
-///
-/// As for [`sum_over`]; also if sums by level of rows on disk or elsewhere do not add up.
 pub(super) fn sum_over_with(
     sweep: Sweep<'_>,
     pass: &mut BatchPass,
@@ -118,10 +109,6 @@ pub(super) fn sum_over_with(
 }
 
 /// Like [`sum_over_with`], but leaves the sums to be merged with others. Returns false if S has no Cholesky factor to draw samples.
-///
-/// # Errors
-///
-/// As for [`sum_over_with`].
 pub(super) fn add_all(
     Sweep { rows, part, scale, number }: Sweep<'_>,
     pass: &mut BatchPass,

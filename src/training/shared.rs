@@ -1,18 +1,17 @@
 //! Several outputs whose processes share a kernel and inducing inputs: the sum of their collapsed
 //! bounds as one objective.
 
-use super::place::Place;
-use super::row_buffer::RowBuffer;
+use super::outputs::OutputRows;
 use super::row_sums::{Sweep, pass_over, sum_over};
-use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
+use super::rows::RowBuffer;
+use super::solver::{Place, Solved};
+use crate::collapsed::{Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
-use crate::hyper::HyperObjective;
 use crate::latent::{InducingLayer, LayerGradient};
 use crate::likelihood::{Gaussian, Likelihood, OneFunction, Outputs};
 use crate::model::LatentModel;
-use crate::objective::{Objective, Targets};
+use crate::objective::Objective;
 use crate::variational::{Family, Normal};
-use faer::{Mat, MatRef};
 use sparsegp_kernels::Parameter;
 
 /// Outputs that were observed in the same rows.
@@ -30,43 +29,30 @@ pub(super) struct SharedObjective {
     beta: f64,
     /// The derivatives with respect to the likelihood's values.
     own: Vec<f64>,
-    flat: Vec<f64>,
     width: usize,
 }
 
 impl SharedObjective {
     /// Creates the objective of a model with one layer; the noise variance of each output comes last among the likelihood's values of that
-    /// output. Inputs are `n × D`; targets of P outputs are stored row by row, with NaN for a missing one; weights may be empty.
-    pub fn new(
-        model: LatentModel,
-        x: MatRef<'_, f64>,
-        targets: &[f64],
-        weights: &[f64],
-        beta: f64,
-    ) -> SharedObjective {
+    /// output.
+    pub fn new(model: LatentModel, rows: OutputRows<'_>, beta: f64) -> SharedObjective {
         let width = model.processes();
         let mut patterns: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for output in 0..width {
-            let rows: Vec<usize> =
-                (0..x.nrows()).filter(|row| !targets[row * width + output].is_nan()).collect();
-            match patterns.iter_mut().find(|(_, known)| *known == rows) {
+            let observed = rows.observed(output);
+            match patterns.iter_mut().find(|(_, known)| *known == observed) {
                 Some((outputs, _)) => outputs.push(output),
-                None => patterns.push((vec![output], rows)),
+                None => patterns.push((vec![output], observed)),
             }
         }
-        let group = |(outputs, rows): (Vec<usize>, Vec<usize>)| {
-            let inputs = Mat::from_fn(rows.len(), x.ncols(), |i, d| x[(rows[i], d)]);
-            let cells = rows.iter().flat_map(|row| outputs.iter().map(move |output| row * width + output));
-            let all: Vec<f64> = cells.map(|cell| targets[cell]).collect();
-            let first: Vec<f64> = rows.iter().map(|row| targets[row * width + outputs[0]]).collect();
-            let weights: Vec<f64> = rows.iter().filter_map(|row| weights.get(*row).copied()).collect();
-            let targets = Targets { outputs: &all, weights: &weights, ..Targets::of(&first) };
-            Group { rows: RowBuffer::of(Dataset { x: inputs.as_ref(), targets }), outputs }
+        let group = |(outputs, observed): (Vec<usize>, Vec<usize>)| Group {
+            rows: rows.taken(&observed, &outputs, true),
+            outputs,
         };
         let groups = patterns.into_iter().map(group).collect();
         let mut own = Vec::new();
         model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().map(|_| 0.0)));
-        SharedObjective { groups, beta, own, flat: Vec::new(), width, at: Place::new(model) }
+        SharedObjective { groups, beta, own, width, at: Place::new(model) }
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -81,33 +67,8 @@ impl SharedObjective {
     }
 
     /// Returns the index of the noise variance of an output among the likelihood's values.
-    fn place(&self, output: usize) -> usize {
+    fn noise_of(&self, output: usize) -> usize {
         (output + 1) * (self.own.len() / self.width) - 1
-    }
-
-    /// Returns the value, and leaves its flat natural gradient in `flat`.
-    fn bound(&mut self) -> Option<f64> {
-        let (model, mut own) = (&self.at.model, Vec::new());
-        model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().copied()));
-        let noises: Vec<f64> = (0..self.width).map(|output| own[self.place(output)]).collect();
-        let (mut value, mut bars) = (0.0, vec![0.0; noises.len()]);
-        let mut gradient = model.layer().zero_gradient();
-        for group in &self.groups {
-            let of_group = group.bound(model.layer().inducing()?, &noises, self.beta)?;
-            value += of_group.value;
-            let LayerGradient { kernel, mean, z, .. } = of_group.gradient;
-            gradient.kernel.iter_mut().zip(kernel).for_each(|(sum, own)| *sum += own);
-            gradient.z += z;
-            for ((output, mean), bar) in group.outputs.iter().zip(mean).zip(of_group.noises) {
-                (gradient.mean[*output], bars[*output]) = (mean, bar);
-            }
-        }
-        for (output, bar) in bars.into_iter().enumerate() {
-            let place = self.place(output);
-            self.own[place] = bar;
-        }
-        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &self.own, &mut self.flat);
-        value.is_finite().then_some(value)
     }
 }
 
@@ -151,13 +112,40 @@ impl Group {
     }
 }
 
-impl HyperObjective for SharedObjective {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let found = self.at.move_to(theta).and_then(|()| self.bound());
-        found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
+impl Solved for SharedObjective {
+    fn place(&self) -> &Place {
+        &self.at
     }
 
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
+    }
+
+    fn value(&mut self) -> Option<f64> {
+        self.value_with_gradient()
+    }
+
+    fn value_with_gradient(&mut self) -> Option<f64> {
+        let (model, mut own) = (&self.at.model, Vec::new());
+        model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().copied()));
+        let noises: Vec<f64> = (0..self.width).map(|output| own[self.noise_of(output)]).collect();
+        let (mut value, mut bars) = (0.0, vec![0.0; noises.len()]);
+        let mut gradient = model.layer().zero_gradient();
+        for group in &self.groups {
+            let of_group = group.bound(model.layer().inducing()?, &noises, self.beta)?;
+            value += of_group.value;
+            let LayerGradient { kernel, mean, z, .. } = of_group.gradient;
+            gradient.kernel.iter_mut().zip(kernel).for_each(|(sum, own)| *sum += own);
+            gradient.z += z;
+            for ((output, mean), bar) in group.outputs.iter().zip(mean).zip(of_group.noises) {
+                (gradient.mean[*output], bars[*output]) = (mean, bar);
+            }
+        }
+        for (output, bar) in bars.into_iter().enumerate() {
+            let place = self.noise_of(output);
+            self.own[place] = bar;
+        }
+        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &self.own, &mut self.at.flat);
+        value.is_finite().then_some(value)
     }
 }

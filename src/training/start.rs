@@ -1,11 +1,10 @@
 //! The start of training: a model with parameters from the data.
 
-use super::grouped::start::start_effects;
 use super::lengths::{LengthSample, SAMPLE, clear_gain};
-use super::row_buffer::RowBuffer;
+use super::rows::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::Moments;
-use crate::effects::columns_of;
+use crate::effects::{EffectTerm, Effects, columns_of};
 use crate::error::{Error, Result};
 use crate::latent::{
     FeatureLayer, FeatureMap, InducingInit, InducingPrior, Jitter, Layer, LinearLayer, choose_inducing,
@@ -13,7 +12,7 @@ use crate::latent::{
 use crate::likelihood::ObservationModel;
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
-use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, Way};
+use crate::options::{FitOptions, MeanKind, ModelKind, Plan, Way};
 use crate::variational::{Family, Normal};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Dimension, Kernel};
@@ -73,10 +72,6 @@ impl Prototype {
 
 /// Chooses kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`), except for the starting values
 /// that the plan has.
-///
-/// # Errors
-///
-/// If inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     let d = train.x.ncols() - columns_of(&plan.options.effects);
     let inputs = Dataset { x: train.x.subcols(0, d), ..train };
@@ -85,7 +80,7 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
         let responses = working_responses(&model.likelihood, train.targets);
         start_effects(&mut model, train.x, &responses, &plan.options.effects)?;
     }
-    model.start_at(&plan.hyper.constraints)?;
+    model.start_at(&plan.options.constraints)?;
     Ok(model)
 }
 
@@ -169,9 +164,11 @@ fn sparse_model(
     kernel: &dyn Kernel,
     points: Option<&Mat<f64>>,
 ) -> Result<LatentPrior> {
-    let LayerPlan::Sparse { inducing, init, fix, jitter, exact_rows } = plan.layer else {
+    let options = &plan.options;
+    if options.model != ModelKind::Gp {
         return Err(Error::usage("a kernel needs ⟨model gp⟩"));
-    };
+    }
+    let (inducing, init, jitter) = (options.inducing_for(plan.rows), options.inducing_init, options.jitter);
     let d = train.x.ncols();
     let rows = RowBuffer::subset(train, SAMPLE, plan.options.seed);
     let samples = layer_responses(&likelihood, rows.data().targets);
@@ -184,7 +181,7 @@ fn sparse_model(
     for (responses, sample) in layer_responses(&likelihood, train.targets).into_iter().zip(samples) {
         let (mut own, amplitude) = (kernel.boxed_clone(), variance(responses.concat()));
         own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
-        if amplitude > 0.0 && plan.hyper.trains {
+        if amplitude > 0.0 && plan.trains {
             let x = rows.data().x;
             // No neighbours supply what fewer inducing inputs than rows leave out.
             let few = (1..x.nrows()).contains(&inducing) && !matches!(plan.way, Way::Neighbours(_));
@@ -201,7 +198,7 @@ fn sparse_model(
     // Inducing inputs at all distinct inputs are the best ones. They summarise nothing, so the jitter is the only
     // difference from an exact GP.
     let all = points.is_none() && (z.nrows() < inducing || z.nrows() == train.len());
-    let exact = exact_rows == Some(train.len()) && all && init != InducingInit::Greedy;
+    let exact = options.can_be_exact() && plan.rows == train.len() && all && init != InducingInit::Greedy;
     let jitter = if exact && jitter == Jitter::DEFAULT { Jitter::EXACT } else { jitter };
     let means = means_of(plan, centres, likelihood.alike());
     let layer = |(kernel, means): (Box<dyn Kernel>, Vec<f64>)| {
@@ -211,19 +208,19 @@ fn sparse_model(
     let layers = kernels.into_iter().zip(means).map(layer).collect::<Result<_>>()?;
     // With more columns than rows, inducing inputs at rows are as good as any others, so
     // they are fixed.
-    Ok(LatentModel::of_layers(layers, likelihood, fix || exact || d > train.len()))
+    Ok(LatentModel::of_layers(layers, likelihood, options.fix_inducing || exact || d > train.len()))
 }
 
-/// Creates a linear model.
 fn linear_model(
     train: Dataset<'_>,
     plan: &Plan,
     likelihood: ObservationModel,
     centres: Vec<f64>,
 ) -> Result<LatentPrior> {
-    let LayerPlan::Linear { prior_mean, prior_variance } = plan.layer else {
+    let FitOptions { prior_mean, prior_variance, .. } = plan.options;
+    if plan.options.model != ModelKind::Glm {
         return Err(Error::usage("a sparse GP needs a kernel"));
-    };
+    }
     if matches!(plan.way, Way::Grouped(_)) {
         // The inputs are the features of the fixed effects; the objective adds their flat
         // prior.
@@ -238,7 +235,7 @@ fn linear_model(
     let mean = centres.iter().sum::<f64>() / centres.len() as f64;
     let layer = |centre: f64| {
         let intercept = (plan.options.mean == MeanKind::Constant).then_some(centre);
-        Ok(linear_layer(train, prior_mean, prior_variance, intercept, plan.family())?.into())
+        Ok(linear_layer(train, prior_mean, prior_variance, intercept, plan.options.steps.family)?.into())
     };
     let centres = if likelihood.alike() { vec![mean] } else { centres };
     let layers = centres.into_iter().map(layer).collect::<Result<_>>()?;
@@ -272,10 +269,10 @@ fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
     /// The size of the buffer in which every thread packs the operands of products (private-gemm-x86); the process aborts if it cannot be
     /// allocated.
     const PACKED: usize = 64 << 20;
-    let (size, what, option) = match plan.layer {
-        LayerPlan::Sparse { inducing, .. } => (inducing, "inducing inputs", "⟨inducing⟩"),
-        LayerPlan::Linear { .. } if plan.family() == Family::Diagonal => return Ok(()),
-        LayerPlan::Linear { .. } => (train.x.ncols(), "coefficients", "⟨features⟩, or ⟨family diagonal⟩"),
+    let (size, what, option) = match plan.options.model {
+        ModelKind::Gp => (plan.options.inducing_for(plan.rows), "inducing inputs", "⟨inducing⟩"),
+        ModelKind::Glm if plan.options.steps.family == Family::Diagonal => return Ok(()),
+        ModelKind::Glm => (train.x.ncols(), "coefficients", "⟨features⟩, or ⟨family diagonal⟩"),
     };
     let side = size.min(train.len());
     let threads = rayon::current_num_threads();
@@ -361,4 +358,80 @@ fn spread<'a>(values: impl Iterator<Item = &'a f64>, dimension: Option<&Dimensio
     // The counts are whole numbers, so the sum does not depend on the order.
     let same: f64 = counts.values().map(|count: &f64| count * count).sum();
     if n > 0.0 { (0.5 * (1.0 - same / (n * n))).sqrt() } else { 0.0 }
+}
+
+/// The least share of the variance of the target that effects and noise start with: smaller ones would hardly move.
+const LEAST_SHARE: f64 = 1e-3;
+
+/// The share of the variance of the target that slopes start with, at the root mean square of their columns.
+const SLOPE_SHARE: f64 = 0.05;
+
+/// Gives a model independent effects with starting variances from the targets. A linear model with
+/// Gaussian noise also gets the remaining variance of the targets as its noise variance.
+///
+/// `responses` has for every function the target of every row, or the value of f that explains it. Functions that share a layer start with
+/// the variances of the first one.
+fn start_effects(
+    model: &mut LatentPrior,
+    x: MatRef<'_, f64>,
+    responses: &[Vec<f64>],
+    terms: &[EffectTerm],
+) -> Result<()> {
+    let of_layers = responses.iter().take(model.layers.len()).map(|responses| started(x, responses, terms));
+    let (effects, rest): (Vec<Effects>, Vec<f64>) =
+        of_layers.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    model.effects = Effects::of_layers(effects);
+    if model.layer().linear().is_some() && model.noise_variance().is_some() {
+        model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| rest[0]));
+    }
+    Ok(())
+}
+
+/// Returns independent effects with starting variances from the responses of a function, and the variance that is left for noise.
+fn started(x: MatRef<'_, f64>, responses: &[f64], terms: &[EffectTerm]) -> Result<(Effects, f64)> {
+    let d = x.ncols() - columns_of(terms);
+    let mut effects = Effects::new(d, terms.to_vec());
+    let total = Moments::of(responses.iter().copied()).variance().filter(|v| *v > 0.0).unwrap_or(1.0);
+    let mut rest = total;
+    for (index, term) in terms.iter().enumerate() {
+        let mut deviations = Vec::with_capacity(term.width());
+        if term.intercept {
+            let share = between((x, responses), d + term.code, term.levels).clamp(LEAST_SHARE * total, total);
+            rest -= share;
+            deviations.push(share.sqrt());
+        }
+        let squares = term.mean_squares(x.subcols(d, x.ncols() - d));
+        for (spread, slope) in squares[usize::from(term.intercept)..].iter().zip(&term.slopes) {
+            if *spread == 0.0 {
+                return Err(Error::data(format!(
+                    "⟨group⟩: the column of the slope '{slope}' of {} is constant, expected values that vary",
+                    term.name
+                )));
+            }
+            deviations.push((SLOPE_SHARE * total / spread).sqrt());
+        }
+        effects.start(index, &deviations);
+    }
+    Ok((effects, rest.max(0.1 * total)))
+}
+
+/// Returns the variance of levels by the method of moments, `(MS_between − MS_within)/n₀` (Searle,
+/// Casella & McCulloch 1992, section 3.6); it may be negative.
+fn between((x, y): (MatRef<'_, f64>, &[f64]), column: usize, levels: usize) -> f64 {
+    let n = y.len() as f64;
+    let mean = y.iter().sum::<f64>() / n;
+    let (mut counts, mut sums) = (vec![0.0; levels], vec![0.0; levels]);
+    let mut squares = 0.0;
+    for (code, y) in x.col(column).iter().zip(y) {
+        let c = y - mean;
+        counts[*code as usize] += 1.0;
+        sums[*code as usize] += c;
+        squares += c * c;
+    }
+    let met = || counts.iter().zip(&sums).filter(|(count, _)| **count > 0.0);
+    let known = met().count() as f64;
+    let explained: f64 = met().map(|(count, sum)| sum * sum / count).sum();
+    let within = (squares - explained) / (n - known).max(1.0);
+    let usual = (n - met().map(|(count, _)| count * count).sum::<f64>() / n) / (known - 1.0).max(1.0);
+    if known > 1.0 && usual > 0.0 { (explained / (known - 1.0) - within) / usual } else { 0.0 }
 }

@@ -2,13 +2,9 @@
 
 use super::check::{check_alike, check_data};
 use super::fit::Prepared;
-use super::job::Job;
-use super::outcome::TakenBack;
-use super::outcome::Trained;
-use super::row_buffer::RowBuffer;
 use super::row_sums::Sweep;
-use super::rows::{MemoryBatches, TrainingData};
-use super::run::{finish, ready};
+use super::rows::{MemoryBatches, RowBuffer, TrainingData};
+use super::run::{Job, TakenBack, Trained, finish, ready};
 use super::solver::adam_options;
 use super::start::initial_model;
 use super::steps::{
@@ -26,7 +22,7 @@ use crate::hyper::{
 use crate::likelihood::ObservationModel;
 use crate::model::{Hyperparameter, Model, Posterior, Score};
 use crate::objective::Targets;
-use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
+use crate::options::{FitOptions, LossKind, Plan, Way};
 use faer::MatRef;
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,7 +69,6 @@ pub struct Trainer {
     scaling: Scaling,
     options: FitOptions,
     plan: Plan,
-    steps: StepPlan,
 }
 
 impl Trainer {
@@ -82,32 +77,32 @@ impl Trainer {
         let n = train.y.len();
         let options = if options.has_own_q() { options.by_batches() } else { options };
         let plan = Plan::new(&options, &prototype.likelihood, n)?;
-        let Way::Batches(steps) = plan.way.clone() else {
+        if !matches!(plan.way, Way::Batches) {
             return Err(Error::usage(
                 "a trainer takes steps on mini-batches, but this objective or mode does not use mini-batches",
             )
             .hint("use the objectives elbo or dlm-log, with hyper-parameters joint, dual or fixed"));
-        };
+        }
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
-        let model = ready(initial_model(rows.train, &plan, &prototype)?, &plan.hyper, rows.train)?;
+        let model = ready(initial_model(rows.train, &plan, &prototype)?, &plan, rows.train)?;
         let model = if plan.sums_effects() { model.with_summed_effects() } else { model };
         let job = Job { rows: &rows, plan: &plan, fresh: true };
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
-        let (model, q, _) = warm_start(model, None, &steps, &job, &mut monitor)?;
-        let mut svgp = batch_model(model, q, &steps, plan.options.seed);
+        let (model, q, _) = warm_start(model, None, &job, &mut monitor)?;
+        let mut svgp = batch_model(model, q, &plan);
         let free = trained_values(&svgp, &plan);
-        let inference = InferenceOptions::of(&steps, &svgp.model, plan.options.seed);
+        let inference = InferenceOptions::of(&plan, &svgp.model);
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&train), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);
-        let start = training.start();
+        let start = training.theta.clone();
         let per_epoch = training.steps_per_epoch();
         let epochs = options.epochs.map(|epochs| epochs.saturating_mul(per_epoch));
         Ok(Trainer {
             gradient: vec![0.0; start.len()],
-            adam: Adam::new(start, adam_options(&plan.hyper)),
+            adam: Adam::new(start, adam_options(&plan)),
             mean: EpochMean::default(),
             trace: Vec::new(),
             total_steps: [epochs, options.max_steps].into_iter().flatten().min(),
@@ -119,7 +114,6 @@ impl Trainer {
             scaling,
             options,
             plan,
-            steps,
         })
     }
 
@@ -151,7 +145,7 @@ impl Trainer {
     ///
     /// Fit errors if no further step is possible.
     pub fn epoch(&mut self) -> Result<Record> {
-        for _ in 0..self.steps_per_epoch() {
+        for _ in 0..self.training.steps_per_epoch() {
             self.take(|training, theta, gradient| training.value_and_gradient(theta, gradient))?;
         }
         let validation_nll = self.validate();
@@ -160,11 +154,6 @@ impl Trainer {
         let record = Record::of(epoch, seconds, reached, validation_nll);
         self.trace.push(record);
         Ok(record)
-    }
-
-    /// Returns the number of steps in an epoch.
-    pub(crate) fn steps_per_epoch(&self) -> usize {
-        self.training.steps_per_epoch()
     }
 
     /// Returns the number of steps taken.
@@ -193,7 +182,7 @@ impl Trainer {
     ///
     /// A data error if the bytes are not such a state; the trainer is unusable then.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (n, options) = (self.adam.theta().len(), self.adam.options());
+        let (n, options) = (self.adam.theta().len(), self.adam.options);
         let found = decode::<(Adam, EpochMean, Vec<Record>, Vec<u8>)>(state)
             .filter(|(adam, .., training)| adam.suits(n, options) && self.training.restore(training));
         let Some((adam, mean, trace, _)) = found else {
@@ -211,29 +200,27 @@ impl Trainer {
     ///
     /// A fit error if the objective is not finite at the end.
     pub fn finish(self) -> Result<Model> {
-        let Trainer {
-            training, adam, train, validation, plan, steps, options, scaling, trace, started, ..
-        } = self;
+        let Trainer { training, adam, train, validation, plan, options, scaling, trace, started, .. } = self;
         let mut outcome = Outcome {
             theta: Vec::new(),
             value: f64::NAN,
             iterations: adam.steps(),
             evaluations: adam.steps(),
-            rollbacks: adam.rollbacks(),
+            rollbacks: adam.rollbacks,
             reason: StopReason::MaxSteps,
         };
         let (svgp, q) = training.into_best();
-        let taken_back = TakenBack { hyper: adam.rollbacks(), q };
+        let taken_back = TakenBack { hyper: adam.rollbacks, q };
         let sampled = svgp.objective().estimator().is_sampled();
-        let sampling = sampled.then(|| svgp.estimator_counts());
+        let sampling = sampled.then(|| svgp.pass.estimator_counts());
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
         let job = Job { rows: &rows, plan: &plan, fresh: false };
-        let one_step = steps.polish && solves_in_one_step(&svgp, &plan, &steps);
+        let one_step = plan.options.polishes() && solves_in_one_step(&svgp, &plan);
         let closed =
             if one_step { with_best_q(svgp.model.clone(), rows.train, plan.options.beta) } else { None };
         let Valued { model, q, value } = match closed {
             Some(best) => best,
-            None => polished(svgp, &job, &steps, Sweep::of(&rows.train, steps.batch_size), &mut outcome)?.at,
+            None => polished(svgp, &job, Sweep::of(&rows.train, plan.batch_size), &mut outcome)?.1,
         };
         if !value.is_finite() {
             return Err(Error::fit("training ended where the objective is not finite")

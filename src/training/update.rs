@@ -293,10 +293,10 @@ fn by_steps(
     let part = PART.min(rows.len());
     let mut svgp = VariationalModel::new(latent, q, objective, part);
     let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
-    svgp.learn_after(earlier);
+    svgp.earlier = earlier.to_vec();
     let (value, _) =
         solve_q(&mut svgp, Sweep::of(&rows, part), options.steps.q_guard, LIMITS, Some(&mut monitor))?;
-    monitor.check()?;
+    monitor.session.check()?;
     if !value.is_finite() {
         return Err(new_rows_not_finite());
     }

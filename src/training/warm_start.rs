@@ -2,9 +2,9 @@
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
-use super::job::Job;
-use super::row_buffer::RowBuffer;
 use super::row_sums::Sweep;
+use super::rows::RowBuffer;
+use super::run::Job;
 use super::start::{variance, working_responses};
 use super::steps::model::VariationalModel;
 use super::steps::solve::{SolveLimits, UpdateCounts, solve_q};
@@ -16,7 +16,7 @@ use crate::latent::{InducingPrior, Jitter, Layer};
 use crate::likelihood::{Gaussian, Likelihood};
 use crate::model::{LatentModel, Posterior};
 use crate::objective::{Objective, Targets};
-use crate::options::{Plan, StepPlan};
+use crate::options::Plan;
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand_distr::{Distribution, StandardNormal};
@@ -47,7 +47,6 @@ const WARM_STEPS: usize = 20;
 pub(super) fn warm_start(
     model: LatentModel,
     q: Option<Vec<Normal>>,
-    steps: &StepPlan,
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<(LatentModel, Vec<Normal>, UpdateCounts)> {
@@ -55,17 +54,17 @@ pub(super) fn warm_start(
         return Ok((model, q, UpdateCounts::default()));
     }
     let (plan, train) = (job.plan, job.rows.start_sample());
-    if steps.from_prior {
-        let q = first_posteriors(&model, steps.family, train);
+    let family = plan.options.steps.family;
+    if plan.options.starts_at_prior() {
+        let q = first_posteriors(&model, family, train);
         return Ok((model, q, UpdateCounts::default()));
     }
     let subset = RowBuffer::subset(train, WARM_ROWS, plan.options.seed);
     let subset = subset.data();
-    let iterations = if job.fresh && plan.hyper.trains { plan.options.warm_start } else { 0 };
+    let iterations = if job.fresh && plan.trains { plan.options.warm_start } else { 0 };
     let sparse = model.layer().inducing().is_some();
     // The collapsed bound has a full covariance, which a mean-field family can afford only for
     // inducing inputs.
-    let family = steps.family;
     if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
         let (model, q, counts) = gaussian_start(model, subset, iterations, plan.options.beta, monitor)?;
         return Ok((model, vec![if family == Family::Full { q } else { q.mean_field() }], counts));
@@ -86,12 +85,13 @@ pub(super) fn warm_start(
         model.join_ties().map_err(|_| failed_start())?;
     }
     let q = q.unwrap_or_else(|| first_posteriors(&model, family, subset));
-    let batch = steps.batch_size.min(subset.len());
+    let batch = plan.batch_size.min(subset.len());
     let objective =
-        Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.options.beta.max(1e-2)) };
+        Objective { nodes: plan.options.quadrature_nodes, ..Objective::elbo(plan.options.beta.max(1e-2)) };
     let mut svgp = VariationalModel::new(model, q, objective, batch);
-    let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4, end: monitor.end() };
-    let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), steps.guard, limits, None)?;
+    let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4, end: monitor.session.end() };
+    let (value, solved) =
+        solve_q(&mut svgp, Sweep::of(&subset, batch), plan.options.steps.q_guard, limits, None)?;
     if !value.is_finite() {
         return Err(failed_start());
     }
@@ -204,10 +204,6 @@ pub(super) fn evidence_start(
 }
 
 /// Fits the hyper-parameters of a model to fewer rows with fewer inducing inputs; `None` if there are not many more rows than that.
-///
-/// # Errors
-///
-/// As for a fit.
 fn rehearsed(
     model: &LatentModel,
     data: Dataset<'_>,
@@ -232,10 +228,6 @@ fn rehearsed(
 }
 
 /// Fits the hyper-parameters of an exact GP to a subset of the rows first, if there are many more.
-///
-/// # Errors
-///
-/// As for a fit.
 pub(super) fn rehearsed_exactly(
     model: LatentModel,
     data: Dataset<'_>,
@@ -243,7 +235,7 @@ pub(super) fn rehearsed_exactly(
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
     let exact = model.layer().inducing().is_some_and(|layer| layer.jitter() == Jitter::EXACT);
-    let (iterations, trains) = (plan.options.warm_start, plan.hyper.trains);
+    let (iterations, trains) = (plan.options.warm_start, plan.trains);
     if !exact || !trains || iterations == 0 || model.layer().dim() < 2 * EXACT_REHEARSAL_ROWS {
         return Ok(model);
     }
@@ -286,19 +278,19 @@ pub(super) fn gaussian_start(
     let mut objective = CollapsedObjective::new(model, subset, Objective::elbo(beta.clamp(0.1, 10.0)));
     let mut theta = objective.start();
     let mut counts = UpdateCounts::default();
-    if iterations > 0 && !theta.is_empty() && !monitor.is_late() {
+    if iterations > 0 && !theta.is_empty() && !monitor.session.is_late() {
         let limits = Limits {
             epochs: iterations,
-            seconds: monitor.limits().seconds.map(|s| 0.5 * s),
+            seconds: monitor.limits.seconds.map(|s| 0.5 * s),
             plateaus: 0,
             target: None,
             range: None,
-            ..*monitor.limits()
+            ..monitor.limits
         };
         let mut warm = monitor.warm_start(subset.len(), limits);
         let count = subset.len() as f64;
         let outcome = minimize_lbfgs(&mut objective, theta, count, LbfgsOptions::default(), &mut warm);
-        monitor.check()?;
+        monitor.session.check()?;
         counts.rollbacks = outcome.rollbacks;
         theta = outcome.theta;
     }

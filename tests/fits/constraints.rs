@@ -191,3 +191,42 @@ fn weak_priors_apply_to_stationary_lengthscales_and_can_be_disabled() {
     assert_eq!(prior(&FitOptions { constraints: constraints("prior *.lengthscales=none"), ..on }), None);
     assert_eq!(prior(&options(ObjectiveKind::Vfe, "")), None);
 }
+
+/// A model whose first value is its variance.
+fn constrained() -> LatentPrior {
+    model(3, "rbf(ard)", 2, 4, Jitter::Relative(1e-6)).to_prior()
+}
+
+#[test]
+fn repeated_bounds_leave_values_on_their_edge() {
+    let (mut model, bounds) = (constrained(), constraints("bounds kernel.variance=1,2"));
+    for (start, end) in [(1.0, 1.1), (2.0, 2.0)] {
+        let mut natural = model.natural();
+        natural[0] = start;
+        model.set_natural(&natural);
+        model.constrain(&bounds, false).expect("constraints");
+        assert_eq!(model.natural()[0], end);
+    }
+}
+
+#[test]
+fn invalid_constraints_are_refused_with_the_names() {
+    let refused =
+        |lines: &str| constrained().constrain(&constraints(lines), false).expect_err("an invalid constraint");
+    for (lines, words) in [
+        ("fix kernel.nothing=1", "no hyper-parameter 'kernel.nothing'"),
+        ("fix inducing.0.0=1", "no hyper-parameter 'inducing.0.0'"),
+        ("fix kernel.variance=-1", "outside the range of kernel.variance, which is above 0"),
+        ("bounds kernel.variance=-2,-1", "the bounds leave no value for kernel.variance, which is above 0"),
+        ("bounds kernel.variance=2,3\nfix kernel.variance=4", "between 2 and 3"),
+        ("prior mean.constant=gamma(1,1)", "may be negative"),
+        ("tie kernel.variance", "only one such value"),
+        ("tie kernel.variance,mean.constant", "above 0, and any number"),
+        ("fix kernel.lengthscales.0=1\ntie *.lengthscales", "only one of them is fixed"),
+    ] {
+        let error = refused(lines).to_string();
+        assert!(error.contains(words), "{lines}: {error}");
+    }
+    let names = "the names are kernel.variance, kernel.lengthscales.0 to .1, mean.constant, likelihood.noise_variance";
+    assert_eq!(refused("fix x=1").advice().as_deref(), Some(names));
+}

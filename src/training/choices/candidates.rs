@@ -1,6 +1,6 @@
 //! The candidate values of each unset option, and the options that the search starts from.
 
-use super::held_out::FEWEST_ROWS;
+use super::trial::FEWEST_ROWS;
 use crate::data::{InputWarp, TargetWarp};
 use crate::likelihood::{HIGHEST_WHOLE, LikelihoodKind, TargetKind};
 use crate::options::{FitOptions, ModelKind, ObjectiveKind, Open, Part, Plan};

@@ -14,7 +14,6 @@ const RUNGS: [&[Part]; 3] = [
     &[Part::Likelihood, Part::Kernel],
 ];
 
-/// The jitter of the last step.
 const MORE_JITTER: Jitter = Jitter::Relative(1e-4);
 
 /// Options with every setting chosen, and the choices that can still be given up if a fit fails.

@@ -6,7 +6,6 @@
 
 mod candidates;
 mod fallback;
-mod held_out;
 mod trial;
 
 use crate::error::Result;
@@ -15,14 +14,13 @@ use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
 use crate::training::failure::unless_failed;
+use crate::training::fit::scaling_of;
 use crate::training::rows::TrainingData;
-use crate::training::scaling::scaling_of;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
 pub use fallback::Chosen;
-use held_out::FEWEST_ROWS;
-pub use held_out::{Losses, held_out};
 use std::time::Instant;
-use trial::{INDUCING, Judged, Trials};
+use trial::{CLOSE_ROWS, FEWEST_ROWS, INDUCING, Judged, Trials};
+pub use trial::{Losses, held_out};
 
 /// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;
@@ -153,7 +151,6 @@ fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
 
 /// A search under way.
 struct Search<'s, 'a> {
-    /// All training rows.
     rows: TrainingData<'s>,
     seed: u64,
     trials: Trials,
@@ -299,7 +296,7 @@ impl<'s, 'a> Search<'s, 'a> {
         with: &FitOptions,
         tried: &mut Vec<Tried>,
     ) -> Result<Option<Judged>> {
-        let Some(close) = Trials::with_close_rows(self.rows, self.seed) else { return Ok(None) };
+        let Some(close) = Trials::of_at_most(CLOSE_ROWS, self.rows, self.seed) else { return Ok(None) };
         let plain = FitOptions { hyper: Some(Hyper::Fixed), ..best.options.clone() };
         let plain = close.judge(&plain, Some(best), self.session)?;
         let beside = close.judge(with, Some(best), self.session)?;

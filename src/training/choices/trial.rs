@@ -1,19 +1,18 @@
 //! Short fits to some of the training rows, and their losses on held-out rows, in the user's units.
 
 use super::candidates::may_be_counts;
-use super::held_out::{FEWEST_COUNTS, Losses, held_out, split_rows};
 use crate::collapsed::Dataset;
-use crate::data::Scaling;
+use crate::data::{Purpose, Scaling, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{Descriptor, Session};
 use crate::likelihood::TargetKind;
 use crate::model::{LatentPrior, Model, Posterior, Tried, Warning};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
-use crate::training::row_buffer::RowBuffer;
-use crate::training::rows::TrainingData;
-use crate::training::scaling::scaling_of;
+use crate::training::fit::scaling_of;
+use crate::training::rows::{RowBuffer, TrainingData};
 use crate::training::start::{Prototype, Start, initial_model};
+use rand::seq::SliceRandom;
 use sparsegp_kernels::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ const TRAINED_ON: (usize, usize) = (1000, 4000);
 
 /// The maximum number of rows of a short fit that decides whether neighbours help a likelihood with sites. Neighbours help more if rows lie
 /// closer together.
-const CLOSE_ROWS: usize = 8000;
+pub(super) const CLOSE_ROWS: usize = 8000;
 
 /// The number of epochs of a short fit.
 struct Epochs {
@@ -92,12 +91,8 @@ impl Trials {
         Trials::of_at_most((rows.train.len() / 8).clamp(TRAINED_ON.0, TRAINED_ON.1), rows, seed)
     }
 
-    /// Like [`new`](Self::new), with the same held-out rows but more rows to fit to.
-    pub fn with_close_rows(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
-        Trials::of_at_most(CLOSE_ROWS, rows, seed)
-    }
-
-    fn of_at_most(most: usize, rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
+    /// Like [`new`](Self::new), with the same held-out rows but at most `most` rows to fit to.
+    pub fn of_at_most(most: usize, rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         let TrainingData { train: data, levels, .. } = rows;
         let (train, held) = match held_out(data.len(), seed, 0, most) {
             None if data.len() >= FEWEST_COUNTS && may_be_counts(data.targets.y) => {
@@ -328,7 +323,6 @@ fn stem(descriptor: &Descriptor) -> String {
     }
 }
 
-/// Returns the options of a short fit to this number of rows.
 fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
     let Epochs { beside, closed, classes, batches } = if goes_on { LATER } else { FIRST };
     let exact = options.is_exact_for(rows) && rows <= EXACT_ROWS;
@@ -360,5 +354,51 @@ fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
         keep_rows: None,
         keep_single: false,
         ..options.clone()
+    }
+}
+
+/// The minimum number of rows for holding some of them out.
+pub(super) const FEWEST_ROWS: usize = 60;
+
+/// The share of the rows that is held out, and the maximum number of held-out rows.
+const HELD_OUT: (f64, usize) = (0.3, 2000);
+
+/// The minimum number of rows for holding some of them out to decide between numbers and counts, whose losses differ by nats.
+pub(super) const FEWEST_COUNTS: usize = 20;
+
+/// Splits `n` rows at random; returns the indices of at most `most` rows to fit to and of the held-out rows, both sorted, or `None` if there
+/// are too few rows. Splits with different `run`s are independent.
+pub fn held_out(n: usize, seed: u64, run: u64, most: usize) -> Option<(Vec<usize>, Vec<usize>)> {
+    (n >= FEWEST_ROWS).then(|| split_rows(n, seed, run, most))
+}
+
+/// Like [`held_out`], for any number of rows.
+pub(super) fn split_rows(n: usize, seed: u64, run: u64, most: usize) -> (Vec<usize>, Vec<usize>) {
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut generator(seed, Purpose::Choices, run));
+    let held = ((HELD_OUT.0 * n as f64) as usize).min(HELD_OUT.1);
+    let mut train = rows.split_off(held);
+    train.truncate(most);
+    train.sort_unstable();
+    rows.sort_unstable();
+    (train, rows)
+}
+
+/// The log losses of held-out rows.
+pub struct Losses(pub Vec<f64>);
+
+impl Losses {
+    /// Returns the mean loss.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// Returns the difference by which the mean of `other` is lower, with its standard error.
+    pub fn gain_of(&self, other: &Losses) -> (f64, f64) {
+        let n = self.0.len() as f64;
+        let gains = || self.0.iter().zip(&other.0).map(|(own, other)| own - other);
+        let mean = gains().sum::<f64>() / n;
+        let variance = gains().map(|gain| (gain - mean).powi(2)).sum::<f64>() / n;
+        (mean, (variance / n).sqrt())
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::effects::Effects;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
-use crate::options::HyperPlan;
+use crate::options::Plan;
 use crate::training::solver::{Solved, minimize};
 
 /// The part of an effect that does not depend on the effects before it has vanished if it is below this share of its start, or of the standard
@@ -37,17 +37,17 @@ pub(in crate::training) fn search_beyond(
     objective: &mut dyn Solved,
     start: &Effects,
     found: &mut Outcome,
-    (n, hyper): (f64, &HyperPlan),
+    (n, plan): (f64, &Plan),
     monitor: &mut Monitor<'_>,
 ) {
     for search in 0..MOST_SEARCHES {
         let before = found.value;
         for Probe { effects, always } in probes(&objective.place().effects_at(&found.theta), start) {
             let is_optimum = matches!(found.reason, StopReason::Converged | StopReason::NoProgress);
-            let limits = *monitor.limits();
+            let limits = monitor.limits;
             let seconds = limits.seconds.map(|seconds| seconds - monitor.elapsed().as_secs_f64());
-            let late = monitor.is_late() || seconds.is_some_and(|left| left <= 0.0);
-            if !is_optimum || late || monitor.is_interrupted() {
+            let late = monitor.session.is_late() || seconds.is_some_and(|left| left <= 0.0);
+            if !is_optimum || late || monitor.session.is_interrupted() {
                 return;
             }
             let theta = objective.place().with_effects(&found.theta, &effects);
@@ -57,7 +57,7 @@ pub(in crate::training) fn search_beyond(
                 continue;
             }
             let limits = Limits { plateaus: 0, target: None, seconds, ..limits };
-            let next = minimize(objective, theta, n, hyper, &mut monitor.nested(limits));
+            let next = minimize(objective, theta, n, plan, &mut monitor.nested(limits));
             found.iterations += next.iterations;
             found.evaluations += next.evaluations;
             if next.value < found.value - GAIN {

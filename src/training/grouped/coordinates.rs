@@ -5,7 +5,7 @@
 //! estimate, `s = ŝ |1 + x|` with x = 0 there: the evidence is an even function of s, which a Newton step towards s = 0 can follow. First
 //! derivatives at the estimate are the same in both kinds of coordinates.
 
-use crate::training::place::Place;
+use crate::training::solver::Place;
 use sparsegp_kernels::Transform;
 
 /// The least relative standard deviation on a linear scale.

@@ -62,10 +62,6 @@ const BEYOND: f64 = 12.0;
 
 /// Returns the intervals of all variance components of a model at the maximum of its evidence; `None` if nothing is free or the model is not near
 /// a maximum.
-///
-/// # Errors
-///
-/// If the fit is interrupted.
 pub(super) fn effect_intervals(
     objective: &mut dyn Solved,
     target_mean: f64,
@@ -79,7 +75,7 @@ pub(super) fn effect_intervals(
     for quantity in Quantity::all(&effects) {
         // After that time the remaining intervals stay unknown.
         let ends = if Instant::now() >= late { None } else { surface.interval(quantity) };
-        monitor.check()?;
+        monitor.session.check()?;
         match quantity {
             Quantity::Sd { term, .. } => out.terms[term].sd.push(ends),
             Quantity::Correlation { term, .. } => out.terms[term].correlations.push(ends),
@@ -93,8 +89,8 @@ pub(super) fn effect_intervals(
 /// Returns the time at which the search ends: at the time limit of the fit, and after at most as long as the fit took.
 fn until(monitor: &Monitor<'_>) -> Instant {
     let (now, spent) = (Instant::now(), monitor.elapsed());
-    let limit = monitor.limits().seconds.map(|seconds| now + whole(seconds - spent.as_secs_f64()));
-    let ends = [limit, monitor.end(), Some(now + spent.max(LEAST_TIME))];
+    let limit = monitor.limits.seconds.map(|seconds| now + whole(seconds - spent.as_secs_f64()));
+    let ends = [limit, monitor.session.end(), Some(now + spent.max(LEAST_TIME))];
     ends.into_iter().flatten().min().unwrap_or(now)
 }
 
@@ -375,7 +371,6 @@ fn row_of(quantity: Quantity) -> Option<Row> {
     }
 }
 
-/// The start of a search.
 struct Start {
     at: Vec<f64>,
     /// The inverse curvature V at that point.
@@ -386,7 +381,6 @@ struct Start {
 
 /// The gradient a of a quantity, and the direction u that changes the quantity by 1.
 struct Frame {
-    /// `a`.
     gradient: Vec<f64>,
     /// `aᵀVa`.
     variance: f64,
@@ -403,7 +397,6 @@ impl Frame {
         (variance > 0.0 && variance.is_finite()).then_some(Frame { gradient, variance, along })
     }
 
-    /// Returns `Px`.
     fn across(&self, x: &[f64], inverse: &Mat<f64>) -> Vec<f64> {
         let newton = times(inverse, x);
         let change = dot(&self.gradient, &newton);

@@ -5,28 +5,22 @@
 pub(super) mod boundaries;
 mod coordinates;
 mod intervals;
-mod sites;
-pub(super) mod start;
+pub(super) mod sites;
 
 use super::failure::failed_start;
-use super::job::Job;
-use super::optimum::minimize_solved;
-use super::outcome::Trained;
-use super::place::Place;
 use super::row_sums::{LevelSums, Sweep, pass_over, sum_over, sum_over_with};
 use super::rows::{AllRows, TrainingRows};
-use super::solver::Solved;
-use crate::checkpoint::{decode, encode};
+use super::run::{Job, Trained};
+use super::solver::{Place, Solved, minimize_solved};
 use crate::collapsed::{Dataset, GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
 use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
-use crate::hyper::{HyperObjective, Monitor};
+use crate::hyper::Monitor;
 use crate::latent::{LatentLayer, LayerGradient};
 use crate::likelihood::{Gaussian, ObservationModel};
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
-use crate::objective::Objective;
 use crate::options::GroupedBound;
 use crate::variational::{Family, Normal};
 use faer::MatRef;
@@ -53,10 +47,9 @@ pub struct GroupedObjective<'a> {
     origin: Option<BatchSums>,
     /// True if the sums hold for all parameters, because neither features nor weights depend on a parameter.
     summed: bool,
-    flat: Vec<f64>,
     moments: Option<Moments>,
-    validation: Option<(Dataset<'a>, Score)>,
-    error: Option<Error>,
+    /// The held-out rows that score every iteration, so that the best one can be kept.
+    pub(super) validation: Option<(Dataset<'a>, Score)>,
 }
 
 /// The sites of all rows, the rows, and the pass over the losses of the likelihood.
@@ -140,9 +133,8 @@ impl<'a> GroupedObjective<'a> {
         });
         let unit = ObservationModel::from(Gaussian::new(1.0));
         let summed = LatentModel { likelihood: unit.clone(), ..model.clone() };
-        let objective = if bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         GroupedObjective {
-            pass: pass_over(&*all, &summed, objective, &q),
+            pass: pass_over(&*all, &summed, bound.objective(), &q),
             all,
             here: data.is_some(),
             bound,
@@ -153,17 +145,10 @@ impl<'a> GroupedObjective<'a> {
             rows,
             origin: None,
             summed: false,
-            flat: Vec::new(),
             moments: None,
             validation: None,
-            error: None,
             at: Place::new(model),
         }
-    }
-
-    /// Scores every iteration on held-out rows, so that the best can be kept.
-    pub(crate) fn with_validation(self, validation: Dataset<'a>, score: Score) -> Self {
-        GroupedObjective { validation: Some((validation, score)), ..self }
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -174,24 +159,14 @@ impl<'a> GroupedObjective<'a> {
     /// Moves to `theta` and solves for w and b; minus the log evidence or its bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        let settled = match &self.sites {
-            Some(_) => Some(self.settle()?.value),
-            None => {
-                self.sum_rows()?;
-                None
-            }
-        };
-        let found = self.finite_evidence()?;
-        let value = settled.unwrap_or(found.value);
-        self.moments = Some(found.moments());
-        Some(value)
+        self.value()
     }
 
     /// Returns the minimised objective and its flat natural gradient (kernel, mean, noise, Z,
     /// factors) at the current parameters.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         let value = self.value_with_gradient()?;
-        Some((value, self.flat.clone()))
+        Some((value, self.at.flat.clone()))
     }
 
     /// Returns the model, the whitened q of w and the posterior of the effects at the last point
@@ -211,15 +186,14 @@ impl<'a> GroupedObjective<'a> {
 
     /// Sums over the rows at the current parameters: with a noise variance of 1, unless the weights of FITC contain it.
     fn sum_rows(&mut self) -> Option<()> {
-        if self.summed || self.error.is_some() {
-            return self.error.is_none().then_some(());
+        if self.summed || self.at.error.is_some() {
+            return self.at.error.is_none().then_some(());
         }
         let model = &self.at.model;
         let q = [Normal::standard(Family::Full, model.layer().dim())];
         let likelihood = if self.bound.fitc { &model.likelihood } else { &self.unit };
-        let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         let asked = LatentModel { likelihood: likelihood.clone(), ..model.clone() };
-        let problem = Problem::new(model.layers(), likelihood, objective, &q);
+        let problem = Problem::new(model.layers(), likelihood, self.bound.objective(), &q);
         let by_level = LevelSums { levels: self.here.then_some(&self.rows), sums: &mut self.sums };
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
@@ -233,7 +207,7 @@ impl<'a> GroupedObjective<'a> {
             Some(by_level),
             &mut |_, _| {},
         );
-        found.map_err(|error| self.error = Some(error)).ok()?;
+        found.map_err(|error| self.at.error = Some(error)).ok()?;
         let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
         self.pass.exchange(&mut origin);
         self.origin = Some(origin);
@@ -270,8 +244,8 @@ impl<'a> GroupedObjective<'a> {
                 break;
             }
             let SiteRows { sites, .. } = self.sites.as_mut()?;
-            let before = sites.values();
-            sites.set(sites.stepped(&at.losses, &at.marginals, step));
+            let before = sites.values.clone();
+            sites.values = sites.stepped(&at.losses, &at.marginals, step);
             let rounding = 64.0 * f64::EPSILON * at.settled.value.abs().max(1.0);
             let next = self.at_sites().filter(|next| next.settled.value <= at.settled.value + rounding);
             current = next.is_some();
@@ -298,7 +272,7 @@ impl<'a> GroupedObjective<'a> {
             return Some(at);
         }
         let SiteRows { sites, data, .. } = self.sites.as_ref()?;
-        let (before, beta) = (sites.values(), sites.beta());
+        let (before, beta) = (sites.values.clone(), sites.objective.beta);
         let first = SiteValues::explaining(&self.at.model.likelihood, data.targets, beta);
         self.restore(first);
         let at = self.at_sites();
@@ -308,10 +282,9 @@ impl<'a> GroupedObjective<'a> {
         at
     }
 
-    /// Replaces the values of the sites.
     fn restore(&mut self, values: SiteValues) {
         if let Some(rows) = &mut self.sites {
-            rows.sites.set(values);
+            rows.sites.values = values;
         }
     }
 
@@ -325,7 +298,7 @@ impl<'a> GroupedObjective<'a> {
         let q = [moments.of_weights()];
         let groups = Some(RowMoments { effects: &model.effects, moments: &moments });
         let problem =
-            Problem { groups, ..Problem::new(model.layers(), &model.likelihood, sites.objective(), &q) };
+            Problem { groups, ..Problem::new(model.layers(), &model.likelihood, sites.objective, &q) };
         let (mut marginals, mut losses) = (RowMarginals::default(), Losses::default());
         let how = (Form::Stable, Wanted::Own);
         let value = sum_over_with(Sweep::over(data), pass, model, problem, how, None, &mut |_, rows| {
@@ -336,7 +309,7 @@ impl<'a> GroupedObjective<'a> {
         });
         losses.value = value.ok()?;
         losses.own = pass.likelihood_gradient().to_vec();
-        let value = losses.value + sites.beta() * (penalty - sites.explained(&marginals));
+        let value = losses.value + sites.objective.beta * (penalty - sites.explained(&marginals));
         let residuals = sites.residuals(&losses, &marginals);
         let own = losses.own.clone();
         let finite = value.is_finite() && residuals.iter().all(|residual| residual.is_finite());
@@ -363,50 +336,19 @@ impl<'a> GroupedObjective<'a> {
         self.evidence()?.ok().filter(|found| found.value.is_finite())
     }
 
-    /// Returns the error for an evidence that cannot be computed. Under a flat prior the matrix of
-    /// linearly dependent inputs has no Cholesky factor, because their coefficients are not unique.
-    fn failure(&self) -> Error {
-        if self.bound.weights == WeightPrior::Unit || matches!(self.evidence(), None | Some(Ok(_))) {
-            return failed_start();
-        }
-        Error::fit(
-            "the coefficients of the inputs cannot be told apart: an input is constant, or a sum of others",
-        )
-        .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1")
-    }
-
-    /// Returns the value, with its flat natural gradient left in `flat`.
-    fn value_with_gradient(&mut self) -> Option<f64> {
-        let Settled { value, factors, mut own, moments } = self.best()?;
-        let gradient = match moments.filter(|_| self.trains_features()) {
-            Some(moments) => self.through_features(&moments)?,
-            None => self.at.model.layer().zero_gradient(),
-        };
-        let beta = self.sites.as_ref().map_or(1.0, |rows| rows.sites.beta());
-        match &self.sites {
-            None if self.bound.fitc => own[0] += self.pass.likelihood_gradient()[0],
-            None => {}
-            Some(_) => own.iter_mut().for_each(|own| *own /= beta),
-        }
-        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &own, &mut self.flat);
-        self.flat.extend_from_slice(&factors);
-        self.flat.iter_mut().for_each(|slope| *slope *= beta);
-        Some(value)
-    }
-
     /// Returns the gradient of the layer at the best q.
     fn through_features(&mut self, moments: &Moments) -> Option<LayerGradient> {
         let (model, origin, noise) = (&self.at.model, self.origin.as_ref()?, self.noise());
         let q = [moments.of_weights()];
         let likelihood = if self.sites.is_some() { &self.unit } else { &model.likelihood };
-        let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         let groups = Some(RowMoments { effects: &model.effects, moments });
-        let problem = Problem { groups, ..Problem::new(model.layers(), likelihood, objective, &q) };
+        let problem =
+            Problem { groups, ..Problem::new(model.layers(), likelihood, self.bound.objective(), &q) };
         let form = Form::at_best_q(model.layer(), noise);
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
         let found = sum_over(Sweep::over(rows), &mut self.pass, model, problem, (form, Wanted::Envelope));
-        found.map_err(|error| self.error = Some(error)).ok()?;
+        found.map_err(|error| self.at.error = Some(error)).ok()?;
         self.pass.finish_envelope(problem, origin, 1.0 / noise);
         Some(self.pass.layer_gradients()[0].clone())
     }
@@ -421,10 +363,6 @@ fn secant_step(step: f64, left: f64) -> f64 {
 
 /// Trains hyper-parameters on the evidence of grouped effects, in which w and b are solved for in
 /// closed form.
-///
-/// # Errors
-///
-/// If the rows are not in memory, or not even the start can be evaluated.
 pub(super) fn train(
     model: LatentModel,
     bound: GroupedBound,
@@ -432,9 +370,7 @@ pub(super) fn train(
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let mut objective = GroupedObjective::of_rows(model, job.rows, bound)?;
-    if let Some(validation) = job.rows.validation() {
-        objective = objective.with_validation(validation, Score::of(job.plan.loss));
-    }
+    objective.validation = job.validation();
     let outcome = minimize_solved(&mut objective, job, monitor)?;
     let (value, rolled_back) = (outcome.value, objective.rollbacks);
     let weak = objective.moments.as_ref().map_or(0.0, |moments| match bound.weights {
@@ -443,7 +379,7 @@ pub(super) fn train(
     });
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     // Intervals take as long as many fits, so rows that are not in memory have none.
-    let likely = job.plan.hyper.trains && job.plan.options.beta == 1.0;
+    let likely = job.plan.trains && job.plan.options.beta == 1.0;
     let here = job.rows.in_memory().filter(|_| likely);
     let mut again = here.map(|data| GroupedObjective::new(model.clone(), data, bound));
     let summary =
@@ -463,7 +399,7 @@ pub(super) fn summarised(
     monitor: &mut Monitor<'_>,
 ) -> Result<EffectSummary> {
     let target_mean = mean_of(data);
-    let intervals = match objective.filter(|_| monitor.has_intervals()) {
+    let intervals = match objective.filter(|_| monitor.session.has_intervals) {
         Some(objective) => effect_intervals(objective, target_mean, monitor)?,
         None => None,
     };
@@ -482,61 +418,71 @@ impl Solved for GroupedObjective<'_> {
         &self.at
     }
 
-    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
-        let value = self.solve(theta);
-        match &self.error {
-            Some(error) => Err(error.clone()),
-            None => value.ok_or_else(|| self.failure()),
-        }
-    }
-}
-
-impl HyperObjective for GroupedObjective<'_> {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let found = self.at.move_to(theta).and_then(|()| self.value_with_gradient());
-        found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
     }
 
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
-    }
-
-    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let (rows, score) = self.validation?;
-        if self.solve(theta).is_none() {
-            return Some(f64::NAN);
-        }
+    fn posterior(&self) -> Option<Posterior> {
         let (model, moments) = (&self.at.model, self.moments.clone()?);
         let q = moments.of_weights();
         let effects = EffectPosterior::new(model.effects.clone(), moments, model.layer());
-        let posterior = Posterior::new(model, q).with_effects(vec![effects]);
-        Some(posterior.score(rows, score))
+        Some(Posterior::new(model, q).with_effects(vec![effects]))
     }
 
-    fn keep(&mut self, theta: &[f64]) {
-        self.at.keep(theta);
+    fn validation(&self) -> Option<(Dataset<'_>, Score)> {
+        self.validation
     }
 
-    fn exhausted(&self) -> bool {
-        self.error.is_some()
+    fn sites(&self) -> Option<SiteValues> {
+        self.sites.as_ref().map(|rows| rows.sites.values.clone())
     }
 
-    fn state(&mut self) -> Vec<u8> {
-        encode(&(self.at.kept(), self.sites.as_ref().map(|rows| rows.sites.values())))
+    fn set_sites(&mut self, values: Option<SiteValues>) {
+        values.into_iter().for_each(|values| self.restore(values));
     }
 
-    fn restore(&mut self, state: &[u8]) -> bool {
-        let Some((kept, values)) = decode::<(Option<Vec<f64>>, Option<SiteValues>)>(state) else {
-            return false;
-        };
-        let sites = match (&mut self.sites, values) {
-            (None, None) => true,
-            (Some(SiteRows { sites, .. }), Some(values)) if values.suits(sites.len()) => {
-                sites.set(values);
-                true
+    /// Solves for w and b; returns minus the log evidence or its bound.
+    fn value(&mut self) -> Option<f64> {
+        let settled = match &self.sites {
+            Some(_) => Some(self.settle()?.value),
+            None => {
+                self.sum_rows()?;
+                None
             }
-            _ => false,
         };
-        sites && self.at.restore(kept)
+        let found = self.finite_evidence()?;
+        let value = settled.unwrap_or(found.value);
+        self.moments = Some(found.moments());
+        Some(value)
+    }
+
+    fn value_with_gradient(&mut self) -> Option<f64> {
+        let Settled { value, factors, mut own, moments } = self.best()?;
+        let gradient = match moments.filter(|_| self.trains_features()) {
+            Some(moments) => self.through_features(&moments)?,
+            None => self.at.model.layer().zero_gradient(),
+        };
+        let beta = self.sites.as_ref().map_or(1.0, |rows| rows.sites.objective.beta);
+        match &self.sites {
+            None if self.bound.fitc => own[0] += self.pass.likelihood_gradient()[0],
+            None => {}
+            Some(_) => own.iter_mut().for_each(|own| *own /= beta),
+        }
+        let Place { model, flat, .. } = &mut self.at;
+        model.flatten_gradient(std::slice::from_ref(&gradient), &own, flat);
+        flat.extend_from_slice(&factors);
+        flat.iter_mut().for_each(|slope| *slope *= beta);
+        Some(value)
+    }
+
+    /// Under a flat prior the matrix of linearly dependent inputs has no Cholesky factor, because their coefficients are not unique.
+    fn failure(&self) -> Error {
+        if self.bound.weights == WeightPrior::Unit || matches!(self.evidence(), None | Some(Ok(_))) {
+            return failed_start();
+        }
+        Error::fit(
+            "the coefficients of the inputs cannot be told apart: an input is constant, or a sum of others",
+        )
+        .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1")
     }
 }

@@ -33,15 +33,15 @@ const LEAST_PRECISION: f64 = 1e-12;
 /// The least and the largest precision that a site starts with.
 const FIRST_PRECISION: (f64, f64) = (1e-3, 1e6);
 
-/// The sites of all rows.
 pub(super) struct Sites {
-    objective: Objective,
-    values: SiteValues,
+    /// The objective whose losses the sites approximate.
+    pub objective: Objective,
+    pub values: SiteValues,
 }
 
 /// Targets ỹ and precisions d of all sites.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct SiteValues {
+pub(in crate::training) struct SiteValues {
     targets: Vec<f64>,
     precision: Vec<f64>,
 }
@@ -72,35 +72,10 @@ impl Sites {
         Sites { objective, values: SiteValues::explaining(likelihood, targets, objective.beta) }
     }
 
-    /// Returns the weight β of the KL term.
-    pub fn beta(&self) -> f64 {
-        self.objective.beta
-    }
-
-    /// Returns the number of rows.
-    pub fn len(&self) -> usize {
-        self.values.targets.len()
-    }
-
-    /// Returns the values of all sites.
-    pub fn values(&self) -> SiteValues {
-        self.values.clone()
-    }
-
-    /// Replaces the values of all sites.
-    pub fn set(&mut self, values: SiteValues) {
-        self.values = values;
-    }
-
     /// Returns the rows with the sites as observations: targets ỹ with the weights d.
     pub fn observed<'a>(&'a self, data: Dataset<'a>) -> Dataset<'a> {
         let SiteValues { targets, precision } = &self.values;
         Dataset { targets: Targets { weights: precision, ..Targets::of(targets) }, ..data }
-    }
-
-    /// Returns the objective whose losses the sites approximate.
-    pub fn objective(&self) -> Objective {
-        self.objective
     }
 
     /// Returns `½ Σ d_i v_i`.
@@ -150,11 +125,6 @@ fn d_times(d: f64, difference: f64) -> f64 {
 }
 
 impl SiteValues {
-    /// Returns true if there are values for `n` rows.
-    pub fn suits(&self, n: usize) -> bool {
-        self.targets.len() == n && self.precision.len() == n
-    }
-
     /// Returns the values of sites at the η that explain each target best.
     pub fn explaining(likelihood: &ObservationModel, targets: Targets<'_>, beta: f64) -> SiteValues {
         let mut values = SiteValues { targets: Vec::new(), precision: Vec::new() };

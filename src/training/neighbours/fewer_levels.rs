@@ -1,6 +1,6 @@
 //! The rows of a random part of the levels of grouped effects, on which hyper-parameters are trained if there are many levels.
 
-use super::super::row_buffer::RowBuffer;
+use super::super::rows::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::{Purpose, generator};
 use crate::effects::{EffectTerm, Effects, columns_of};
@@ -66,7 +66,6 @@ impl FewerLevels {
         out
     }
 
-    /// Returns the rows.
     pub fn data(&self) -> Dataset<'_> {
         Dataset { x: self.x.transpose(), ..self.rows.data() }
     }

@@ -33,7 +33,6 @@ impl<'a> Given<'a> {
         Given { model, layers, x, targets, noise, shared_noise: [shared] }
     }
 
-    /// Returns the numbers of all functions.
     fn functions(&self) -> std::ops::Range<usize> {
         0..self.model.likelihood.functions()
     }

@@ -10,9 +10,8 @@ mod sites;
 use super::failure::failed_start;
 use super::grouped::boundaries::search_beyond;
 use super::grouped::summarised;
-use super::job::Job;
-use super::outcome::Trained;
 use super::rows::whole;
+use super::run::{Job, Trained};
 use super::solver::{Solved, minimize};
 use crate::collapsed::Dataset;
 use crate::effects::Effects;
@@ -72,7 +71,7 @@ pub(super) fn train(
     let Job { rows, plan, .. } = *job;
     let train = whole(rows, "⟨neighbours⟩")?;
     let n = train.len();
-    let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
+    let trains = plan.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
     let stays = model.fix_inducing;
     let z = layer(&model)?.z();
     let coordinates = z.nrows() * z.ncols();
@@ -91,7 +90,11 @@ pub(super) fn train(
         known => {
             let mut objective = stage.objective(neighbours, plan, monitor)?;
             objective.look_up(n, neighbours.count);
-            let outcome = Outcome { theta: objective.start(), ..known.unwrap_or_else(untrained) };
+            let theta = objective.start();
+            let outcome = match known {
+                Some(outcome) => Outcome { theta, ..outcome },
+                None => Outcome::at(theta, f64::NAN),
+            };
             Training { objective, outcome }
         }
     };
@@ -135,19 +138,6 @@ fn trained_on(
     Ok(outcome)
 }
 
-/// Returns the outcome of a fit that trains no hyper-parameters.
-fn untrained() -> Outcome {
-    let (iterations, evaluations, rollbacks) = (0, 1, 0);
-    Outcome {
-        theta: Vec::new(),
-        value: f64::NAN,
-        iterations,
-        evaluations,
-        rollbacks,
-        reason: StopReason::Converged,
-    }
-}
-
 /// A model with the rows that train and judge its hyper-parameters.
 struct Stage<'a> {
     model: LatentModel,
@@ -171,12 +161,10 @@ impl<'a> Stage<'a> {
         if plan.loss == LossKind::Square {
             self.model.hold_amplitude();
         }
-        let objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.options.seed)?;
-        let objective = objective.until(monitor.end());
-        Ok(match self.validation {
-            Some(validation) => objective.with_validation(validation, Score::of(plan.loss)),
-            None => objective,
-        })
+        let mut objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.options.seed)?;
+        objective.end = monitor.session.end();
+        objective.validation = self.validation.map(|rows| (rows, Score::of(plan.loss)));
+        Ok(objective)
     }
 
     /// Trains hyper-parameters, from rounds on few rows if the model of the job is fresh.
@@ -214,14 +202,14 @@ fn trained(
     objective.look_up(rows, k);
     let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
     let counted = objective.counted() as f64;
-    let mut found = minimize(objective, theta.clone(), counted, &plan.hyper, monitor);
-    monitor.check()?;
-    if let Some(best) = objective.kept() {
-        found.theta = best;
+    let mut found = minimize(objective, theta.clone(), counted, plan, monitor);
+    monitor.session.check()?;
+    if let Some(best) = &objective.place().kept {
+        found.theta.clone_from(best);
     }
     found.theta = reached(objective, &theta, before, found.theta, rows, k)?;
     // After the time limit, q keeps the rows and neighbours that training used.
-    if !monitor.is_late() {
+    if !monitor.session.is_late() {
         objective.look_up(n, neighbours.count);
         if objective.is_evidence() && has_intervals(plan, n) {
             found.theta = settled(objective, found.theta, (plan, start), monitor)?;
@@ -243,11 +231,11 @@ fn settled(
     (plan, start): (&Plan, &Effects),
     monitor: &mut Monitor<'_>,
 ) -> Result<Vec<f64>> {
-    let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..*monitor.limits() };
+    let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..monitor.limits };
     let (n, mut last) = (objective.rows(), monitor.nested(limits));
-    let mut found = minimize(objective, theta, n as f64, &plan.hyper, &mut last);
-    search_beyond(objective, start, &mut found, (n as f64, &plan.hyper), monitor);
-    monitor.check()?;
+    let mut found = minimize(objective, theta, n as f64, plan, &mut last);
+    search_beyond(objective, start, &mut found, (n as f64, plan), monitor);
+    monitor.session.check()?;
     Ok(found.theta)
 }
 
@@ -263,8 +251,8 @@ fn warmed(
     let few = neighbours.count.min(TRAINED_WITH);
     let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
     let stays = std::mem::replace(&mut model.fix_inducing, true);
-    let mut objective =
-        NeighbourObjective::new(model, train, evidence, plan.options.seed)?.until(monitor.end());
+    let mut objective = NeighbourObjective::new(model, train, evidence, plan.options.seed)?;
+    objective.end = monitor.session.end();
     let theta = objective.start();
     rounds(&mut objective, theta, &ROUNDS, plan, few, monitor)?;
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
@@ -281,18 +269,18 @@ fn rounds(
 ) -> Result<Vec<f64>> {
     let n = objective.rows();
     for &(terms, iterations) in rounds {
-        if monitor.is_late() {
+        if monitor.session.is_late() {
             break;
         }
         let rows = terms.min(n);
         objective.look_up(rows, k);
         let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
         let epochs = iterations.min(plan.limits.epochs);
-        let limits = Limits { epochs, plateaus: 0, target: None, ..*monitor.limits() };
+        let limits = Limits { epochs, plateaus: 0, target: None, ..monitor.limits };
         let mut warm = monitor.warm_start(rows, limits);
         let counted = objective.counted() as f64;
-        let to = minimize(objective, theta.clone(), counted, &plan.hyper, &mut warm).theta;
-        monitor.check()?;
+        let to = minimize(objective, theta.clone(), counted, plan, &mut warm).theta;
+        monitor.session.check()?;
         theta = reached(objective, &theta, before, to, rows, k)?;
     }
     Ok(theta)
@@ -315,7 +303,7 @@ fn reached(
         objective.solve(&to).ok_or_else(failed_start)?;
         return Ok(to);
     };
-    let sites = objective.site_values();
+    let sites = objective.sites.as_ref().map(|sites| sites.values.clone());
     for _ in 0..=HALVINGS {
         if objective.solve(&to).is_some() {
             objective.look_up(rows, k);
@@ -325,7 +313,9 @@ fn reached(
         }
         to.iter_mut().zip(from).for_each(|(to, from)| *to = 0.5 * (*to + from));
     }
-    objective.restore_sites(sites);
+    if let (Some(own), Some(values)) = (&mut objective.sites, sites) {
+        own.values = values;
+    }
     objective.solve(from).ok_or_else(failed_start)?;
     Ok(from.to_vec())
 }

@@ -35,10 +35,6 @@ pub(in crate::training) struct Known<'a> {
 /// Each new row is conditioned on its nearest neighbours among the kept rows and the new rows before it. If the noise is not Gaussian, sites
 /// are matched for the new rows, and the sites of kept rows stay. Forgetting divides the noise variance of kept rows by 1 − forget, which
 /// takes their likelihood to the power 1 − forget; at 1 the kept rows are dropped.
-///
-/// # Errors
-///
-/// If the new rows cannot be conditioned on the others, or the session is interrupted.
 pub(in crate::training) fn with_new_rows(
     known: Known<'_>,
     new: Dataset<'_>,
@@ -88,7 +84,6 @@ struct Joined {
 }
 
 impl Joined {
-    /// Joins the rows.
     fn of(known: &Known<'_>, new: Dataset<'_>) -> Joined {
         let Known { model, nearby, forget, .. } = *known;
         let (old, targets) = nearby.data();
@@ -126,7 +121,7 @@ impl Joined {
         let mut sites = Sites::new(observed, &variance, nodes);
         self.take(&sites);
         in_rounds(|step| {
-            if monitor.is_interrupted() {
+            if monitor.session.is_interrupted() {
                 return None;
             }
             let q = solver.q(self)?;
@@ -135,13 +130,13 @@ impl Joined {
             self.take(&sites);
             Some(moved)
         });
-        monitor.check()
+        monitor.session.check()
     }
 
     /// Sets the targets and noise variances of the new rows to those of the sites.
     fn take(&mut self, sites: &Sites) {
         let (n, kept) = (self.x.ncols(), self.kept);
-        for (all, new) in [(&mut self.y, &sites.targets), (&mut self.noise, &sites.noise)] {
+        for (all, new) in [(&mut self.y, &sites.values.targets), (&mut self.noise, &sites.values.noise)] {
             let functions = all.chunks_exact_mut(n).zip(new.chunks_exact(n - kept));
             functions.for_each(|(all, new)| all[kept..].copy_from_slice(new));
         }

@@ -3,14 +3,12 @@
 
 use super::given::Given;
 use super::in_rounds;
-use super::sites::{Observed, SiteValues, Sites};
-use crate::checkpoint::encode;
+use super::sites::{Observed, Sites};
 use crate::collapsed::{Dataset, Solution, solve, tangent};
 use crate::data::{Purpose, generator};
 use crate::effects::EffectPosterior;
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, GivenRows, Problem, Tangent, Wanted};
-use crate::hyper::HyperObjective;
 use crate::latent::InducingLayer;
 use crate::model::{LatentModel, LatentPrior, Nearby, NearbyRows, Posterior, Score};
 use crate::neighbours::{
@@ -18,9 +16,7 @@ use crate::neighbours::{
 };
 use crate::objective::Objective;
 use crate::options::{LossKind, NeighbourPlan};
-use crate::training::failure::failed_start;
-use crate::training::place::Place;
-use crate::training::solver::Solved;
+use crate::training::solver::{Place, Solved};
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 use rand::seq::SliceRandom;
@@ -52,13 +48,14 @@ pub struct NeighbourObjective<'a> {
     /// The nearest other rows, if the objective is the loss of predictions from them.
     left: Option<Windows>,
     /// The sites, if noise is not Gaussian, and the nearest other rows of every row, in an order that keeps near rows together.
-    sites: Option<Sites>,
+    pub(super) sites: Option<Sites>,
     others: (Vec<u32>, Lists),
     room: Option<Room>,
     q: Vec<Normal>,
-    validation: Option<(Dataset<'a>, Score)>,
+    /// The held-out rows that score every iteration, so that the best one can be kept.
+    pub(super) validation: Option<(Dataset<'a>, Score)>,
     /// The time after which sites are matched only once, and not in turn with q.
-    end: Option<Instant>,
+    pub(super) end: Option<Instant>,
 }
 
 /// Returns the prior of the whitened inducing variables of every function and of the coefficients of its grouped effects.
@@ -68,11 +65,10 @@ pub(super) fn standard(model: &LatentModel) -> Vec<Normal> {
     (0..model.likelihood.functions()).map(of).collect()
 }
 
-/// The passes of an evaluation over the rows and over their predictions, and the flat gradient that it left.
+/// The passes of an evaluation over the rows and over their predictions.
 struct Room {
     rows: BatchPass,
     left: Option<BatchPass>,
-    flat: Vec<f64>,
 }
 
 /// Returns the layer of a model with neighbours, which is a sparse GP, or that of its first function, whose metric finds neighbours.
@@ -109,17 +105,6 @@ impl<'a> NeighbourObjective<'a> {
         })
     }
 
-    /// Matches sites at most once after `end`.
-    pub(super) fn until(self, end: Option<Instant>) -> Self {
-        NeighbourObjective { end, ..self }
-    }
-
-    /// Scores every iteration on held-out rows, so that the best one can be kept.
-    pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
-        self.validation = Some((validation, score));
-        self
-    }
-
     /// Looks up `k` neighbours of each of `terms` rows under the current kernel, and matches sites if there are any.
     pub fn look_up(&mut self, terms: usize, k: usize) {
         let Some(layer) = self.at.model.layer().inducing() else { return };
@@ -146,7 +131,6 @@ impl<'a> NeighbourObjective<'a> {
         self.room = Some(Room {
             rows: pass(self.closed_objective(), &self.windows),
             left: self.left.as_ref().map(|left| pass(self.predictive_objective(), left)),
-            flat: Vec::new(),
         });
         if self.has_sites() {
             self.others = nearest_others(near, &self.order, k.min(TRAINED_WITH), COMPARISONS);
@@ -173,7 +157,6 @@ impl<'a> NeighbourObjective<'a> {
         });
     }
 
-    /// Solves for q.
     fn solved(&mut self) -> Option<()> {
         let mut room = self.room.take()?;
         let closed = self.closed(&mut room.rows);
@@ -190,12 +173,10 @@ impl<'a> NeighbourObjective<'a> {
         }
     }
 
-    /// Returns the objective of predictions.
     fn predictive_objective(&self) -> Objective {
         Objective { nodes: self.plan.nodes, ..Objective::dlm(self.plan.beta) }
     }
 
-    /// Returns the observations.
     fn observed(&self) -> Observed<'_> {
         Observed { likelihood: &self.at.model.likelihood, targets: self.data.targets }
     }
@@ -203,7 +184,7 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns the targets that rows are given and, if these are of sites, their noise variances.
     fn known(&self) -> (&[f64], Option<&[f64]>) {
         match &self.sites {
-            Some(sites) => (&sites.targets, Some(&sites.noise)),
+            Some(Sites { values, .. }) => (&values.targets, Some(&values.noise)),
             None => (self.data.targets.y, None),
         }
     }
@@ -319,31 +300,13 @@ impl<'a> NeighbourObjective<'a> {
         self.q.iter().enumerate().map(of_function).unzip()
     }
 
-    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         self.order.len()
-    }
-
-    /// Returns the values of the sites, if there are sites.
-    pub(super) fn site_values(&self) -> Option<SiteValues> {
-        self.sites.as_ref().map(Sites::values)
-    }
-
-    /// Restores earlier values of the sites.
-    pub(super) fn restore_sites(&mut self, values: Option<SiteValues>) {
-        if let (Some(sites), Some(values)) = (&mut self.sites, values) {
-            sites.restore(values);
-        }
     }
 
     /// Returns true if sites replace the data.
     pub(super) fn has_sites(&self) -> bool {
         self.at.model.likelihood.gaussian_noise().is_none()
-    }
-
-    /// Returns the point with the best validation score, if there was one.
-    pub(super) fn kept(&self) -> Option<Vec<f64>> {
-        self.at.kept()
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -365,9 +328,7 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns the posterior at the last point that could be evaluated, with the rows that
     /// predictions look up.
     pub fn posterior(&self) -> Option<Posterior> {
-        let (q, effects) = self.split();
-        let posterior = Posterior::new(&self.at.model, &q).with_effects(effects);
-        Some(posterior.with_neighbours(&self.at.model, Some(self.nearby()?), &q))
+        Solved::posterior(self)
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated, without the
@@ -380,8 +341,9 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns the value and q, and if requested the gradients through the layer and in the likelihood's parameters.
     fn evaluate(&mut self, gradient: bool) -> Option<f64> {
         let mut room = self.room.take()?;
-        let found = self.objective(&mut room, gradient);
-        self.room = Some(room);
+        let mut flat = std::mem::take(&mut self.at.flat);
+        let found = self.objective(&mut room, gradient.then_some(&mut flat));
+        (self.room, self.at.flat) = (Some(room), flat);
         let (value, q) = found?;
         self.q = q;
         value.is_finite().then_some(value)
@@ -411,8 +373,8 @@ impl<'a> NeighbourObjective<'a> {
         Some(pass.run_given(problem, rows, wanted, tangents))
     }
 
-    fn objective(&self, room: &mut Room, gradient: bool) -> Option<(f64, Vec<Normal>)> {
-        let Room { rows, left, flat } = room;
+    fn objective(&self, room: &mut Room, flat: Option<&mut Vec<f64>>) -> Option<(f64, Vec<Normal>)> {
+        let (Room { rows, left }, gradient) = (room, flat.is_some());
         let Solution { mut value, q } = self.closed(rows)?;
         let beta = self.plan.beta;
         let (mut tangents, mut own) = (Vec::new(), vec![0.0; self.at.model.likelihood.own_len()]);
@@ -430,7 +392,7 @@ impl<'a> NeighbourObjective<'a> {
             value += self.share * sites.correction(self.observed(), &self.rows, &mut own);
             own.iter_mut().for_each(|own| *own *= self.share);
         }
-        if gradient {
+        if let Some(flat) = flat {
             self.run(rows, &self.windows, self.closed_objective(), &q, Wanted::Envelope, &tangents)?;
             let (mut gradients, mut through) = (rows.layer_gradients().to_vec(), rows.sums().through.clone());
             if let Some((_, left)) = predictions {
@@ -468,36 +430,25 @@ impl Solved for NeighbourObjective<'_> {
         &self.at
     }
 
-    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
-        self.solve(theta).ok_or_else(failed_start)
-    }
-}
-
-impl HyperObjective for NeighbourObjective<'_> {
-    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        let Some(value) = self.at.move_to(theta).and_then(|()| self.evaluate(true)) else { return f64::NAN };
-        value + self.room.as_ref().map_or(f64::NAN, |room| self.at.pull_back(&room.flat, gradient))
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.at
     }
 
-    fn prior_terms(&self, theta: &[f64]) -> f64 {
-        self.at.prior_terms(theta)
+    fn posterior(&self) -> Option<Posterior> {
+        let (q, effects) = self.split();
+        let posterior = Posterior::new(&self.at.model, &q).with_effects(effects);
+        Some(posterior.with_neighbours(&self.at.model, Some(self.nearby()?), &q))
     }
 
-    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let (rows, score) = self.validation?;
-        let solved = self.solve(theta).and_then(|_| self.posterior());
-        Some(solved.map_or(f64::NAN, |posterior| posterior.score(rows, score)))
+    fn validation(&self) -> Option<(Dataset<'_>, Score)> {
+        self.validation
     }
 
-    fn keep(&mut self, theta: &[f64]) {
-        self.at.keep(theta);
+    fn value(&mut self) -> Option<f64> {
+        self.evaluate(false)
     }
 
-    fn state(&mut self) -> Vec<u8> {
-        encode(&self.at.kept())
-    }
-
-    fn restore(&mut self, state: &[u8]) -> bool {
-        self.at.restore_from(state)
+    fn value_with_gradient(&mut self) -> Option<f64> {
+        self.evaluate(true)
     }
 }

@@ -34,21 +34,20 @@ const KNOWN: (f64, f64) = (1e-6, 1e6);
 /// only means that the two points are close, and would make repeated rows count as exact.
 const SECANT: f64 = 0.5;
 
-/// The sites of all rows, which replace the observations: n for each function, one function after the other.
+/// The sites of all rows, which replace the observations.
 pub(super) struct Sites {
+    pub values: SiteValues,
+    rooms: PerThread<Room>,
+}
+
+/// The values of all sites: n for each function, one function after the other.
+#[derive(Clone)]
+pub(super) struct SiteValues {
     /// λ/Λ.
     pub targets: Vec<f64>,
     /// 1/Λ.
     pub noise: Vec<f64>,
     /// The leave-one-out predictions that the sites were matched to: means and variances.
-    others: (Vec<f64>, Vec<f64>),
-    rooms: PerThread<Room>,
-}
-
-/// Targets and noise variances of sites, with the predictions that they were matched to.
-pub(super) struct SiteValues {
-    targets: Vec<f64>,
-    noise: Vec<f64>,
     others: (Vec<f64>, Vec<f64>),
 }
 
@@ -150,18 +149,8 @@ impl Sites {
             }
         }
         let others = (targets.clone(), prior.to_vec());
-        Sites { targets, noise, others, rooms: PerThread::new(move || Room::new(nodes)) }
-    }
-
-    /// Returns the values of all sites.
-    pub fn values(&self) -> SiteValues {
-        let (targets, noise) = (self.targets.clone(), self.noise.clone());
-        SiteValues { targets, noise, others: self.others.clone() }
-    }
-
-    /// Restores earlier values of all sites.
-    pub fn restore(&mut self, values: SiteValues) {
-        (self.targets, self.noise, self.others) = (values.targets, values.noise, values.others);
+        let rooms = PerThread::new(move || Room::new(nodes));
+        Sites { values: SiteValues { targets, noise, others }, rooms }
     }
 
     /// Moves the sites, in natural parameters, the fraction `step` of the way to those matched to
@@ -174,7 +163,8 @@ impl Sites {
         matched.par_chunks_exact_mut(functions).enumerate().for_each(|(i, out)| {
             self.rooms.with(|room| room.matched(observed, i, (&means, &variances), out));
         });
-        let sites = self.targets.iter_mut().zip(&mut self.noise).enumerate();
+        let SiteValues { targets, noise, others } = &mut self.values;
+        let sites = targets.iter_mut().zip(noise).enumerate();
         for (at, (target, noise)) in sites {
             let (precision, shift) = matched[at % n * functions + at / n];
             // The site of a datum is kept if the matched one is not finite.
@@ -185,25 +175,25 @@ impl Sites {
                 *noise = 1.0 / new;
             }
         }
-        let moves = means.iter().zip(&self.others.0).zip(&variances);
+        let moves = means.iter().zip(&others.0).zip(&variances);
         let squares: f64 = moves.map(|((new, old), v)| (new - old).powi(2) / v).sum();
         let square = squares / means.len().max(1) as f64;
-        self.others = (means, variances);
+        *others = (means, variances);
         square.sqrt()
     }
 
     /// Returns `Σ log N(λ/Λ; μ, v + 1/Λ) − log Z` over these rows and all functions: the difference between the negative log evidence of the
     /// sites and that of the data. Adds its derivatives in the likelihood's parameters to `own`.
     pub(crate) fn correction(&self, observed: Observed<'_>, rows: &[u32], own: &mut [f64]) -> f64 {
-        let (means, variances) = (&self.others.0, &self.others.1);
+        let SiteValues { targets, noise, others: (means, variances) } = &self.values;
         let functions = observed.likelihood.functions();
         let n = means.len() / functions;
         let term = |&row: &u32| {
             let (row, mut own) = (row as usize, vec![0.0; own.len()]);
             let log_z = self.rooms.with(|room| room.log_z(observed, row, (means, variances), &mut own));
             let of_site = |at: usize| {
-                let spread = variances[at] + self.noise[at];
-                -0.5 * ((TAU * spread).ln() + (self.targets[at] - means[at]).powi(2) / spread)
+                let spread = variances[at] + noise[at];
+                -0.5 * ((TAU * spread).ln() + (targets[at] - means[at]).powi(2) / spread)
             };
             let of_sites: f64 = (0..functions).map(|function| of_site(function * n + row)).sum();
             (of_sites - log_z, own)

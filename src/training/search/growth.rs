@@ -16,10 +16,8 @@ use crate::objective::Objective;
 use crate::options::{FitOptions, Growth, Hyper, ObjectiveKind, Plan, StepOptions};
 use crate::training::collapsed::CollapsedObjective;
 use crate::training::failure::{failed_start, unless_failed};
-use crate::training::job::Job;
-use crate::training::row_buffer::RowBuffer;
-use crate::training::rows::TrainingData;
-use crate::training::run::{Fitted, fit_from, ready};
+use crate::training::rows::{RowBuffer, TrainingData};
+use crate::training::run::{Fitted, Job, fit_from, ready};
 use crate::training::start::{Prototype, Start, initial_model};
 use crate::training::warm_start::{WARM_ROWS, gaussian_start};
 use crate::variational::{Family, Normal};
@@ -104,10 +102,6 @@ pub(in crate::training) fn fit_grown(
 }
 
 /// Grows a model of the training data from few inducing inputs until there are enough.
-///
-/// # Errors
-///
-/// As for a fit, if not even the first size can be evaluated.
 fn grow(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -207,7 +201,7 @@ impl Grower<'_, '_, '_> {
         let options = FitOptions { inducing: Some(m), ..self.options.clone() };
         let plan = Plan::new(&options, &self.prototype.likelihood, self.train.len())?;
         let model = initial_model(self.train, &plan, self.prototype)?;
-        self.stage(ready(model, &plan.hyper, self.train)?, None)
+        self.stage(ready(model, &plan, self.train)?, None)
     }
 
     /// Adds inducing inputs until there are enough; records the points and the end of the curve.
@@ -303,15 +297,12 @@ impl Grower<'_, '_, '_> {
         // A warm start uses half of the time limit of its monitor.
         let seconds = self.left().map(|left| 2.0 * left);
         let limits = Limits {
-            epochs: options.warm_start.div_ceil(share),
-            steps: None,
             seconds,
             tolerance: options.stopping_tolerance(),
             window: 10,
             plateaus: 0,
             patience: options.patience,
-            target: None,
-            range: None,
+            ..Limits::of_epochs(options.warm_start.div_ceil(share))
         };
         let mut session = self.session.silent();
         let mut monitor = session.monitor(limits);

@@ -5,10 +5,8 @@ use crate::error::Result;
 use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::failure::unless_failed;
-use crate::training::job::Job;
-use crate::training::row_buffer::RowBuffer;
-use crate::training::rows::TrainingData;
-use crate::training::run::fit_from;
+use crate::training::rows::{RowBuffer, TrainingData};
+use crate::training::run::{Job, fit_from};
 use crate::training::start::{Prototype, Start, initial_model};
 
 /// The maximum number of rows whose evidence is compared: the time of a fit grows with their cube.

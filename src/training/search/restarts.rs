@@ -6,9 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::{Session, Stage, stem};
 use crate::model::{LatentPrior, Restart, Score, Search};
 use crate::options::{FitOptions, LossKind, ObjectiveKind, Plan};
-use crate::training::job::Job;
 use crate::training::rows::TrainingData;
-use crate::training::run::{Fitted, fit_from};
+use crate::training::run::{Fitted, Job, fit_from};
 use crate::training::start::{Prototype, Start, initial_model};
 use rand::RngExt;
 use sparsegp_kernels::Transform;
@@ -205,10 +204,6 @@ impl Starts {
     }
 
     /// Returns the best start that has not failed.
-    ///
-    /// # Errors
-    ///
-    /// The last failure, if all have failed.
     fn best(&mut self) -> Result<Start> {
         self.sort();
         match self.candidates.first_mut().filter(|best| best.report.error.is_none()) {

@@ -3,20 +3,18 @@
 
 use super::model::{ModelState, VariationalModel};
 use super::solve::{SolveLimits, UpdateCounts, solve_q};
-use super::stepping::{Stepped, Stepping};
-use crate::checkpoint::{MOST, decode, encode};
+use super::{Stepped, Stepping};
+use crate::checkpoint::{decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
 use crate::model::{Posterior, Score};
 use crate::training::failure::failed_start;
-use crate::training::job::Job;
-use crate::training::outcome::TakenBack;
 use crate::training::row_sums::Sweep;
 use crate::training::rows::{AllRows, TrainingRows, whole};
+use crate::training::run::{Job, TakenBack};
 use crate::training::solver::minimize;
-use crate::variational::Parameterization;
-use crate::variational::{Guard, Normal};
+use crate::variational::{Guard, Normal, Parameterization};
 use serde::{Deserialize, Serialize};
 
 /// Optimising the q of several functions takes many steps. It ends once a step gains less than this share of the gain of the last step of θ
@@ -92,7 +90,7 @@ impl<'a> Alternating<'a> {
         guard: Guard,
         limits: SolveLimits,
     ) -> Self {
-        let (natural, batch) = (model.model.natural(), model.capacity());
+        let (natural, batch) = (model.model.natural(), model.capacity);
         let counts = UpdateCounts::default();
         Alternating {
             natural,
@@ -109,17 +107,6 @@ impl<'a> Alternating<'a> {
             last: None,
             error: None,
         }
-    }
-
-    /// Returns the free vector to start from.
-    pub(in crate::training) fn start(&self) -> Vec<f64> {
-        self.free.pack(&self.natural)
-    }
-
-    /// Returns the error of sums over remote rows, if there was one; after an error the objective
-    /// has no value.
-    pub(in crate::training) fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
     }
 
     /// Returns the best point, its value (a sum, without priors), and the work counts of q.
@@ -163,9 +150,9 @@ impl<'a> Alternating<'a> {
 
     /// Returns the gradient at the current point in natural units: the partial one, although q moves with θ.
     fn gradient(&mut self) -> Result<Vec<f64>> {
-        let held = self.model.hold(Parameterization::Whitened);
+        let held = std::mem::replace(&mut self.model.parameterization, Parameterization::Whitened);
         let summed = self.model.evaluate_all(Sweep::of(self.train, self.batch), true, None);
-        self.model.hold(held);
+        self.model.parameterization = held;
         self.counts.evaluations += 1;
         summed.map(|_| self.model.theta_gradient().to_vec())
     }
@@ -223,36 +210,32 @@ impl HyperObjective for Alternating<'_> {
     fn restore(&mut self, state: &[u8]) -> bool {
         type State = (ModelState, Option<Solved>, Option<Solved>, Progress, UpdateCounts);
         let Some((model, best, last, progress, counts)) = decode::<State>(state) else { return false };
-        let solved = self.model.restore(model)
-            && best.iter().chain(&last).all(|at| {
-                at.natural.len() == self.natural.len() && Normal::are_like(self.model.posteriors(), &at.q)
-            });
         (self.best, self.last, self.progress, self.counts) = (best, last, progress, counts);
-        solved && counts.evaluations.max(counts.rollbacks) <= MOST
+        self.model.restore(model)
     }
 }
 
 /// Trains hyper-parameters on all rows, with q optimised at every step.
-pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let Job { rows, plan, .. } = *job;
     let train = rows.all();
     if train.elsewhere().is_none() {
         whole(rows, "solving for q at every step")?;
     }
-    let Stepping { svgp, free, steps, .. } = stepping;
+    let Stepping { svgp, free, .. } = stepping;
     let mut tolerance = 1e-2 * plan.limits.tolerance;
     if svgp.posteriors().len() > 1 {
         // For few rows, a larger tolerance per row still determines the sum well enough.
         tolerance = tolerance.max(KNOWN / train.count() as f64);
     }
-    let limits = SolveLimits { steps: MOST_STEPS, tolerance, end: monitor.end() };
-    let mut objective = Alternating::new(svgp, free, rows, steps.guard, limits);
-    let start = objective.start();
-    let mut outcome = minimize(&mut objective, start, train.count() as f64, &plan.hyper, monitor);
-    if let Some(error) = objective.error() {
-        return Err(error.clone());
+    let limits = SolveLimits { steps: MOST_STEPS, tolerance, end: monitor.session.end() };
+    let mut objective = Alternating::new(svgp, free, rows, plan.options.steps.q_guard, limits);
+    let start = objective.free.pack(&objective.natural);
+    let mut outcome = minimize(&mut objective, start, train.count() as f64, plan, monitor);
+    if let Some(error) = objective.error {
+        return Err(error);
     }
-    monitor.check()?;
+    monitor.session.check()?;
     let (svgp, value, counts) = objective.into_best();
     if !value.is_finite() {
         return Err(failed_start());

@@ -2,7 +2,7 @@
 
 use super::inference::{Inference, InferenceOptions, InferenceState};
 use super::model::VariationalModel;
-use super::stepping::{Stepped, Stepping};
+use super::{Stepped, Stepping};
 use crate::checkpoint::{decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
@@ -10,9 +10,8 @@ use crate::hyper::{FreeVector, HyperObjective, Monitor, StopReason, minimize_ada
 use crate::model::{LatentModel, Posterior, Score};
 use crate::threads::on_pool;
 use crate::training::failure::failed_start;
-use crate::training::job::Job;
-use crate::training::outcome::TakenBack;
 use crate::training::rows::BatchSource;
+use crate::training::run::{Job, TakenBack};
 use crate::training::solver::adam_options;
 use crate::variational::Normal;
 
@@ -21,10 +20,9 @@ pub(in crate::training) struct BatchTraining<'a> {
     inference: Inference<'a>,
     free: FreeVector,
     natural: Vec<f64>,
-    theta: Vec<f64>,
+    pub(in crate::training) theta: Vec<f64>,
     /// The point before the last move.
     theta_before: Vec<f64>,
-    /// The prior terms of the last step.
     prior_terms: f64,
     validation: Option<Dataset<'a>>,
     best: Option<(Vec<f64>, Vec<Normal>)>,
@@ -53,12 +51,6 @@ impl<'a> BatchTraining<'a> {
         }
     }
 
-    /// Returns the free vector to start from.
-    pub(in crate::training) fn start(&self) -> Vec<f64> {
-        self.theta.clone()
-    }
-
-    /// Returns the model at the last evaluation.
     pub(in crate::training) fn model(&self) -> &LatentModel {
         &self.inference.model().model
     }
@@ -68,17 +60,12 @@ impl<'a> BatchTraining<'a> {
         self.inference.averaged()
     }
 
-    /// Returns the error of the batches, if there was one.
-    pub(in crate::training) fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
-    }
-
     /// Returns the model and q with the best validation score, and the number of q updates that were shrunk or rejected. Without
     /// validation, they are the last ones, averaged if an average was requested.
     pub(in crate::training) fn into_best(mut self) -> (VariationalModel, usize) {
         self.inference.complete_step();
         let averaged = self.inference.averaged();
-        let model = self.inference.model_mut();
+        let model = &mut self.inference.model;
         match self.best.take() {
             Some((natural, q)) => {
                 model.set_natural(&natural);
@@ -86,8 +73,8 @@ impl<'a> BatchTraining<'a> {
             }
             None => model.set_q(averaged),
         }
-        let rollbacks = self.inference.rollbacks();
-        (self.inference.into_model(), rollbacks)
+        let rollbacks = self.inference.memory.rollbacks;
+        (self.inference.model, rollbacks)
     }
 
     /// Completes the previous step and begins the next one at `theta`, on the given batch or the next batch of the rows.
@@ -114,7 +101,7 @@ impl<'a> BatchTraining<'a> {
             return f64::NAN;
         }
         if train_theta {
-            let flat = self.inference.model_mut().theta_gradient();
+            let flat = self.inference.model.theta_gradient();
             self.prior_terms = self.free.pull_back(&self.natural, flat, gradient);
         }
         value + self.prior_terms
@@ -156,12 +143,12 @@ impl<'a> BatchTraining<'a> {
 
 impl HyperObjective for BatchTraining<'_> {
     fn steps_per_epoch(&self) -> usize {
-        self.inference.steps_per_epoch()
+        self.inference.source.per_epoch()
     }
 
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let model = self.inference.model();
-        on_pool(model.batch_work(model.capacity()), || self.differentiate(theta, gradient, None))
+        on_pool(model.batch_work(model.capacity), || self.differentiate(theta, gradient, None))
     }
 
     fn prior_terms(&self, _theta: &[f64]) -> f64 {
@@ -198,36 +185,26 @@ impl HyperObjective for BatchTraining<'_> {
     fn restore(&mut self, state: &[u8]) -> bool {
         type State = (InferenceState, Option<(Vec<f64>, Vec<Normal>)>, Vec<f64>, Vec<f64>);
         let Some((inference, best, theta, theta_before)) = decode::<State>(state) else { return false };
-        let lengths = theta.len() == self.theta.len() && theta_before.len() == self.theta_before.len();
-        let suits = lengths && self.inference.restore(inference);
+        let suits = self.inference.restore(inference);
         // The model may be a step behind the point of the solver.
         self.natural = self.inference.model().model.natural();
         (self.best, self.theta, self.theta_before) = (best, theta, theta_before);
-        let q = self.inference.model().posteriors();
         suits
-            && self
-                .best
-                .as_ref()
-                .is_none_or(|best| best.0.len() == self.natural.len() && Normal::are_like(q, &best.1))
     }
 }
 
 /// Trains q and hyper-parameters by mini-batches.
-///
-/// # Errors
-///
-/// If a batch cannot be read, or not even the start can be evaluated.
-pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let Stepping { svgp, free, inference, .. } = stepping;
     let source = job.rows.batches(inference.batches, inference.seed)?;
     let n = source.all().count() as f64;
     let mut training = BatchTraining::new(svgp, free, source, job.rows.validation(), inference);
-    let start = training.start();
-    let mut outcome = minimize_adam(&mut training, start, n, adam_options(&job.plan.hyper), monitor);
-    if let Some(error) = training.error() {
-        return Err(error.clone());
+    let start = training.theta.clone();
+    let mut outcome = minimize_adam(&mut training, start, n, adam_options(job.plan), monitor);
+    if let Some(error) = training.error {
+        return Err(error);
     }
-    monitor.check()?;
+    monitor.session.check()?;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }

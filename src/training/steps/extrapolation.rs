@@ -24,10 +24,8 @@ const DEPTH: usize = 5;
 /// The gain of a step, in nats per row, below which extrapolations begin; the metric is that of this point.
 const NEAR: f64 = 0.02;
 
-/// The smallest step size.
 const SMALLEST_STEP: f64 = 1e-4;
 
-/// The sites of all processes.
 type Sites = Vec<Evidence>;
 
 /// Returns `a + weight · b`.
@@ -161,7 +159,6 @@ impl History {
     }
 }
 
-/// A descent of all processes.
 struct Descent {
     /// The sites of the current posteriors, and the objective there, a sum.
     at: Sites,
@@ -175,10 +172,6 @@ struct Descent {
 impl Descent {
     /// Moves the posteriors to the extrapolated sites or by a share of a full step, `residual`, whichever first does not raise the
     /// objective. Returns true if no move helps.
-    ///
-    /// # Errors
-    ///
-    /// If rows cannot be read.
     fn step(&mut self, svgp: &mut VariationalModel, sweep: Sweep<'_>, residual: &[Evidence]) -> Result<bool> {
         loop {
             let further = self.history.extrapolated().and_then(|sites| Some((posteriors(&sites)?, sites)));
@@ -220,10 +213,6 @@ impl Descent {
 }
 
 /// Moves the posteriors of all processes on all rows until a step gains less than the tolerance; see [`solve_q`](super::solve::solve_q).
-///
-/// # Errors
-///
-/// If rows cannot be read.
 pub(in crate::training) fn descend_together(
     svgp: &mut VariationalModel,
     sweep: Sweep<'_>,

@@ -3,15 +3,12 @@
 
 use super::model::{ModelState, VariationalModel};
 use super::solve::full_objective;
-use super::watch::Watch;
-use crate::checkpoint::MOST;
 use crate::collapsed::Dataset;
-use crate::data::BatchPlan;
-use crate::data::SizeSchedule;
+use crate::data::{BatchPlan, SizeSchedule};
 use crate::error::Result;
 use crate::model::LatentModel;
 use crate::objective::{MOST_SAMPLES, Objective};
-use crate::options::StepPlan;
+use crate::options::Plan;
 use crate::training::row_sums::Sweep;
 use crate::training::rows::{BatchSource, MemoryBatches, Portion};
 use crate::variational::{Average, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo};
@@ -36,18 +33,22 @@ pub struct InferenceOptions {
 
 impl InferenceOptions {
     /// Returns the options of a plan, for the q of `model`.
-    pub(in crate::training) fn of(steps: &StepPlan, model: &LatentModel, seed: u64) -> Self {
-        let mut rule = steps.rule.clone();
-        if let (true, Some(layer)) = (steps.nonnegative, model.layer().linear()) {
+    pub(in crate::training) fn of(plan: &Plan, model: &LatentModel) -> Self {
+        let (options, steps) = (&plan.options, &plan.options.steps);
+        let mut rule = steps.rule();
+        if let (true, Some(layer)) = (steps.q_nonnegative, model.layer().linear()) {
             rule.lower = layer.nonnegative_weights();
         }
         InferenceOptions {
             rule,
-            step: steps.step,
-            batches: steps.batches,
-            samples: steps.samples,
-            average: steps.average,
-            seed,
+            step: options.step_schedule(),
+            batches: match steps.batch_schedule {
+                Some(sizes) => BatchPlan::Sized(sizes),
+                None => BatchPlan::Epochs(steps.batch_size.min(plan.rows)),
+            },
+            samples: steps.sample_schedule,
+            average: steps.q_average,
+            seed: options.seed,
         }
     }
 
@@ -70,44 +71,33 @@ impl InferenceOptions {
 /// evaluated either, q returns to its value an epoch before. A step that trains θ, too, is also taken back if it raises the objective far
 /// beyond the noise of batches.
 pub struct Inference<'a> {
-    source: Box<dyn BatchSource + 'a>,
-    model: VariationalModel,
+    pub(super) source: Box<dyn BatchSource + 'a>,
+    pub(super) model: VariationalModel,
     rules: Rules,
     options: InferenceOptions,
-    /// The average of every process.
+    pub(super) memory: Memory,
+    pending: Option<Pending>,
+}
+
+/// What earlier steps have left, except in the model and in the rules.
+#[derive(Clone, Serialize, Deserialize)]
+pub(in crate::training) struct Memory {
     averages: Vec<IterateAverage>,
-    done: Done,
+    iterations: usize,
+    samples: usize,
+    pub rollbacks: usize,
+    /// The number of last steps in a row that the rule refused.
+    refused: usize,
+    /// q of an epoch before.
     safe: Vec<Normal>,
     /// θ, Z and q before the last step; `None` once the step was taken back.
     before: Option<(Vec<f64>, Vec<Normal>)>,
     watch: Watch,
     shrink: f64,
-    pending: Option<Pending>,
-}
-
-/// Counts of finished work.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Done {
-    iterations: usize,
-    rows: usize,
-    samples: usize,
-    rollbacks: usize,
-    /// The number of last steps in a row that the rule refused.
-    refused: usize,
 }
 
 /// Everything that determines the further inference, except the rows.
-#[derive(Serialize, Deserialize)]
-pub(in crate::training) struct InferenceState {
-    model: ModelState,
-    rules: Vec<Vec<u8>>,
-    averages: Vec<IterateAverage>,
-    done: Done,
-    safe: Vec<Normal>,
-    before: Option<(Vec<f64>, Vec<Normal>)>,
-    watch: Watch,
-    shrink: f64,
-}
+pub(in crate::training) type InferenceState = (ModelState, Vec<Vec<u8>>, Memory);
 
 /// The second half of a step whose batch has been evaluated.
 struct Pending {
@@ -137,19 +127,19 @@ impl<'a> Inference<'a> {
         source: Box<dyn BatchSource + 'a>,
         options: InferenceOptions,
     ) -> Self {
-        Inference {
-            source,
-            rules: Rules::of_all(&options.rule, model.posteriors()),
+        let memory = Memory {
             averages: model.posteriors().iter().map(|_| IterateAverage::new(options.average)).collect(),
-            done: Done::default(),
+            iterations: 0,
+            samples: 0,
+            rollbacks: 0,
+            refused: 0,
             safe: model.posteriors().to_vec(),
             before: None,
             watch: Watch::default(),
             shrink: 1.0,
-            pending: None,
-            model,
-            options,
-        }
+        };
+        let rules = Rules::of_all(&options.rule, model.posteriors());
+        Inference { source, rules, memory, pending: None, model, options }
     }
 
     /// Takes one step. Returns the objective estimated on its batch before the step (a sum over the data; not finite if it could not be
@@ -160,18 +150,6 @@ impl<'a> Inference<'a> {
         (value, self.complete_step())
     }
 
-    /// Continues with the batches, steps and samples after `iterations` steps. q, the memory of rules and averages, and the counts of rows
-    /// and samples stay.
-    ///
-    /// # Errors
-    ///
-    /// If the rows cannot be read again.
-    pub(crate) fn seek(&mut self, iterations: usize) -> Result<()> {
-        self.source.seek(iterations)?;
-        self.done.iterations = iterations;
-        Ok(())
-    }
-
     /// Returns the last iterate of the only process, or of the first.
     pub fn q(&self) -> &Normal {
         self.model.q()
@@ -180,67 +158,34 @@ impl<'a> Inference<'a> {
     /// Completes the last step, and returns the state for a checkpoint.
     pub(in crate::training) fn state(&mut self) -> InferenceState {
         self.complete_step();
-        InferenceState {
-            model: self.model.state(),
-            rules: self.rules.state(),
-            averages: self.averages.clone(),
-            done: self.done,
-            safe: self.safe.clone(),
-            before: self.before.clone(),
-            watch: self.watch,
-            shrink: self.shrink,
-        }
+        (self.model.state(), self.rules.state(), self.memory.clone())
     }
 
     /// Continues from a state; returns false if it does not suit the inference, whose state is then undefined.
-    pub(in crate::training) fn restore(&mut self, state: InferenceState) -> bool {
-        let InferenceState { model, rules, averages, done, safe, before, watch, shrink } = state;
-        let counts = [done.iterations, done.rows, done.samples, done.rollbacks, done.refused];
-        let suits = |(average, q): (&IterateAverage, &Normal)| average.suits(self.options.average, q);
+    pub(in crate::training) fn restore(&mut self, (model, rules, memory): InferenceState) -> bool {
         // The second half of a step from before must not follow.
         self.pending = None;
-        let suits = self.model.restore(model)
+        self.memory = memory;
+        self.model.restore(model)
             && self.rules.restore(&rules)
-            && Normal::are_like(self.model.posteriors(), &safe)
-            && before.as_ref().is_none_or(|(natural, q)| {
-                natural.len() == self.model.model.natural().len()
-                    && Normal::are_like(self.model.posteriors(), q)
-            })
-            && averages.len() == safe.len()
-            && averages.iter().zip(&safe).all(suits)
-            && counts.iter().all(|&count| count <= MOST);
-        if suits {
-            (self.averages, self.done, self.safe, self.shrink) = (averages, done, safe, shrink);
-            (self.before, self.watch) = (before, watch);
-        }
-        suits && self.seek(done.iterations).is_ok()
+            && self.source.seek(self.memory.iterations).is_ok()
     }
 
     /// Returns the objective of the last iterate on all rows, a sum.
     pub fn objective(&mut self) -> f64 {
         let rows = self.source.all();
-        let part = self.model.capacity().min(rows.count());
+        let part = self.model.capacity.min(rows.count());
         full_objective(&mut self.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
     }
 
     /// Returns the number of steps.
     pub fn iterations(&self) -> usize {
-        self.done.iterations
+        self.memory.iterations
     }
 
     /// Returns the number of samples of w drawn in all steps.
     pub fn samples_used(&self) -> usize {
-        self.done.samples
-    }
-
-    /// Returns the number of shrunk or rejected steps.
-    pub(crate) fn rollbacks(&self) -> usize {
-        self.done.rollbacks
-    }
-
-    /// Returns the number of steps in the first pass over the rows.
-    pub(crate) fn steps_per_epoch(&self) -> usize {
-        self.source.per_epoch()
+        self.memory.samples
     }
 
     /// Returns the model with its posterior.
@@ -266,28 +211,28 @@ impl<'a> Inference<'a> {
             Some(rows) => Portion::Here(rows),
             None => self.source.next_batch()?,
         };
-        self.done.rows += batch.len();
         self.model.reserve(batch.here().map_or(0, |rows| rows.len()));
         if let Some(samples) = self.options.samples {
-            self.model.set_samples(samples.at(self.done.iterations, MOST_SAMPLES));
+            self.model.set_samples(samples.at(self.memory.iterations, MOST_SAMPLES));
         }
-        self.model.set_iteration(self.done.iterations);
-        self.done.samples += self.model.samples();
+        self.model.set_iteration(self.memory.iterations);
+        self.memory.samples += self.model.samples();
         let scale = n as f64 / batch.len() as f64;
-        let step = self.shrink * self.options.step.at(self.done.iterations);
-        let remember = self.done.iterations.is_multiple_of(per_epoch);
-        self.done.iterations += 1;
+        let step = self.memory.shrink * self.options.step.at(self.memory.iterations);
+        let remember = self.memory.iterations.is_multiple_of(per_epoch);
+        self.memory.iterations += 1;
         let rows = Sweep::of_weight(&batch, scale);
         let value = self.model.evaluate_all(rows, train_theta, self.rules.factor())?;
         let per_row = value / n as f64;
         // The batch after a step that was taken back is accepted at any value, and rows of the caller may differ from earlier ones.
-        let rises = own && train_theta && self.before.is_some() && self.watch.is_far_above(per_row);
+        let rises =
+            own && train_theta && self.memory.before.is_some() && self.memory.watch.is_far_above(per_row);
         if !value.is_finite() || rises {
             self.take_back();
             return Ok(f64::NAN);
         }
-        self.watch.accept(per_row);
-        self.shrink = (Self::RECOVERY * self.shrink).min(1.0);
+        self.memory.watch.accept(per_row);
+        self.memory.shrink = (Self::RECOVERY * self.memory.shrink).min(1.0);
         self.pending = Some(Pending { step, remember });
         Ok(value)
     }
@@ -298,10 +243,11 @@ impl<'a> Inference<'a> {
     /// Returns to θ, Z and q before the last step, at which another batch could be evaluated, or if that step was taken back already, to the
     /// q of an epoch before.
     fn take_back(&mut self) {
-        self.shrink *= 0.5;
-        let returned = self.before.take().is_some_and(|(natural, q)| self.model.return_to(&natural, q));
+        self.memory.shrink *= 0.5;
+        let returned =
+            self.memory.before.take().is_some_and(|(natural, q)| self.model.return_to(&natural, q));
         if !returned {
-            self.model.set_q(self.safe.clone());
+            self.model.set_q(self.memory.safe.clone());
         }
         self.rules.restart(self.model.posteriors());
     }
@@ -330,22 +276,22 @@ impl<'a> Inference<'a> {
 
     /// Stores the state before a step.
     fn remember(&mut self) {
-        let (natural, q) = self.before.get_or_insert_default();
+        let (natural, q) = self.memory.before.get_or_insert_default();
         *natural = self.model.model.natural();
         q.clear();
         q.extend_from_slice(self.model.posteriors());
     }
 
     fn finish(&mut self, pending: Pending, info: StepInfo) {
-        self.done.rollbacks += info.rollbacks;
-        self.done.refused = if info.step > 0.0 { 0 } else { self.done.refused + 1 };
+        self.memory.rollbacks += info.rollbacks;
+        self.memory.refused = if info.step > 0.0 { 0 } else { self.memory.refused + 1 };
         // The batch could be evaluated at the previous q, so the q one step later is stored for
         // rollbacks.
         if pending.remember && self.model.kl().is_finite() {
-            self.safe.clone_from_slice(self.model.posteriors());
+            self.memory.safe.clone_from_slice(self.model.posteriors());
         }
         if self.options.average != Average::None {
-            let iterates = self.model.posteriors().iter().zip(&mut self.averages);
+            let iterates = self.model.posteriors().iter().zip(&mut self.memory.averages);
             iterates.for_each(|(q, average)| average.push(q.mean(), q.cov()));
         }
     }
@@ -356,7 +302,7 @@ impl<'a> Inference<'a> {
     /// Returns true if the rule refused the last [`MOST_REFUSED`](Self::MOST_REFUSED) steps, or if it refused the last one and the next would
     /// repeat it: on all rows, without samples, at fixed θ and Z, and not shorter.
     pub(in crate::training) fn is_stuck(&self, trains_theta: bool) -> bool {
-        let Done { iterations, refused, .. } = self.done;
+        let Memory { iterations, refused, .. } = self.memory;
         let step = |t: usize| self.options.step.at(t);
         let repeats = !trains_theta
             && self.source.per_epoch() == 1
@@ -373,15 +319,58 @@ impl<'a> Inference<'a> {
             (mean, Matrix::Full(cov)) => Normal::new(mean, cov).ok(),
             (mean, Matrix::Diagonal(variances)) => Normal::diagonal(mean, variances).ok(),
         };
-        let all = self.model.posteriors().iter().zip(&self.averages);
+        let all = self.model.posteriors().iter().zip(&self.memory.averages);
         all.map(|(q, average)| averaged(average).unwrap_or_else(|| q.clone())).collect()
     }
+}
 
-    pub(in crate::training) fn model_mut(&mut self) -> &mut VariationalModel {
-        &mut self.model
+/// The running mean and variance of the objective per row, over the batches of accepted steps.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Watch {
+    mean: f64,
+    variance: f64,
+    count: u32,
+}
+
+impl Watch {
+    /// The weight of the last batch, which limits the memory to some 20 batches.
+    const WEIGHT: f64 = 0.05;
+    /// The number of batches before a value can be too high.
+    const FEWEST: u32 = 5;
+    /// A value is too high if it exceeds the mean by this many standard deviations …
+    const DEVIATIONS: f64 = 10.0;
+    /// … and this many nats per row.
+    const NATS: f64 = 0.1;
+
+    /// Returns true if the objective per row of a batch is far above those of earlier batches.
+    pub(super) fn is_far_above(&self, value: f64) -> bool {
+        self.count >= Self::FEWEST && value - self.mean > Self::DEVIATIONS * self.variance.sqrt() + Self::NATS
     }
 
-    pub(in crate::training) fn into_model(self) -> VariationalModel {
-        self.model
+    /// Adds the objective per row of a batch.
+    pub(super) fn accept(&mut self, value: f64) {
+        self.count = self.count.saturating_add(1);
+        let weight = Self::WEIGHT.max(1.0 / f64::from(self.count));
+        let off = value - self.mean;
+        self.mean += weight * off;
+        self.variance = (1.0 - weight) * (self.variance + weight * off * off);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_values_far_beyond_the_noise_are_too_high() {
+        let mut watch = Watch::default();
+        assert!(!watch.is_far_above(1e9));
+        for k in 0..200 {
+            let value = 1.0 / f64::from(k + 1) + if k % 2 == 0 { 0.05 } else { -0.05 };
+            assert!(!watch.is_far_above(value), "{value} after {k} batches");
+            watch.accept(value);
+        }
+        assert!(watch.is_far_above(1.0) && watch.is_far_above(f64::INFINITY));
+        assert!(!watch.is_far_above(0.2) && !watch.is_far_above(-5.0));
     }
 }

@@ -1,36 +1,31 @@
 //! Training by steps on q: the start, the kind of steps, final steps on all rows, and the better of
 //! start and end.
 
-mod all_rows;
 mod alternating;
 mod batches;
 mod extrapolation;
 mod inference;
 pub(super) mod model;
 pub(super) mod solve;
-mod stepping;
 mod together;
-mod watch;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::diverged;
-use super::job::Job;
-use super::outcome::Trained;
 use super::row_sums::Sweep;
+use super::run::{Job, TakenBack, Trained};
 use super::warm_start::warm_start;
 use crate::collapsed::Dataset;
 use crate::error::Result;
 use crate::hyper::{FreeVector, Monitor, Outcome, StopReason};
 use crate::model::LatentModel;
 use crate::objective::Objective;
-use crate::options::{LossKind, Plan, StepPlan, Way};
+use crate::options::{LossKind, Plan, Way};
 use crate::variational::{Family, Normal, Parameterization};
 
 pub(super) use batches::BatchTraining;
 pub use inference::{Inference, InferenceOptions};
 pub use model::VariationalModel;
 pub(super) use solve::{SolveLimits, solve_q};
-use stepping::{Stepped, Stepping};
 
 /// The maximum number of rows for which training at fixed hyper-parameters takes steps on all of them.
 const ALL_ROWS_WILL_DO: usize = 20_480;
@@ -45,70 +40,58 @@ pub(super) struct Valued {
     pub value: f64,
 }
 
-/// The end of training.
-pub(super) struct Ended {
-    /// The end, with the objective on the sample.
-    pub at: Valued,
-    /// The objective on all rows, if it was summed over them.
-    summed: Option<f64>,
-}
-
-impl Ended {
-    fn on_all(at: Valued) -> Ended {
-        Ended { summed: Some(at.value), at }
-    }
-}
-
 /// Trains q by gradients, and hyper-parameters with it. The objective is compared before and after: on all rows if they are in memory,
 /// otherwise on a sample that did not choose the start.
 pub(super) fn train(
     model: LatentModel,
     q: Option<Vec<Normal>>,
-    steps: &StepPlan,
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let Job { rows, plan, .. } = *job;
     let (n, check) = (rows.all().count(), rows.check_sample());
-    let sample = Sweep::of(&check, steps.batch_size).standing_for(n);
-    let (model, q, warm) = warm_start(model, q, steps, job, monitor)?;
-    monitor.check()?;
-    let mut svgp = batch_model(model, q, steps, plan.options.seed);
+    let sample = Sweep::of(&check, plan.batch_size).standing_for(n);
+    let (model, q, warm) = warm_start(model, q, job, monitor)?;
+    monitor.session.check()?;
+    let mut svgp = batch_model(model, q, plan);
     if rows.all().elsewhere().is_some() {
         // Only the rows of the samples are ever in memory.
-        svgp.make_room(steps.batch_size.min(check.len()));
+        svgp.make_room(plan.batch_size.min(check.len()));
     }
     let free = trained_values(&svgp, plan);
-    let closed = rows.in_memory().filter(|_| steps.polish && solves_in_one_step(&svgp, plan, steps));
-    let on_all_rows =
-        free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO && rows.in_memory().is_some();
-    let inference = InferenceOptions::of(steps, &svgp.model, plan.options.seed);
+    let closed = rows.in_memory().filter(|_| plan.options.polishes() && solves_in_one_step(&svgp, plan));
+    let on_all_rows = free.is_empty()
+        && plan.options.all_rows_will_do()
+        && n <= ALL_ROWS_WILL_DO
+        && rows.in_memory().is_some();
+    let inference = InferenceOptions::of(plan, &svgp.model);
     let before = match closed {
         // Steps on all rows never raise the objective, and a fit whose time is over takes none.
-        _ if on_all_rows || monitor.is_late() => None,
+        _ if on_all_rows || monitor.session.is_late() => None,
         Some(train) => with_best_q(svgp.model.clone(), train, plan.options.beta),
         None => Some(admitted(&mut svgp, &inference, sample)?),
     };
-    let stepping = Stepping { svgp, free: free.clone(), steps, inference };
+    let stepping = Stepping { svgp, free: free.clone(), inference };
     let Stepped { svgp, mut outcome, taken_back } = stepping.train(job, on_all_rows, monitor)?;
-    monitor.check()?;
+    monitor.session.check()?;
     outcome.rollbacks += warm.rollbacks;
-    let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
-    let ended = match closed {
-        _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
+    let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.pass.estimator_counts());
+    let on_all = |at: Valued| (Some(at.value), at);
+    let (ended_on_all, ended) = match closed {
+        _ if on_all_rows && closed.is_none() => on_all(valued(svgp, outcome.value)),
         // The closed form removes the remaining noise of the mini-batches.
         Some(train) => {
             let best = with_best_q(svgp.model.clone(), train, plan.options.beta);
-            Ended::on_all(best.unwrap_or_else(|| valued(svgp, f64::NAN)))
+            on_all(best.unwrap_or_else(|| valued(svgp, f64::NAN)))
         }
-        None => polished(svgp, job, steps, sample, &mut outcome)?,
+        None => polished(svgp, job, sample, &mut outcome)?,
     };
     // Held-out rows, if there are any, make the final decision.
-    let last = ended.at.value;
+    let last = ended.value;
     let before = before.filter(|_| rows.validation().is_none() || !last.is_finite());
-    let Valued { model, q, value: estimate } = better_of(ended.at, before, &free, n, &mut outcome);
+    let Valued { model, q, value: estimate } = better_of(ended, before, &free, n, &mut outcome);
     // If the start was kept, its objective is that of the sample; it is exact only if the sample has all rows.
-    let summed = if check.len() == n { Some(estimate) } else { ended.summed.filter(|_| estimate == last) };
+    let summed = if check.len() == n { Some(estimate) } else { ended_on_all.filter(|_| estimate == last) };
     let value = summed.unwrap_or(estimate);
     if !value.is_finite() {
         return Err(diverged(taken_back));
@@ -119,13 +102,15 @@ pub(super) fn train(
     Ok(Trained { elbo, sampling, taken_back, estimated_on, ..trained })
 }
 
-impl Stepping<'_> {
+impl Stepping {
     /// Takes the kind of steps that the plan requires.
     fn train(self, job: &Job<'_>, on_all_rows: bool, monitor: &mut Monitor<'_>) -> Result<Stepped> {
         match &job.plan.way {
-            _ if on_all_rows => all_rows::train(self, job, monitor),
-            Way::Alternating(_) if !self.free.is_empty() => alternating::train(self, job, monitor),
-            Way::Together(_) if self.steps.family == Family::Full => together::train(self, job, monitor),
+            _ if on_all_rows => solve::train(self, job, monitor),
+            Way::Alternating if !self.free.is_empty() => alternating::train(self, job, monitor),
+            Way::Together if job.plan.options.steps.family == Family::Full => {
+                together::train(self, job, monitor)
+            }
             _ => batches::train(self, job, monitor),
         }
     }
@@ -143,34 +128,34 @@ fn polish_steps(n: usize) -> usize {
     (200_000 / n.max(1)).clamp(3, 20)
 }
 
-/// Ends mini-batch training: takes the steps on all rows that the plan allows, and returns the objective.
+/// Ends mini-batch training: takes the steps on all rows that the plan allows. Returns the objective on all rows, if it was summed over them,
+/// and the end with the objective on the sample.
 pub(super) fn polished(
     mut svgp: VariationalModel,
     job: &Job<'_>,
-    steps: &StepPlan,
     sample: Sweep<'_>,
     outcome: &mut Outcome,
-) -> Result<Ended> {
+) -> Result<(Option<f64>, Valued)> {
     let Job { rows, plan, .. } = *job;
-    let (n, one_step) = (rows.all().count(), solves_in_one_step(&svgp, plan, steps));
+    let (n, one_step) = (rows.all().count(), solves_in_one_step(&svgp, plan));
     let complete = rows.check_sample().len() == n;
-    let all = if complete { sample } else { Sweep::of(rows.all(), steps.batch_size) };
+    let all = if complete { sample } else { Sweep::of(rows.all(), plan.batch_size) };
     let most = match complete {
-        _ if !steps.polish => 0,
+        _ if !plan.options.polishes() => 0,
         // After a time limit, only the step that makes q fit the hyper-parameters is still allowed.
         _ if outcome.reason == StopReason::MaxSeconds => usize::from(complete && one_step),
         true => polish_steps(n),
         // Each step takes a pass, after a first one.
         false => {
             let useful = if one_step { 1 } else { polish_steps(n) };
-            let epochs = outcome.iterations / n.div_ceil(steps.batch_size);
+            let epochs = outcome.iterations / n.div_ceil(plan.batch_size);
             useful.min(passes_left(epochs, outcome.reason).saturating_sub(1))
         }
     };
     let mut summed = None;
     if most > 0 {
         let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance, end: None };
-        let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, None)?;
+        let (value, counts) = solve_q(&mut svgp, all, plan.options.steps.q_guard, limits, None)?;
         outcome.rollbacks += counts.rollbacks;
         summed = Some(value);
     }
@@ -178,7 +163,7 @@ pub(super) fn polished(
         Some(value) => value,
         None => solve::full_objective(&mut svgp, sample)?,
     };
-    Ok(Ended { at: valued(svgp, value), summed })
+    Ok((summed, valued(svgp, value)))
 }
 
 /// Returns the number of passes over a file that may end a fit of this many whole epochs: none if a limit ended it, and at most as many as
@@ -202,31 +187,26 @@ fn valued(svgp: VariationalModel, value: f64) -> Valued {
     Valued { model, q, value }
 }
 
-/// Returns the parameters of a model that its plan trains.
 pub(super) fn trained_values(svgp: &VariationalModel, plan: &Plan) -> FreeVector {
-    if plan.hyper.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) }
+    if plan.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) }
 }
 
-/// Prepares a model for the batches of the plan.
-pub(super) fn batch_model(
-    model: LatentModel,
-    q: Vec<Normal>,
-    steps: &StepPlan,
-    seed: u64,
-) -> VariationalModel {
+pub(super) fn batch_model(model: LatentModel, q: Vec<Normal>, plan: &Plan) -> VariationalModel {
+    let (options, batch) = (&plan.options, plan.batch_size);
     // The direct form's M³ products outweigh what it saves on small batches (docs/mathematics.md#one-step-the-order-of-products).
-    let guard = (steps.batch_size >= 2 * model.layer().dim()).then_some(VariationalModel::DIRECT_GUARD);
-    VariationalModel::new(model, q, steps.objective, steps.batch_size)
+    let guard = (batch >= 2 * model.layer().dim()).then_some(VariationalModel::DIRECT_GUARD);
+    let kept = if options.keeps_sites() { Parameterization::Sites } else { Parameterization::Whitened };
+    VariationalModel::new(model, q, options.mini_batch_objective(), batch)
         .with_direct_guard(guard)
-        .with_parameterization(if steps.sites { Parameterization::Sites } else { Parameterization::Whitened })
-        .with_seed(seed)
+        .with_parameterization(kept)
+        .with_seed(options.seed)
 }
 
 /// Returns true if one natural-gradient step with ρ = 1 on all rows gives the optimal q, as for an ELBO with Gaussian noise.
-pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
+pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan) -> bool {
     svgp.model.likelihood.gaussian_noise().is_some()
         && plan.loss == LossKind::Elbo
-        && steps.family == Family::Full
+        && plan.options.steps.family == Family::Full
 }
 
 /// Returns the result of training, or its start if that is better including the priors, so that diverged training does no harm.
@@ -252,4 +232,19 @@ fn better_of(
         }
         _ => after,
     }
+}
+
+/// A model that is about to be trained by steps on q.
+pub(super) struct Stepping {
+    pub svgp: VariationalModel,
+    /// The parameters in θ and Z that are trained.
+    pub free: FreeVector,
+    pub inference: InferenceOptions,
+}
+
+/// The model after its steps.
+pub(super) struct Stepped {
+    pub svgp: VariationalModel,
+    pub outcome: Outcome,
+    pub taken_back: TakenBack,
 }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::gradient::{Batch, BatchPass, DrawState, Form, Problem, ProcessSums, Wanted};
 use crate::linalg;
 use crate::model::LatentModel;
-use crate::objective::{EstimatorCounts, Objective};
+use crate::objective::Objective;
 use crate::threads::{self, on_pool};
 use crate::training::row_sums::{Sweep, sum_over};
 use crate::training::rows::Portion;
@@ -22,12 +22,13 @@ pub struct VariationalModel {
     pub model: LatentModel,
     /// The whitened posterior of every process.
     q: Vec<Normal>,
-    objective: Objective,
+    pub(in crate::training) objective: Objective,
     /// The iteration of training, which determines the decay of smoothing.
     iteration: usize,
-    parameterization: Parameterization,
-    pass: BatchPass,
-    capacity: usize,
+    pub(in crate::training) parameterization: Parameterization,
+    pub(in crate::training) pass: BatchPass,
+    /// The maximum number of rows that an evaluation takes at once.
+    pub(in crate::training) capacity: usize,
     flat: Vec<f64>,
     /// The cond(K_uu) above which the direct form is not used; `None` always uses the stable form.
     direct_guard: Option<f64>,
@@ -35,7 +36,7 @@ pub struct VariationalModel {
     carriers: Vec<SiteCarrier>,
     site_adjoints: Vec<SiteAdjoint>,
     /// The evidence of earlier rows about every process; empty if there are no earlier rows.
-    earlier: Vec<Evidence>,
+    pub(in crate::training) earlier: Vec<Evidence>,
 }
 
 /// Parameters, q and the state of sampling.
@@ -54,9 +55,6 @@ impl VariationalModel {
     /// ε·cond(K_uu) at worst: with this guard 2·10⁻⁹ and 2·10⁻⁷. The default jitter, 10⁻⁶, leaves
     /// 10⁻⁶ of `k_ii` in every residual variance.
     pub const DIRECT_GUARD: f64 = 1e9;
-
-    /// The maximum number of rows in a batch; a saved state with more rows is damaged.
-    const LARGEST_BATCH: usize = 1 << 24;
 
     /// Creates a model with the whitened posterior of its process, or of each process, for batches
     /// of up to `batch` rows.
@@ -83,11 +81,6 @@ impl VariationalModel {
     pub fn with_parameterization(mut self, parameterization: Parameterization) -> Self {
         self.parameterization = parameterization;
         self
-    }
-
-    /// Chooses what stays fixed when θ moves from here on; returns the previous choice.
-    pub(in crate::training) fn hold(&mut self, parameterization: Parameterization) -> Parameterization {
-        std::mem::replace(&mut self.parameterization, parameterization)
     }
 
     /// Allows the direct form if cond(K_uu) is at most `guard`; `None` always uses the stable form.
@@ -118,17 +111,6 @@ impl VariationalModel {
         self.iteration = iteration;
     }
 
-    /// Replaces the objective by another one on the same rows, which must not need another number
-    /// of samples of w.
-    pub(in crate::training) fn set_objective(&mut self, objective: Objective) {
-        self.objective = objective;
-    }
-
-    /// Returns the maximum number of rows that an evaluation takes at once.
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
     /// Reserves memory for batches of `batch` rows; if memory has to grow, it at least doubles.
     pub fn reserve(&mut self, batch: usize) {
         if batch > self.capacity {
@@ -151,7 +133,6 @@ impl VariationalModel {
         self.pass = other;
     }
 
-    /// Returns the state for a checkpoint.
     pub(in crate::training) fn state(&self) -> ModelState {
         let (natural, q) = (self.model.natural(), self.q.clone());
         ModelState { natural, q, capacity: self.capacity, draws: self.pass.draws() }
@@ -161,20 +142,13 @@ impl VariationalModel {
     pub(in crate::training) fn restore(&mut self, state: ModelState) -> bool {
         let ModelState { natural, q, capacity, draws } = state;
         let suits = Normal::are_like(&self.q, &q)
-            && (capacity == self.capacity || (1..=Self::LARGEST_BATCH).contains(&capacity))
             && natural.len() == self.model.natural().len()
-            && natural.iter().all(|x| x.is_finite())
             && self.model.set_natural(&natural).is_ok();
         if suits {
             self.q = q;
             self.make_room(capacity);
         }
         suits && self.pass.set_draws(draws)
-    }
-
-    /// Returns the counts of sampling estimators so far.
-    pub(crate) fn estimator_counts(&self) -> EstimatorCounts {
-        self.pass.estimator_counts()
     }
 
     /// Returns the objective to minimise.
@@ -227,10 +201,6 @@ impl VariationalModel {
 
     /// Returns the objective on all rows of a sweep, a sum, and stores its gradient in q and, with `train_theta`, in θ and Z. `factor` is as in
     /// [`evaluate_under`](Self::evaluate_under).
-    ///
-    /// # Errors
-    ///
-    /// If rows cannot be read, or summed over.
     pub(in crate::training) fn evaluate_all(
         &mut self,
         sweep: Sweep<'_>,
@@ -250,17 +220,6 @@ impl VariationalModel {
             value += earlier.add_to(q, objective.beta, mean, cov, curvature.as_mut());
         }
         Ok(value + objective.beta * self.kl())
-    }
-
-    /// Adds the evidence of earlier rows about every process to the objective on all rows.
-    pub(in crate::training) fn learn_after(&mut self, earlier: &[Evidence]) {
-        self.earlier = earlier.to_vec();
-    }
-
-    /// Sets whether features are kept from one evaluation to the next. If they are, the batch must
-    /// be the same, and only q may change.
-    pub(in crate::training) fn keep_features(&mut self, keep: bool) {
-        self.pass.keep_features(keep);
     }
 
     /// Returns the number of multiplications of one product over a batch of this many rows.

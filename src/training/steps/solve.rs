@@ -3,9 +3,12 @@
 
 use super::extrapolation::descend_together;
 use super::model::VariationalModel;
+use super::{Stepped, Stepping};
 use crate::error::Result;
-use crate::hyper::{Monitor, StopReason};
+use crate::hyper::{Limits, Monitor, Outcome, StopReason};
+use crate::training::failure::failed_start;
 use crate::training::row_sums::Sweep;
+use crate::training::run::{Job, TakenBack};
 use crate::variational::{Family, Guard, QUpdate, RuleOptions, Rules};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -38,22 +41,17 @@ pub(in crate::training) struct SolveLimits {
 }
 
 impl SolveLimits {
-    /// Returns true if the time is over.
     pub(super) fn is_over(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
 }
 
 /// Returns the objective on all rows, a sum; it is exact for every estimator of the training.
-///
-/// # Errors
-///
-/// If rows cannot be read, or summed over.
 pub(in crate::training) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
     let trained = svgp.objective();
-    svgp.set_objective(trained.without_samples());
+    svgp.objective = trained.without_samples();
     let value = svgp.evaluate_all(sweep, false, None);
-    svgp.set_objective(trained);
+    svgp.objective = trained;
     value
 }
 
@@ -74,9 +72,9 @@ pub(in crate::training) fn solve_q(
     monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
     // Only q moves, so the features of rows that are evaluated at once can be kept.
-    svgp.keep_features(sweep.is_one_part());
+    svgp.pass.keep_features(sweep.is_one_part());
     let solved = descend(svgp, sweep, guard, limits, monitor);
-    svgp.keep_features(false);
+    svgp.pass.keep_features(false);
     solved
 }
 
@@ -148,4 +146,26 @@ fn descend(
         }
     }
     Ok((value, counts))
+}
+
+/// Trains q by steps on all rows in memory, with fixed hyper-parameters.
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+    let Stepping { mut svgp, .. } = stepping;
+    // The monitor ends the steps, and knows why.
+    let Limits { epochs, tolerance, .. } = job.plan.limits;
+    let limits = SolveLimits { steps: epochs, tolerance, end: None };
+    let all = Sweep::of(job.rows.all(), job.plan.batch_size);
+    let (value, counts) = solve_q(&mut svgp, all, job.plan.options.steps.q_guard, limits, Some(monitor))?;
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
+    let outcome = Outcome {
+        theta: Vec::new(),
+        value,
+        iterations: monitor.records().len(),
+        evaluations: counts.evaluations,
+        rollbacks: counts.rollbacks,
+        reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
+    };
+    Ok(Stepped { svgp, outcome, taken_back: TakenBack::default() })
 }

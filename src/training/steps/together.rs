@@ -1,16 +1,15 @@
 //! θ, Z and q as one vector, whose objective on all rows L-BFGS minimises.
 
 use super::model::VariationalModel;
-use super::stepping::{Stepped, Stepping};
+use super::{Stepped, Stepping};
 use crate::collapsed::Dataset;
 use crate::error::Result;
 use crate::gradient::Batch;
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
 use crate::model::{Posterior, Score};
 use crate::training::failure::failed_start;
-use crate::training::job::Job;
-use crate::training::outcome::TakenBack;
 use crate::training::rows::whole;
+use crate::training::run::{Job, TakenBack};
 use crate::training::solver::minimize;
 use crate::variational::{Coordinates, Normal};
 
@@ -118,21 +117,19 @@ impl HyperObjective for Together<'_> {
     }
 
     fn restore(&mut self, state: &[u8]) -> bool {
-        let Some(kept) = crate::checkpoint::decode::<Option<Vec<f64>>>(state) else { return false };
-        self.kept = kept;
-        let length = self.start().len();
-        self.kept.as_ref().is_none_or(|kept| kept.len() == length)
+        let found = crate::checkpoint::decode(state);
+        found.map(|kept| self.kept = kept).is_some()
     }
 }
 
 /// Trains q and hyper-parameters together on all rows, which have to be in memory.
-pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+pub(super) fn train(stepping: Stepping, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let train = whole(job.rows, "training q and hyper-parameters by L-BFGS")?;
     let Stepping { svgp, free, .. } = stepping;
     let mut objective = Together::new(svgp, free, train, job.rows.validation());
     let start = objective.start();
-    let outcome = minimize(&mut objective, start, train.len() as f64, &job.plan.hyper, monitor);
-    monitor.check()?;
+    let outcome = minimize(&mut objective, start, train.len() as f64, job.plan, monitor);
+    monitor.session.check()?;
     let best = objective.kept.take().unwrap_or_else(|| outcome.theta.clone());
     if !objective.move_to(&best) || !outcome.value.is_finite() {
         return Err(failed_start());

@@ -29,7 +29,6 @@ fn inputs_are_accepted_or_refused() {
     replay("table", fuzzing::table::run);
     replay("kernel", fuzzing::kernel::run);
     replay("model", fuzzing::model::run);
-    replay("checkpoint", fuzzing::checkpoint::run);
 }
 
 /// Without this test, a change of the format would leave a corpus that is refused only because of its
