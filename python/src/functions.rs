@@ -104,7 +104,6 @@ pub fn joint_at(
     Ok((Vector(mean), Matrix(covariance)))
 }
 
-/// Returns the inputs and the exposures of a table.
 fn inputs_of(engine: &TableModel, table: &Table) -> sparsegp::Result<(Mat<f64>, Vec<f64>)> {
     let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
     Ok((engine.schema().design(&table.0, UnseenLevels::New)?, exposure))

@@ -162,7 +162,6 @@ impl Model {
         Ok(())
     }
 
-    /// Returns the targets of a table, which must have them.
     fn targets(&self, table: &Table) -> sparsegp::Result<Vec<f64>> {
         Ok(self.model.schema().target(&table.0)?.unwrap_or_default())
     }

@@ -13,7 +13,6 @@ mod block;
 mod draws;
 mod given;
 mod problem;
-mod room;
 mod sampling;
 mod shape;
 mod sums;
@@ -32,9 +31,8 @@ use block::{Block, RowsOf};
 use draws::Draws;
 use faer::Mat;
 use given::{GROUP, GivenBlock};
-use room::ProcessRoom;
 use sampling::Sampling;
-use shape::Shape;
+use shape::{ProcessRoom, Shape};
 use sums::add;
 use window::{Shared, Window};
 
@@ -425,7 +423,6 @@ impl BatchPass {
         &mut self.sums.processes
     }
 
-    /// Exchanges the sums with others of the same shape.
     pub(crate) fn exchange(&mut self, sums: &mut BatchSums) {
         std::mem::swap(&mut self.sums, sums);
     }
@@ -464,7 +461,6 @@ impl BatchPass {
         (mu, v)
     }
 
-    /// Adds the sums of the blocks, in their order.
     fn reduce(&mut self, layers: Layers<'_>, used: usize) {
         let shape = Shape { layers, given: self.given };
         let (sums, blocks) = (&mut self.sums, &mut self.blocks[..used]);

@@ -72,7 +72,6 @@ impl ProcessSums {
         }
     }
 
-    /// Sets all sums to zero.
     fn clear(&mut self) {
         self.mean.fill(0.0);
         self.matrices().for_each(|matrix| matrix.fill(0.0));
@@ -142,7 +141,6 @@ impl BatchSums {
         }
     }
 
-    /// Sets all sums to zero.
     pub(super) fn clear(&mut self) {
         self.processes.iter_mut().for_each(ProcessSums::clear);
         self.slopes.as_mut().fill(0.0);
@@ -196,7 +194,6 @@ impl BatchSums {
     }
 }
 
-/// `a ← a + b`.
 pub(super) fn add(a: &mut [f64], b: &[f64]) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
 }

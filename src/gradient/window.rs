@@ -4,18 +4,16 @@
 use super::block::{Block, RowsOf};
 use super::draws::Draws;
 use super::given::Tangent;
-use super::room::ProcessRoom;
 use super::sampling::{SampledBlock, Sampling};
-use super::shape::Shape;
+use super::shape::{ProcessRoom, Shape};
 use super::sums::ProcessSums;
 use super::{Form, Problem, Wanted};
-use crate::columns;
 use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, whiten, whiten_adjoint};
-use crate::linalg;
 use crate::neighbours::{Conditionals, add_gram, image};
 use crate::objective::{Derivatives, Loss, LossInputs, Targets, fitc};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
+use crate::{columns, linalg};
 use faer::reborrow::IntoConst;
 use faer::{Mat, MatMut, MatRef};
 use rand_chacha::ChaCha8Rng;
@@ -85,12 +83,10 @@ impl Window {
         }
     }
 
-    /// Returns the maximum number of rows of a window.
     pub(super) fn rows(&self) -> usize {
         self.features.ncols()
     }
 
-    /// Returns the maximum number of rows of a block.
     pub(super) fn columns(&self) -> usize {
         self.columns
     }

@@ -74,7 +74,6 @@ impl FeatureLayer {
         FeatureLayer { identity: Mat::identity(map.count(), map.count()), map, mean }
     }
 
-    /// The feature map.
     pub(crate) fn map(&self) -> &dyn FeatureMap {
         self.map.as_ref()
     }

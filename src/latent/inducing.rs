@@ -218,7 +218,6 @@ impl InducingPrior {
         &self.mean
     }
 
-    /// The constant means, to change them.
     pub(crate) fn mean_mut(&mut self) -> &mut Parameter {
         &mut self.mean
     }
@@ -238,7 +237,6 @@ impl InducingPrior {
         self.jitter
     }
 
-    /// Visits the kernel's parameters, then the means, to change them.
     pub(crate) fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.kernel.for_each_parameter_mut(visit);
         visit(&mut self.mean);
@@ -311,7 +309,6 @@ impl RawFeatures for InducingPrior {
 }
 
 impl InducingLayer {
-    /// Returns a zero gradient of this layer's shape.
     pub(crate) fn zero_gradient(&self) -> LayerGradient {
         LayerGradient::zeros(&self.prior, self.z.as_ref())
     }

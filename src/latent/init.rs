@@ -171,7 +171,6 @@ pub fn more_inducing(x: MatRef<'_, f64>, layer: &InducingLayer, m: usize, seed: 
     Ok(rows_of(&points, &pivots))
 }
 
-/// Returns the chosen rows of a matrix.
 fn rows_of(points: &Mat<f64>, rows: &[usize]) -> Mat<f64> {
     Mat::from_fn(rows.len(), points.ncols(), |i, d| points[(rows[i], d)])
 }
@@ -335,7 +334,6 @@ impl Candidates {
         }
     }
 
-    /// Returns the candidates as scaled points (rows).
     fn scaled(&self, x: MatRef<'_, f64>, frame: &Frame) -> Mat<f64> {
         Mat::from_fn(self.rows.len(), x.nrows(), |i, d| frame.scaled(d, x[(d, self.rows[i])]))
     }

@@ -9,7 +9,7 @@ use crate::effects::Effects;
 use crate::linalg::Operand;
 use faer::{MatMut, MatRef};
 use sparsegp_kernels::{Parameter, Scratch};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// The layer that produces the features of a model: a sparse GP with its factor ([`InducingLayer`])
 /// or without ([`InducingPrior`]), or a linear model.
@@ -83,7 +83,6 @@ impl<G: AsPrior> Layer<G> {
         }
     }
 
-    /// The features of another approximation, if it has them.
     pub(crate) fn feature_layer(&self) -> Option<&FeatureLayer> {
         match self.function() {
             Layer::Features(layer) => Some(layer),
@@ -91,7 +90,6 @@ impl<G: AsPrior> Layer<G> {
         }
     }
 
-    /// The features of another approximation, mutably.
     pub(crate) fn feature_layer_mut(&mut self) -> Option<&mut FeatureLayer> {
         match self {
             Layer::Features(layer) => Some(layer),
@@ -105,7 +103,6 @@ impl<G: AsPrior> Layer<G> {
         self.inducing().map(AsRef::as_ref)
     }
 
-    /// The requested jitter, if the layer uses one.
     pub(crate) fn jitter(&self) -> Option<Jitter> {
         self.prior().map(InducingPrior::jitter)
     }
@@ -232,5 +229,82 @@ impl LatentLayer for Layer {
 
     fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {
         self.inside().whitening_adjoint(g, grad, scratch);
+    }
+}
+
+/// The layers of P latent processes: one layer that all of them share, or one for each process.
+///
+/// Processes that share a layer have the same features but separate posteriors. The matrices of all
+/// layers, or of all processes, are stacked one below the other.
+pub struct Layers<'a, G = InducingLayer> {
+    all: &'a [Layer<G>],
+    processes: usize,
+}
+
+impl<G> Clone for Layers<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Layers<'_, G> {}
+
+impl<'a, G> Layers<'a, G> {
+    /// Creates the view for this number of processes, with one layer for all of them or one layer for each.
+    ///
+    /// # Panics
+    ///
+    /// For any other number of layers.
+    pub(crate) fn new(all: &'a [Layer<G>], processes: usize) -> Self {
+        assert!(all.len() == 1 || all.len() == processes, "one layer, or one for each process");
+        Layers { all, processes }
+    }
+
+    /// Creates the view of the layer of a single process.
+    pub fn one(layer: &'a Layer<G>) -> Self {
+        Layers { all: std::slice::from_ref(layer), processes: 1 }
+    }
+
+    pub(crate) fn processes(self) -> usize {
+        self.processes
+    }
+
+    pub(crate) fn count(self) -> usize {
+        self.all.len()
+    }
+
+    /// A layer.
+    pub fn get(self, layer: usize) -> &'a Layer<G> {
+        &self.all[layer]
+    }
+
+    pub(crate) fn iter(self) -> std::slice::Iter<'a, Layer<G>> {
+        self.all.iter()
+    }
+
+    /// The layer that makes the features of a process.
+    pub fn of(self, process: usize) -> usize {
+        if self.all.len() == 1 { 0 } else { process }
+    }
+
+    /// The place of a process among the processes that share its layer.
+    pub(crate) fn place(self, process: usize) -> usize {
+        process - self.members(self.of(process)).start
+    }
+
+    /// The processes that share a layer.
+    pub(crate) fn members(self, layer: usize) -> Range<usize> {
+        if self.all.len() == 1 { 0..self.processes } else { layer..layer + 1 }
+    }
+}
+
+impl<G: AsPrior> Layers<'_, G> {
+    pub(crate) fn dim(self) -> usize {
+        self.all.iter().map(|layer| layer.dim()).sum()
+    }
+
+    /// True if features are whitened, which holds for all layers or for none.
+    pub(crate) fn whitens(self) -> bool {
+        !matches!(self.all[0], Layer::Linear(_))
     }
 }

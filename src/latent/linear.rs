@@ -116,7 +116,6 @@ impl LinearLayer {
         self.intercept
     }
 
-    /// The prior means of the coefficients.
     pub(crate) fn prior_mean(&self) -> &[f64] {
         &self.prior_mean
     }

@@ -6,7 +6,6 @@ mod feature_layer;
 pub mod inducing;
 pub mod init;
 mod layer;
-mod layers;
 pub mod linear;
 mod pivots;
 mod sum;
@@ -15,8 +14,7 @@ pub(crate) use embedding::Embedding;
 pub use feature_layer::{FeatureBar, FeatureLayer, FeatureMap};
 pub use inducing::{AsPrior, InducingLayer, InducingPrior, Jitter};
 pub use init::{InducingInit, choose_inducing, more_inducing};
-pub use layer::Layer;
-pub use layers::Layers;
+pub use layer::{Layer, Layers};
 pub use linear::LinearLayer;
 pub use sum::SumLayer;
 
@@ -53,7 +51,6 @@ impl LayerGradient {
         }
     }
 
-    /// Sets all entries to zero.
     pub(crate) fn clear(&mut self) {
         self.kernel.fill(0.0);
         self.mean.fill(0.0);
@@ -67,7 +64,6 @@ impl LayerGradient {
         shape(self) == shape(other)
     }
 
-    /// Adds `other`.
     pub(crate) fn add(&mut self, other: &LayerGradient) {
         self.kernel.iter_mut().zip(&other.kernel).for_each(|(a, b)| *a += b);
         self.mean.iter_mut().zip(&other.mean).for_each(|(a, b)| *a += b);

@@ -24,7 +24,6 @@ pub struct SumLayer<G = InducingLayer> {
 }
 
 impl<G: AsPrior> SumLayer<G> {
-    /// The layer of the function.
     pub(crate) fn function(&self) -> &Layer<G> {
         &self.function
     }
@@ -34,12 +33,10 @@ impl<G: AsPrior> SumLayer<G> {
         &mut self.function
     }
 
-    /// The grouped effects.
     pub(crate) fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// Returns the features of the effects of rows.
     fn effect_features(&self, x: MatRef<'_, f64>) -> EffectFeatures {
         let mut features = EffectFeatures::default();
         features.reset(&self.effects);

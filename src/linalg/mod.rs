@@ -33,7 +33,6 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape of the transposed matrix.
     fn transposed(self) -> Shape {
         match self {
             Shape::Full => Shape::Full,
@@ -68,7 +67,6 @@ impl<'a> Operand<'a> {
         Operand { matrix, shape: Shape::Upper }
     }
 
-    /// The transposed matrix.
     pub(crate) fn transposed(self) -> Self {
         Operand { matrix: self.matrix.transpose(), shape: self.shape.transposed() }
     }
@@ -459,7 +457,6 @@ pub fn log_det(l: MatRef<'_, f64>) -> f64 {
     2.0 * (0..l.nrows()).map(|i| l[(i, i)].ln()).sum::<f64>()
 }
 
-/// `L · Lᵀ`, both triangles.
 pub(crate) fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     product(out.as_mut(), Part::Lower, Accum::Replace, Operand::lower(l), Operand::upper(l.transpose()), 1.0);
     reflect_lower(out);
@@ -534,7 +531,6 @@ impl EigenSolver {
         &self.values
     }
 
-    /// The eigenvectors, the columns of V.
     pub(crate) fn vectors(&self) -> MatRef<'_, f64> {
         self.vectors.as_ref()
     }
@@ -575,7 +571,6 @@ pub fn gram_norm(a: MatRef<'_, f64>) -> f64 {
     norm
 }
 
-/// Returns true if every entry is finite.
 pub(crate) fn all_finite(a: MatRef<'_, f64>) -> bool {
     (0..a.ncols()).all(|j| a.col(j).iter().all(|x| x.is_finite()))
 }

@@ -1,16 +1,11 @@
 //! The model file: a safetensors container with one JSON description and a checksum. Reading checks every part.
 
-use super::arrays::{Array, Arrays, name};
-use super::checksum::Checksum;
+use super::arrays::{Array, Arrays, Checked, Checksum, Unusable, VERSION, name, restore};
 use super::fitted::Model;
-use super::grouped;
 use super::latent::LatentPrior;
 use super::posterior::{Factors, Marginals, Posterior, Roots};
-use super::restored::restore;
-use super::search::{BetaCurve, Search};
-use super::stored_neighbours;
-use super::summary::FitSummary;
-use super::unusable::{Checked, Unusable, VERSION};
+use super::summary::{BetaCurve, FitSummary, Search};
+use super::{grouped, nearby};
 use crate::data::{Affine, Scaling};
 use crate::effects::Effects;
 use crate::error::{Error, Result};
@@ -407,7 +402,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         posterior = grouped::beside(posterior, &latent, &q, arrays)?;
     }
     if let Some(count) = description.neighbours {
-        posterior = stored_neighbours::beside(posterior, &latent, &q, count, arrays)?;
+        posterior = nearby::beside(posterior, &latent, &q, count, arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,
@@ -545,7 +540,6 @@ fn layer(
     }
 }
 
-/// Returns the kind of the model's likelihood.
 fn kind_of(description: &Description, registry: &Registry) -> Checked<LikelihoodKind> {
     let name = &description.likelihood;
     registry.likelihood_kind(name).ok_or_else(|| Unusable::Unknown(format!("the likelihood '{name}'")))

@@ -1,13 +1,11 @@
 //! A fitted model that predicts from arrays in the user's units, with the record of its fit.
 
 use super::Warning;
-use super::hyperparameter::Hyperparameter;
-use super::latent::{LatentModel, LatentPrior};
+use super::latent::{Hyperparameter, LatentModel, LatentPrior};
 use super::nearby::Nearby;
 use super::posterior::Posterior;
 use super::predictions::Predictions;
-use super::search::{BetaCurve, Search};
-use super::summary::{FitSummary, Update};
+use super::summary::{BetaCurve, FitSummary, Search, Update};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;

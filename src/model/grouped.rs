@@ -1,11 +1,10 @@
 //! Grouped effects of a fitted model: their arrays in the model file, variance components,
 //! estimates of levels.
 
-use super::arrays::{Array, Arrays, name};
+use super::arrays::{Array, Arrays, Checked, Unusable, name};
 use super::fitted::Model;
 use super::latent::LatentPrior;
 use super::posterior::Posterior;
-use super::unusable::{Checked, Unusable};
 use crate::effects::{
     Components, EffectIntervals, EffectPosterior, EffectTerm, Effects, Ends, Moments, Sparse,
     VarianceComponent,

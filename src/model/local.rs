@@ -129,7 +129,6 @@ pub(super) struct Bars {
     pub near: Mat<f64>,
 }
 
-/// A matrix of one column.
 pub(super) fn column(values: &[f64]) -> Mat<f64> {
     Mat::from_fn(values.len(), 1, |i, _| values[i])
 }

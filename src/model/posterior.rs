@@ -28,7 +28,6 @@ pub struct Marginals {
 }
 
 impl Marginals {
-    /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.mean.len() / self.functions
     }
@@ -204,7 +203,6 @@ impl Posterior {
         Posterior { mean_variance, ..self }
     }
 
-    /// The lower bound on the variance of f.
     pub(super) fn mean_variance(&self) -> f64 {
         self.mean_variance
     }
@@ -294,7 +292,6 @@ impl Posterior {
         &self.factors[process].weights
     }
 
-    /// The factors of every process.
     pub(crate) fn factors(&self) -> &[Factors] {
         &self.factors
     }

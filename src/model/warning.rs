@@ -200,7 +200,6 @@ impl Warning {
         spoken(&self.marked(), say)
     }
 
-    /// Returns the text with its options marked.
     fn marked(&self) -> String {
         match self {
             Warning::Data { text } | Warning::Inducing { text } => text.clone(),

@@ -40,7 +40,6 @@ pub(super) struct Coordinate {
 }
 
 impl Coordinate {
-    /// Returns `1/s`.
     fn precision(&self) -> f64 {
         1.0 / (self.deviation * self.deviation)
     }
@@ -287,7 +286,6 @@ impl DiagonalRule {
         StepInfo::REJECTED
     }
 
-    /// Moves q and the deviations to the candidate.
     fn commit(&mut self, q: &mut Normal) {
         let Matrix::Diagonal(variances) = &mut q.cov else { return };
         q.log_det = 0.0;

@@ -28,7 +28,7 @@ use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
 use super::limits::{Guard, PRECISION_RANGE, TrustRegion, add_second_order, needs_trust};
 use super::mean_newton::MeanNewton;
-use super::rule::Rule;
+use super::rules::Rule;
 use super::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient,
     move_mean,

@@ -11,9 +11,11 @@
 use super::diagonal::DiagonalRule;
 use super::limits::{Guard, TrustRegion, add_second_order, clip, usable};
 use super::mean_newton::MeanNewton;
-use super::rule::Rule;
-use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
-use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
+use super::rules::Rule;
+use super::{
+    CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, is_sane, is_sane_matrix,
+    mean_gradient, move_mean,
+};
 use crate::linalg::{self, EigenSolver};
 use faer::{Mat, MatRef};
 

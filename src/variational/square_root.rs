@@ -19,7 +19,7 @@
 use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
 use super::mean_newton::MeanNewton;
-use super::rule::Rule;
+use super::rules::Rule;
 use super::{
     DataGradient, Factor, Guard, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient,
     move_mean,

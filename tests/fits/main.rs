@@ -12,7 +12,6 @@ mod growth;
 mod inducing_init;
 mod neighbours;
 mod outputs;
-mod refusals;
 mod restarts;
 mod slopes;
 mod values;

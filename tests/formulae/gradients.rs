@@ -1,8 +1,7 @@
 //! Finite differences of every objective through the whole chain: kernel, mean, noise, Z, q, effects and sites.
 
 use super::grouped::{self, FITC, Problem, VFE, linear_model};
-use super::grouped_sites::{elbo, observed};
-use super::summed_effects::of_several;
+use super::grouped_sites::{elbo, observed, of_several};
 use crate::prelude::*;
 
 const KERNELS: [&str; 7] = [

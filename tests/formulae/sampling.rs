@@ -2,7 +2,7 @@
 //! families, and noiseless at the posterior.
 
 use crate::prelude::*;
-use sparsegp_testkit::statistics;
+use sparsegp_testkit::compare;
 
 const BETA: f64 = 0.7;
 
@@ -18,7 +18,7 @@ fn moments(
     let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
     pass.seed(3);
     let problem = Problem { factor, ..Problem::new(Layers::one(layer), likelihood, objective, q.as_ref()) };
-    statistics::moments((0..runs).map(|_| {
+    compare::moments((0..runs).map(|_| {
         pass.run(problem, Batch::of(x.transpose(), y, 2.0), Form::Stable, false);
         let DataGradient { mean, cov, path, .. } = pass.q_gradient(0);
         let cov = path.filter(|_| factor.is_some()).unwrap_or(cov);

@@ -5,10 +5,7 @@
 //! that sum, which parts of one row give. With at most 40 rows, the tolerance 1e-12 leaves a factor
 //! of a hundred for the M × M algebra.
 
-mod parts;
-
 use crate::prelude::*;
-use parts::{Rows, partition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -47,6 +44,77 @@ fn add_sizes(scale: &mut Vec<f64>, terms: &[f64]) {
 fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
     let LayerGradient { kernel, mean, z, .. } = gradient;
     kernel.iter().chain(mean).copied().chain(entries(z.as_ref())).collect()
+}
+
+struct Rows {
+    x: Mat<f64>,
+    y: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Rows {
+    fn new(seed: u64, n: usize, counts: bool) -> Rows {
+        let (x, mut y) = data(seed, 2, n);
+        let mut normals = Normals::new(seed ^ 0xabc);
+        let mut positive = |wanted| (0..if wanted { n } else { 0 }).map(|_| normals.next().exp()).collect();
+        let (exposure, weights) = (positive(counts), positive(seed.is_multiple_of(2)));
+        if counts {
+            y.iter_mut().for_each(|y| *y = (2.0 * y.abs()).floor());
+        }
+        Rows { x, y, exposure, weights }
+    }
+
+    fn take(&self, rows: &[usize]) -> Rows {
+        let some = |all: &[f64]| if all.is_empty() { vec![] } else { rows.iter().map(|&i| all[i]).collect() };
+        Rows {
+            x: Mat::from_fn(2, rows.len(), |i, j| self.x[(i, rows[j])]),
+            y: some(&self.y),
+            exposure: some(&self.exposure),
+            weights: some(&self.weights),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.y.len()
+    }
+
+    fn each(&self) -> Vec<Rows> {
+        (0..self.len()).map(|row| self.take(&[row])).collect()
+    }
+
+    fn targets(&self) -> Targets<'_> {
+        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        Batch { x: self.x.transpose(), targets: self.targets(), scale: 2.5 }
+    }
+}
+
+/// The index of the part, out of up to 7, that contains each row, and the order in which parts are merged.
+#[derive(Clone, Debug)]
+struct Partition {
+    part_of: Vec<usize>,
+    order: Vec<usize>,
+}
+
+fn partition() -> impl Strategy<Value = Partition> {
+    (1usize..=7).prop_flat_map(|parts| {
+        let part_of = prop::collection::vec(0..parts, 1..40);
+        let order = Just((0..parts).collect::<Vec<usize>>()).prop_shuffle();
+        (part_of, order).prop_map(|(part_of, order)| Partition { part_of, order })
+    })
+}
+
+impl Partition {
+    /// Returns the parts in the order of merging, with their numbers.
+    fn parts(&self, rows: &Rows) -> Vec<(u64, Rows)> {
+        let of = |part: usize| -> Vec<usize> {
+            (0..rows.len()).filter(|&row| self.part_of[row] == part).collect()
+        };
+        self.order.iter().map(|&part| (part as u64, rows.take(&of(part)))).collect()
+    }
 }
 
 /// Returns a layer whose `K_uu` has a condition number below M/0.1, the factor by which whitening

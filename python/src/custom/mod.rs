@@ -161,12 +161,10 @@ impl Own {
     }
 }
 
-/// Replaces a number.
 fn set(out: &mut f64, found: f64) {
     *out = found;
 }
 
-/// Adds to a number.
 fn add(out: &mut f64, found: f64) {
     *out += found;
 }
