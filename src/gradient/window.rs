@@ -7,7 +7,7 @@ use super::given::Tangent;
 use super::sampling::{SampledBlock, Sampling};
 use super::shape::{ProcessRoom, Shape};
 use super::sums::ProcessSums;
-use super::{Form, Problem, Wanted};
+use super::{Form, Problem, Sizes, Wanted};
 use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, whiten, whiten_adjoint};
 use crate::neighbours::{Conditionals, add_gram, image};
 use crate::objective::{Derivatives, Loss, LossInputs, Targets, fitc};
@@ -56,15 +56,9 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Buffers for windows of up to `rows` rows in blocks of `columns`, with the second operands that are `wanted`, for lists of up to
-    /// `longest` neighbours.
-    pub(super) fn new(
-        shape: Shape<'_>,
-        rows: usize,
-        columns: usize,
-        wanted: [bool; 2],
-        longest: usize,
-    ) -> Self {
+    /// Buffers for windows of these sizes, with the second operands that are `wanted`.
+    pub(super) fn new(shape: Shape<'_>, sizes: &Sizes<'_>, wanted: [bool; 2]) -> Self {
+        let Sizes { rows, columns, longest, .. } = *sizes;
         let (m, all, largest) = (shape.dim(), shape.process_dim(), shape.largest());
         let [wide, tall] = if shape.whitens() { [m, largest] } else { [0, 0] };
         let given = if shape.given.is_some() { shape.count() } else { 0 };
@@ -546,8 +540,8 @@ impl<'a> Shared<'a> {
             (u, t)
         };
         let offset_bar = &block.g[of_process(first, len)];
-        let by = FeaturesAdjoint { features, features_bar, base_bar, offset_bar };
-        layer.features_adjoint(batch.x, by, gradient, &mut room.scratch);
+        let by = FeaturesAdjoint { x: batch.x, features, features_bar, base_bar, offset_bar };
+        layer.features_adjoint(by, gradient, &mut room.scratch);
     }
 }
 

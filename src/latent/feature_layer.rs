@@ -133,15 +133,9 @@ impl LatentLayer for FeatureLayer {
         Some(Operand::lower(self.identity.as_ref()))
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        by: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        _scratch: &mut Scratch,
-    ) {
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, _scratch: &mut Scratch) {
         let bar = FeatureBar { features: by.features_bar, residual: by.base_bar };
-        self.map.adjoint(x.subcols(0, self.map.inputs()), bar, &mut grad.kernel);
+        self.map.adjoint(by.x.subcols(0, self.map.inputs()), bar, &mut grad.kernel);
         grad.mean[0] += by.offset_bar.iter().sum::<f64>();
     }
 }

@@ -426,13 +426,8 @@ impl LatentLayer for InducingLayer {
         (self.relative_jitter() < Jitter::SOLVED).then_some(self.l.as_ref())
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        FeaturesAdjoint { features, features_bar, base_bar, offset_bar }: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    ) {
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch) {
+        let FeaturesAdjoint { x, features, features_bar, base_bar, offset_bar } = by;
         let x = x.subcols(0, self.z.ncols());
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };

@@ -217,14 +217,8 @@ impl LatentLayer for Layer {
         self.inside().ill_conditioned()
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        by: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    ) {
-        self.inside().features_adjoint(x, by, grad, scratch);
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch) {
+        self.inside().features_adjoint(by, grad, scratch);
     }
 
     fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {

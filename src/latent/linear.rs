@@ -272,12 +272,5 @@ impl LatentLayer for LinearLayer {
         None
     }
 
-    fn features_adjoint(
-        &self,
-        _x: MatRef<'_, f64>,
-        _by: FeaturesAdjoint<'_>,
-        _grad: &mut LayerGradient,
-        _scratch: &mut Scratch,
-    ) {
-    }
+    fn features_adjoint(&self, _: FeaturesAdjoint<'_>, _: &mut LayerGradient, _: &mut Scratch) {}
 }

@@ -75,6 +75,8 @@ impl LayerGradient {
 /// The derivatives of an objective with respect to what [`RawFeatures::features`] writes for a block of c rows.
 #[derive(Clone, Copy)]
 pub struct FeaturesAdjoint<'a> {
+    /// The rows, `c × D`.
+    pub x: MatRef<'a, f64>,
     /// The raw features k, `M × c`.
     pub features: MatRef<'a, f64>,
     /// `∂F/∂k`, `M × c`.
@@ -148,13 +150,7 @@ pub trait LatentLayer {
     }
 
     /// Adds the gradient that flows through the features, `base` and the offsets of one block.
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        by: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    );
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch);
 
     /// Adds the gradient that flows through the whitening, given the lower triangle of `G = Ā Aᵀ` (`M × M`).
     ///

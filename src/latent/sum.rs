@@ -141,17 +141,12 @@ impl LatentLayer for SumLayer {
         Some(Operand::lower(self.whitening.as_ref()))
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        FeaturesAdjoint { features, features_bar, base_bar, offset_bar }: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    ) {
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch) {
+        let FeaturesAdjoint { x, features, features_bar, base_bar, .. } = by;
         let (of_function, of_effects) = features.split_at_row(self.function.dim());
         let (function_bar, effects_bar) = features_bar.split_at_row(self.function.dim());
-        let by = FeaturesAdjoint { features: of_function, features_bar: function_bar, base_bar, offset_bar };
-        self.function.features_adjoint(x, by, grad, scratch);
+        let by = FeaturesAdjoint { features: of_function, features_bar: function_bar, ..by };
+        self.function.features_adjoint(by, grad, scratch);
         let rows = self.effect_features(x);
         let mut factors: Vec<Mat<f64>> =
             self.effects.terms().iter().map(|term| Mat::zeros(term.width(), term.width())).collect();

@@ -477,7 +477,8 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, step
     let mut q = Normal::new(mean, lambda * (&start * start.transpose())).expect("q");
     let mut rule = rule(&q);
     let objective = Objective::elbo(1.0);
-    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), y.len());
+    let problem = Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
+    let mut pass = BatchPass::new(problem, y.len());
     let iterates = want["m"].as_array().expect("iterates").len();
     assert_eq!(iterates, 11);
     let last = if reaches { 200 } else { iterates };

@@ -154,18 +154,20 @@ fn step_of_parts(
     run: u64,
 ) -> Vec<(&'static str, Vec<f64>)> {
     let pass = |rows: usize| {
-        let mut pass = BatchPass::new(problem.layers, problem.likelihood, problem.objective, problem.q, rows);
+        let mut pass = BatchPass::new(problem, rows);
         pass.seed(seed);
         pass.go_to_run(run);
         pass
     };
     let (none, mut client) = (Rows { x: Mat::new(), y: vec![], exposure: vec![], weights: vec![] }, pass(0));
     let none = Batch { x: MatRef::from_row_major_slice(&[], 0, 2), ..none.batch() };
-    client.sums_of(problem, none, form, Wanted::of(train), 0).expect("a factor");
+    assert!(client.begin(problem, form, Wanted::of(train)));
+    client.add(problem, none, 0);
     for (part, rows) in parts {
         let mut worker = pass(rows.len());
-        let sums = worker.sums_of(problem, rows.batch(), form, Wanted::of(train), *part).expect("a factor");
-        client.merge(&travelled(sums)).expect("parts of one batch");
+        assert!(worker.begin(problem, form, Wanted::of(train)));
+        worker.add(problem, rows.batch(), *part);
+        client.merge(&travelled(worker.sums_so_far())).expect("parts of one batch");
     }
     let rows: usize = parts.iter().map(|(_, rows)| rows.len()).sum();
     assert_eq!(client.sums().rows, rows as u64);
@@ -203,7 +205,7 @@ proptest! {
             Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
         let form = if direct { Form::Direct } else { Form::Stable };
 
-        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+        let mut pass = BatchPass::new(problem, rows.len());
         let value = pass.run(problem, rows.batch(), form, train);
         if train {
             pass.finish_theta(Layers::one(&layer), None);
@@ -253,7 +255,7 @@ proptest! {
         let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(0.7) };
         let likelihood = Gaussian::new(NOISE).into();
         let problem = Problem { factor, ..Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref()) };
-        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+        let mut pass = BatchPass::new(problem, rows.len());
         pass.seed(seed);
         let mut value = f64::NAN;
         for _ in 0..=run {
