@@ -110,10 +110,6 @@ impl BatchPass {
         }
         suits
     }
-
-    pub(crate) fn estimator_counts(&self) -> EstimatorCounts {
-        self.counts
-    }
 }
 
 #[cfg(test)]

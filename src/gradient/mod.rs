@@ -58,7 +58,7 @@ pub struct BatchPass {
     sampling: Option<Sampling>,
     seed: u64,
     runs: u64,
-    counts: EstimatorCounts,
+    pub(crate) counts: EstimatorCounts,
     sums: BatchSums,
     features: Features,
     wanted: Wanted,
@@ -220,7 +220,7 @@ impl BatchPass {
         part: u64,
         visit: &mut dyn FnMut(BlockRows<'_>),
     ) {
-        let (b, columns, window) = (batch.targets.len(), self.window.columns(), self.window.rows().max(1));
+        let (b, columns, window) = (batch.targets.len(), self.window.columns, self.window.rows().max(1));
         let (per_window, mut used) = (window.div_ceil(columns), 0);
         for (i, from) in (0..b).step_by(window).enumerate() {
             let to = b.min(from + window);
@@ -403,7 +403,7 @@ impl BatchPass {
 
     /// Returns the latent means and variances of a process at the rows of the last batch, in order.
     pub(crate) fn marginals(&self, process: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
-        let (columns, window) = (self.window.columns(), self.window.rows().max(1));
+        let (columns, window) = (self.window.columns, self.window.rows().max(1));
         let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
         let lengths = (0..b).step_by(window).flat_map(|from| {
             let to = b.min(from + window);

@@ -47,7 +47,7 @@ struct ThreadRoom {
 
 /// The matrices for the rows of a batch that are processed together, and the matrices that blocks borrow.
 pub(super) struct Window {
-    columns: usize,
+    pub(super) columns: usize,
     /// The features in the sums over data: `A`, or in the direct form `K`, of all layers.
     features: Mat<f64>,
     /// `diag(h) Aᵀ` and `diag(∂²ℓ/∂μ²) Aᵀ` of all processes, transposed so that GEMM reads both operands along columns.
@@ -79,10 +79,6 @@ impl Window {
 
     pub(super) fn rows(&self) -> usize {
         self.features.ncols()
-    }
-
-    pub(super) fn columns(&self) -> usize {
-        self.columns
     }
 
     /// Returns the features of the first set of some rows.

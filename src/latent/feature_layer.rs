@@ -61,7 +61,7 @@ impl Clone for Box<dyn FeatureMap> {
 /// A feature map with a constant mean for each process that shares it.
 #[derive(Clone)]
 pub struct FeatureLayer {
-    map: Box<dyn FeatureMap>,
+    pub(crate) map: Box<dyn FeatureMap>,
     mean: Parameter,
     identity: Mat<f64>,
 }
@@ -72,10 +72,6 @@ impl FeatureLayer {
         let mut mean = Parameter::new("constant", means, Transform::Identity);
         mean.fixed = fixed;
         FeatureLayer { identity: Mat::identity(map.count(), map.count()), map, mean }
-    }
-
-    pub(crate) fn map(&self) -> &dyn FeatureMap {
-        self.map.as_ref()
     }
 
     /// Visits the parameters of the map, then the means, to change them.

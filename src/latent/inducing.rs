@@ -94,7 +94,8 @@ pub struct InducingPrior {
 /// again.
 pub struct InducingLayer {
     prior: InducingPrior,
-    used_jitter: Jitter,
+    /// The jitter of the factor; larger than the requested jitter if that was too small.
+    pub(crate) used_jitter: Jitter,
     k_uu: Mat<f64>,
     l: Mat<f64>,
     linv: Mat<f64>,
@@ -139,9 +140,7 @@ impl AsRef<InducingPrior> for InducingLayer {
 /// A sparse GP with its factor or without.
 pub trait AsPrior: AsRef<InducingPrior> + Send + Sync + 'static {}
 
-impl AsPrior for InducingPrior {}
-
-impl AsPrior for InducingLayer {}
+impl<T: AsRef<InducingPrior> + Send + Sync + 'static> AsPrior for T {}
 
 impl InducingPrior {
     /// Creates a prior with a mean that stays zero.
@@ -321,11 +320,6 @@ impl InducingLayer {
     /// The inverse of `L`.
     pub fn inverse_factor(&self) -> MatRef<'_, f64> {
         self.linv.as_ref()
-    }
-
-    /// The jitter of the factor; larger than the requested jitter if that was too small.
-    pub(crate) fn used_jitter(&self) -> Jitter {
-        self.used_jitter
     }
 
     /// Returns the jitter of the factor, relative to the mean diagonal of `K_uu`.

@@ -53,7 +53,7 @@ impl<G: AsPrior> Layer<G> {
     /// The layer of the function, without grouped effects.
     pub(crate) fn function(&self) -> &Layer<G> {
         match self {
-            Layer::Sum(sum) => sum.function(),
+            Layer::Sum(sum) => &sum.function,
             _ => self,
         }
     }
@@ -71,7 +71,7 @@ impl<G: AsPrior> Layer<G> {
         match self {
             Layer::Inducing(layer) => Some(layer),
             Layer::Linear(_) | Layer::Features(_) => None,
-            Layer::Sum(sum) => sum.function_mut().inducing_mut(),
+            Layer::Sum(sum) => sum.function.inducing_mut(),
         }
     }
 
@@ -93,7 +93,7 @@ impl<G: AsPrior> Layer<G> {
     pub(crate) fn feature_layer_mut(&mut self) -> Option<&mut FeatureLayer> {
         match self {
             Layer::Features(layer) => Some(layer),
-            Layer::Sum(sum) => sum.function_mut().feature_layer_mut(),
+            Layer::Sum(sum) => sum.function.feature_layer_mut(),
             Layer::Inducing(_) | Layer::Linear(_) => None,
         }
     }
@@ -127,7 +127,7 @@ impl Layer<InducingPrior> {
             Layer::Inducing(prior) => prior.factorised()?.into(),
             Layer::Linear(layer) => layer.clone().into(),
             Layer::Features(layer) => Layer::Features(layer.clone()),
-            Layer::Sum(sum) => sum.function().factorised()?.with_effects(sum.effects().clone()),
+            Layer::Sum(sum) => sum.function.factorised()?.with_effects(sum.effects.clone()),
         })
     }
 }
@@ -139,7 +139,7 @@ impl Layer {
             Layer::Inducing(layer) => InducingPrior::clone(layer).into(),
             Layer::Linear(layer) => layer.clone().into(),
             Layer::Features(layer) => Layer::Features(layer.clone()),
-            Layer::Sum(sum) => sum.function().to_prior(),
+            Layer::Sum(sum) => sum.function.to_prior(),
         }
     }
 
@@ -192,8 +192,8 @@ impl Layer {
                 LayerGradient::zeros(&**self, MatRef::from_row_major_slice(&[], 0, 0))
             }
             Layer::Sum(sum) => {
-                let effects = vec![0.0; sum.effects().parameter_count()];
-                LayerGradient { effects, ..sum.function().zero_gradient() }
+                let effects = vec![0.0; sum.effects.parameter_count()];
+                LayerGradient { effects, ..sum.function.zero_gradient() }
             }
         }
     }

@@ -17,26 +17,14 @@ use sparsegp_kernels::{Parameter, Scratch};
 /// have no coefficients: their effects are residual variance.
 #[derive(Clone)]
 pub struct SumLayer<G = InducingLayer> {
-    function: Layer<G>,
-    effects: Effects,
+    /// The layer of the function; the number of its features must stay.
+    pub(crate) function: Layer<G>,
+    pub(crate) effects: Effects,
     /// The whitening of the function beside the identity.
     whitening: Mat<f64>,
 }
 
 impl<G: AsPrior> SumLayer<G> {
-    pub(crate) fn function(&self) -> &Layer<G> {
-        &self.function
-    }
-
-    /// The layer of the function, mutably; the number of its features must stay.
-    pub(super) fn function_mut(&mut self) -> &mut Layer<G> {
-        &mut self.function
-    }
-
-    pub(crate) fn effects(&self) -> &Effects {
-        &self.effects
-    }
-
     fn effect_features(&self, x: MatRef<'_, f64>) -> EffectFeatures {
         let mut features = EffectFeatures::default();
         features.reset(&self.effects);

@@ -495,7 +495,7 @@ pub fn symmetric_eigen(a: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
 /// It runs on one thread for the same reason as [`qr_factor`].
 pub(crate) struct EigenSolver {
     values: Vec<f64>,
-    vectors: Mat<f64>,
+    pub(crate) vectors: Mat<f64>,
     diagonal: faer::diag::Diag<f64>,
     scaled: Mat<f64>,
     memory: MemBuffer,
@@ -529,10 +529,6 @@ impl EigenSolver {
     /// The eigenvalues d.
     pub fn values(&self) -> &[f64] {
         &self.values
-    }
-
-    pub(crate) fn vectors(&self) -> MatRef<'_, f64> {
-        self.vectors.as_ref()
     }
 
     /// Replaces each value d by `f(d)`.

@@ -208,7 +208,7 @@ impl Model {
             (None, Some(layer)) => {
                 let mut feature_parameters = Vec::new();
                 layer.for_each_parameter(&mut |p| feature_parameters.push(p.clone()));
-                let (features, constants) = (layer.map().name().to_owned(), layer.map().constants().len());
+                let (features, constants) = (layer.map.name().to_owned(), layer.map.constants().len());
                 LayerDescription::Features { features, feature_parameters, constants }
             }
             (None, None) => {
@@ -234,7 +234,7 @@ impl Model {
             log_det_q: self.q[0].log_det(),
             more_log_det_q: self.q[1..].iter().map(Normal::log_det).collect(),
             training_rows: self.rows,
-            mean_variance: self.posterior.mean_variance(),
+            mean_variance: self.posterior.mean_variance,
             neighbours: self.posterior.neighbours().map(|nearby| nearby.count()),
             schema,
             scaling: self.scaling.clone(),
@@ -252,7 +252,7 @@ impl Model {
         for (index, layer) in self.latent.layers.iter().enumerate() {
             let named = |name: &str| name::of(name, index, several);
             arrays.extend(layer.inducing().map(|layer| Array::matrix(named(name::INDUCING), layer.z())));
-            let constants = layer.feature_layer().map_or(Vec::new(), |layer| layer.map().constants());
+            let constants = layer.feature_layer().map_or(Vec::new(), |layer| layer.map.constants());
             let stored = constants.iter().enumerate();
             arrays.extend(
                 stored.map(|(at, constant)| Array::matrix(named(&name::constant(at)), constant.as_ref())),
@@ -261,9 +261,9 @@ impl Model {
             arrays.extend(layer.basis().map(|basis| Array::matrix(named(name::BASIS), basis)));
             let deviations = layer.prior_deviations().unwrap_or_default();
             arrays.push(Array::vector(named(name::DEVIATIONS), deviations));
-            arrays.push(Array::vector(named(name::PRIOR_MEAN), layer.prior_mean()));
+            arrays.push(Array::vector(named(name::PRIOR_MEAN), &layer.prior_mean));
         }
-        for (index, (q, factors)) in self.q.iter().zip(self.posterior.factors()).enumerate() {
+        for (index, (q, factors)) in self.q.iter().zip(&self.posterior.factors).enumerate() {
             let named = |name: &str| name::of(name, index, self.q.len() > 1);
             let Factors { weights, roots } = factors;
             arrays.push(match q.cov() {

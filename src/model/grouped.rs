@@ -152,7 +152,7 @@ impl Model {
 pub(super) fn arrays(posterior: &Posterior, process: usize) -> Vec<Array> {
     let Some(effects) = posterior.effects(process) else { return Vec::new() };
     let mut arrays = of_moments(effects.moments());
-    let several = posterior.factors().len() > 1;
+    let several = posterior.factors.len() > 1;
     arrays.iter_mut().for_each(|array| array.name = name::of(&array.name, process, several));
     arrays
 }

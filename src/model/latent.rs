@@ -104,7 +104,7 @@ impl<G: AsPrior> LatentModel<G> {
         for (layer, prefix) in self.layers.iter().zip(&prefixes) {
             if let Some(layer) = layer.feature_layer() {
                 let of = |p: &Parameter| Descriptor::of(&format!("{prefix}features"), &p.name, p);
-                layer.map().for_each_parameter(&mut |p| out.extend(of(p)));
+                layer.map.for_each_parameter(&mut |p| out.extend(of(p)));
             }
             if let Some(kernel) = layer.prior().map(InducingPrior::kernel) {
                 let mut names = kernel.parameter_names().into_iter();
@@ -312,7 +312,7 @@ impl LatentModel {
         let layers = self.layers();
         let of_process = |(process, q): (usize, &Normal)| match layers.get(layers.of(process)) {
             Layer::Sum(sum) => {
-                let (q, effects) = EffectPosterior::split(sum.effects(), q, sum.function());
+                let (q, effects) = EffectPosterior::split(&sum.effects, q, &sum.function);
                 (q, Some(effects))
             }
             _ => (q.clone(), None),

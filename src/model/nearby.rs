@@ -320,7 +320,7 @@ pub(super) fn beside(
         rows.x.nrows() == dims && count <= MOST_NEIGHBOURS,
         "its neighbours have another number of inputs than its model, or are too many",
     )?;
-    let joint = posterior.all_effects().iter().all(|known| known.moments().is_joint());
+    let joint = posterior.effects.iter().all(|known| known.moments().is_joint());
     Unusable::unless(joint, "its grouped effects do not suit its neighbours")?;
     let singular = |_| Unusable::damaged("the covariance matrix of its inducing inputs is singular");
     let latent = latent.factorised().map_err(singular)?;

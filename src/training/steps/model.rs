@@ -175,7 +175,7 @@ impl VariationalModel {
 
     /// Returns the counts of sampling estimators so far.
     pub(crate) fn estimator_counts(&self) -> EstimatorCounts {
-        self.pass.estimator_counts()
+        self.pass.counts
     }
 
     /// Returns the objective to minimise.
