@@ -139,10 +139,7 @@ fn bounds_gradients_and_predictions_are_those_of_the_closed_form() {
         let theta = summed.start();
         assert_close(summed.solve(&theta).expect("a value"), want, 1e-11, "value");
         let (_, gradient) = summed.natural_gradient().expect("a gradient");
-        assert_eq!(gradient.len(), want_gradient.len());
-        for (at, (got, want)) in gradient.iter().zip(&want_gradient).enumerate() {
-            assert_close(*got, *want, 1e-8, &format!("gradient {at}"));
-        }
+        assert_all_close(&gradient, &want_gradient, 1e-8, "gradient");
         let (model, q) = summed.into_parts();
         // Levels 50 and 51 are new, and two rows share one of them.
         let mut x = problem.x.clone();
@@ -151,11 +148,9 @@ fn bounds_gradients_and_predictions_are_those_of_the_closed_form() {
             .for_each(|(row, code)| x[(row, 2)] = code);
         let [got, want] = [&Posterior::new(&model, [q]), &closed]
             .map(|p| (p.marginals(x.as_ref()), p.covariance(x.as_ref())));
-        for i in 0..x.nrows() {
-            assert_close(got.0.mean[i], want.0.mean[i], 1e-8, "mean");
-            assert_close(got.0.variance[i], want.0.variance[i], 1e-8, "variance");
-            (0..x.nrows()).for_each(|j| assert_close(got.1[(i, j)], want.1[(i, j)], 1e-8, "covariance"));
-        }
+        assert_all_close(&got.0.mean, &want.0.mean, 1e-8, "mean");
+        assert_all_close(&got.0.variance, &want.0.variance, 1e-8, "variance");
+        assert_matrices_close(got.1.as_ref(), want.1.as_ref(), 1e-8, "covariance");
     }
 }
 
@@ -172,9 +167,7 @@ fn the_joint_distribution_of_sites_is_a_stationary_point_of_the_bound() {
         let mut svgp = VariationalModel::new(model.with_summed_effects(), q, Objective::elbo(1.0), y.len());
         let value = svgp.evaluate(Batch { x: data.x, targets: data.targets, scale: 1.0 }, true);
         assert_close(value, want, 1e-9, &format!("{which}, value"));
-        for (got, want) in svgp.theta_gradient().iter().zip(&want_gradient) {
-            assert_close(*got, *want, 1e-6, &format!("{which}, gradient"));
-        }
+        assert_all_close(svgp.theta_gradient(), &want_gradient, 1e-6, &format!("{which}, gradient"));
         // The gradient of the ELBO in the mean of q is that of the data and q's mean itself.
         for (data, mean) in svgp.q_gradient().mean.iter().zip(joint.mean()) {
             assert_close(data + mean, 0.0, 1e-6, &format!("{which}, mean"));
