@@ -67,9 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = LatentModel::new(layer.clone().into(), Gaussian::new(noise[0]), false);
     let standard = [Normal::standard(Family::Full, m)];
     let problem = Problem::new(model.layers(), &model.likelihood, Objective::fitc(), &standard);
-    let (likelihood, effects) = (&model.likelihood, Effects::NONE);
-    let mut pass =
-        BatchPass::given(model.layers(), likelihood, Objective::fitc(), &standard, &windows, effects);
+    let mut pass = BatchPass::given(problem, &windows, Effects::NONE);
     timed("evidence", n, || pass.run_given(problem, rows, Wanted::Origin, &[]));
     let found = solve(pass.sums(), 1.0).map_err(|_| "the posterior's precision cannot be factorised")?;
     let problem = Problem { q: &found.q, ..problem };

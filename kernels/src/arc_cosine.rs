@@ -3,9 +3,8 @@
 use crate::compose::split;
 use crate::distance::{Measure, ScaledPair};
 use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, check_each, expression_with};
-use crate::matrix::{column, column_mut};
+use crate::matrix::{Sides, column, column_mut};
 use crate::parameter::Parameter;
-use crate::sides::Sides;
 use faer::{MatMut, MatRef};
 use std::f64::consts::{FRAC_1_PI, PI};
 

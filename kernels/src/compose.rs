@@ -1,13 +1,23 @@
-//! Kernels made of kernels: sum, product, scale.
+//! Kernels made of kernels: sum, product (also by `+` and `*`), scale.
 
+use crate::additive::Additive;
+use crate::arc_cosine::ArcCosine;
+use crate::changepoint::Changepoint;
 use crate::dimension::{Dimension, DimensionError};
+use crate::dot_product::{Constant, Polynomial};
+use crate::index::Coregion;
 use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Part, Scratch};
+use crate::mapped::{InputMap, Mapped};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
+use crate::periodic::{Cosine, Periodic};
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
+use crate::spectral_mixture::SpectralMixture;
+use crate::stationary::Stationary;
 use crate::units::Unit;
 use faer::{MatMut, MatRef};
 use std::any::Any;
+use std::ops::{Add, Mul};
 
 /// The operation that combines the children of a [`Combination`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +93,6 @@ pub(crate) fn check_children(children: &[Box<dyn Kernel>], dims: usize) -> Resul
     children.iter().try_for_each(|child| child.check(dims))
 }
 
-/// The number of parameter values of a kernel.
 pub(crate) fn value_count(kernel: &dyn Kernel) -> usize {
     let mut count = 0;
     kernel.for_each_parameter(&mut |parameter| count += parameter.values.len());
@@ -438,5 +447,57 @@ impl Kernel for Scale {
 
     fn min_dims(&self) -> usize {
         self.inner.min_dims()
+    }
+}
+
+macro_rules! operators {
+    ($([$($of:tt)*] $kernel:ty;)*) => {$(
+        impl<K: Into<Box<dyn Kernel>>, $($of)*> Add<K> for $kernel {
+            type Output = Combination;
+
+            fn add(self, other: K) -> Combination {
+                Combination::of(Operation::Sum, self.into(), other.into())
+            }
+        }
+
+        impl<K: Into<Box<dyn Kernel>>, $($of)*> Mul<K> for $kernel {
+            type Output = Combination;
+
+            fn mul(self, other: K) -> Combination {
+                Combination::of(Operation::Product, self.into(), other.into())
+            }
+        }
+    )*};
+}
+
+operators! {
+    [] Additive;
+    [] ArcCosine;
+    [] Box<dyn Kernel>;
+    [] Changepoint;
+    [] Combination;
+    [] Constant;
+    [] Coregion;
+    [] Cosine;
+    [M: InputMap + 'static] Mapped<M>;
+    [] Periodic;
+    [] Polynomial;
+    [] Scale;
+    [] SpectralMixture;
+    [] Stationary;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_read_as_the_expression() {
+        let rough = || Stationary::matern32(1.0, &[1.0]);
+        let sum = rough() + Periodic::new(1.0, &[1.0], &[1.0]) * Constant::new(2.0) + Constant::new(1.0);
+        assert_eq!(sum.expression(), "matern32 + periodic * constant + constant");
+        let boxed: Box<dyn Kernel> = rough().into();
+        assert_eq!((boxed * (rough() + rough())).expression(), "matern32 * (matern32 + matern32)");
+        assert_eq!((rough() + (rough() + rough())).expression(), "matern32 + matern32 + matern32");
     }
 }

@@ -54,7 +54,6 @@ pub(crate) fn is_number(dimensions: &[Dimension], d: usize) -> bool {
     dimensions.get(d).is_none_or(|dimension| *dimension == Dimension::Number)
 }
 
-/// Returns true if any column holds codes.
 pub(crate) fn any_category(dimensions: &[Dimension]) -> bool {
     dimensions.iter().any(|dimension| dimension.is_category())
 }
@@ -131,12 +130,10 @@ impl Pass for SumWhere<'_> {
     }
 }
 
-/// Adds `value` to `out` wherever codes are equal.
 pub(crate) fn add_where_equal(codes: &[f64], code: f64, value: f64, out: &mut [f64]) {
     dispatch(AddWhere { equal: true, codes, code, value, out });
 }
 
-/// The sum of the weights wherever codes are equal.
 pub(crate) fn sum_where_equal(codes: &[f64], code: f64, weights: &[f64]) -> f64 {
     dispatch(SumWhere { equal: true, codes, code, weights })
 }

@@ -144,7 +144,6 @@ impl Polynomial {
         is_category(&self.dimensions, d)
     }
 
-    /// The columns of categories.
     fn categories(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.dimensions.len()).filter(|&d| self.is_category(d))
     }

@@ -118,7 +118,6 @@ impl Coregion {
         }
     }
 
-    /// Returns the levels of the points of both sides.
     fn sides(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> [Vec<f64>; 2] {
         let (left, right) = inputs.sides();
         [self.levels_of(left, scratch), self.levels_of(right, scratch)]

@@ -3,9 +3,9 @@
 use crate::compose::{split, top_level};
 use crate::dimension::{Dimension, DimensionError, is_category, is_number};
 use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Part, Scratch, misfit};
+use crate::matrix::Sides;
 use crate::parameter::{Parameter, Transform};
 use crate::random_feature::{Chance, RandomFeature};
-use crate::sides::Sides;
 use crate::stationary::Stationary;
 use crate::units::Unit;
 use faer::{MatMut, MatRef};
@@ -337,7 +337,6 @@ impl InputMap for Signs {
 }
 
 impl<M: InputMap> Mapped<M> {
-    /// Returns the mapped points of both sides.
     fn sides(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> Sides {
         Sides::of(inputs, self.map.width(inputs.dims()), scratch, |points, to| self.map.map(points, to))
     }

@@ -21,7 +21,6 @@ const PANEL: usize = 8;
 pub(crate) trait OfDifferences: Kernel {
     /// Returns the number of runs of working memory that each method needs.
     fn workspace(&self) -> usize;
-    /// Returns the covariance of a point with itself.
     fn at_zero(&self) -> f64;
     /// Adds the gradient of `total` times [`OfDifferences::at_zero`] in the parameters; does nothing if `parameters` is empty.
     fn add_diagonal(&self, total: f64, parameters: &mut [f64]);

@@ -297,7 +297,6 @@ impl Parameter {
     }
 }
 
-/// Returns the range of a value, in words.
 pub(crate) fn range_words(low: f64, high: f64) -> String {
     match (low, high) {
         (f64::NEG_INFINITY, f64::INFINITY) => "finite".to_owned(),

@@ -161,7 +161,6 @@ impl Grammar {
         self.build(node, dims)
     }
 
-    /// Returns the texts that may begin a kernel.
     fn kernels(&self) -> String {
         let names: Vec<&str> = self.names().collect();
         format!("a kernel: {}, {}(...) or (...)", names.join(", "), AROUND.join("(...), "))

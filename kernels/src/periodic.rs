@@ -2,11 +2,10 @@
 
 use crate::distance::Measure;
 use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
-use crate::matrix::mirror_upper;
+use crate::matrix::{Sides, mirror_upper};
 use crate::parameter::Parameter;
 use crate::profile::{Coefficients, Profile, Scaled};
 use crate::random_feature::{Chance, Line, RandomFeature, Wave};
-use crate::sides::Sides;
 use crate::units::Unit;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};

@@ -202,7 +202,6 @@ fn weighted_sum(kernel: &dyn Kernel, inputs: Inputs<'_>) -> f64 {
         .sum()
 }
 
-/// Sets one flat parameter value.
 fn set_value(kernel: &mut dyn Kernel, index: usize, value: f64) {
     let mut first = 0;
     kernel.for_each_parameter_mut(&mut |parameter| {

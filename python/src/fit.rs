@@ -81,7 +81,7 @@ impl Columns {
 pub fn options_of(json: &str, others: &[&str], custom: &Custom) -> PyResult<FitOptions> {
     let mut values: Map<String, Value> =
         serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
-    let (registry, mut others) = (custom.registry(), others.to_vec());
+    let (registry, mut others) = (&custom.registry, others.to_vec());
     let named = values.get("likelihood").and_then(Value::as_str);
     // Options can only parse the names of built-in likelihoods.
     let own = named.filter(|name| name.parse::<LikelihoodKind>().is_err());

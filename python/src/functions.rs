@@ -48,7 +48,7 @@ fn by_row(draws: &[Vec<f64>], rows: usize) -> Rows {
 /// Returns the inputs of a table in original units, categories as codes: a row for each row of the table.
 #[pyfunction]
 pub fn design(model: &Model, table: &Table) -> PyResult<Matrix> {
-    model.shared().schema().design(&table.0, UnseenLevels::New).map(Matrix).map_err(raised)
+    model.model.schema().design(&table.0, UnseenLevels::New).map(Matrix).map_err(raised)
 }
 
 /// Draws functions from the posterior. Returns `None` if the library cannot draw functions of the model.
@@ -62,13 +62,13 @@ pub fn functions(
     output: u64,
     threads: Option<usize>,
 ) -> PyResult<Option<Functions>> {
-    let work = |_: Host<'_>| match model.shared().function_draws(count, seed, output) {
+    let work = |_: Host<'_>| match model.model.function_draws(count, seed, output) {
         Ok(draws) => Ok(Some(draws)),
         Err(error) if error.kind() == ErrorKind::Usage => Ok(None),
         Err(error) => Err(error),
     };
     let draws = model.run(py, threads, work)?;
-    Ok(draws.map(|draws| Functions { draws: Arc::new(draws), custom: model.custom() }))
+    Ok(draws.map(|draws| Functions { draws: Arc::new(draws), custom: model.custom.clone() }))
 }
 
 /// Returns all hyper-parameters by name in units of columns and target; names of lengths end with their columns in brackets. Values without
@@ -82,7 +82,7 @@ pub fn hyperparameters(model: &Model) -> Vec<(String, f64)> {
         };
         (name, of.value.unwrap_or(of.scaled))
     };
-    model.shared().in_units().into_iter().map(named).collect()
+    model.model.in_units().into_iter().map(named).collect()
 }
 
 /// Returns the mean and covariance of the function, or of a process on the scale that the model sees, at rows
@@ -96,7 +96,7 @@ pub fn joint_at(
     process: Option<usize>,
     threads: Option<usize>,
 ) -> PyResult<(Vector, Matrix)> {
-    let (x, engine) = (x.0.as_ref(), model.shared());
+    let (x, engine) = (x.0.as_ref(), &model.model);
     let (mean, covariance) = model.run(py, threads, |_| match process {
         None => engine.model().joint(x),
         Some(process) => engine.model().joint_of_process(x, process),
@@ -104,7 +104,6 @@ pub fn joint_at(
     Ok((Vector(mean), Matrix(covariance)))
 }
 
-/// Returns the inputs and the exposures of a table.
 fn inputs_of(engine: &TableModel, table: &Table) -> sparsegp::Result<(Mat<f64>, Vec<f64>)> {
     let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
     Ok((engine.schema().design(&table.0, UnseenLevels::New)?, exposure))
@@ -119,9 +118,9 @@ pub fn target_covariance(
     table: &Table,
     threads: Option<usize>,
 ) -> PyResult<Matrix> {
-    let engine = model.shared();
+    let engine = &model.model;
     let work = |_: Host<'_>| {
-        let (x, exposure) = inputs_of(&engine, table)?;
+        let (x, exposure) = inputs_of(engine, table)?;
         engine.target_joint(x.as_ref(), &exposure)
     };
     Ok(Matrix(model.run(py, threads, work)?.1))
@@ -139,9 +138,9 @@ pub fn draws_together(
     threads: Option<usize>,
 ) -> PyResult<Rows> {
     check_room(table.0.rows(), count)?;
-    let engine = model.shared();
+    let engine = &model.model;
     let work = |_: Host<'_>| {
-        let (x, exposure) = inputs_of(&engine, table)?;
+        let (x, exposure) = inputs_of(engine, table)?;
         engine.target_draws(x.as_ref(), &exposure, count, seed)
     };
     Ok(by_row(&model.run(py, threads, work)?, table.0.rows()))
@@ -152,9 +151,9 @@ pub fn draws_together(
 #[pyfunction]
 #[pyo3(signature = (model, table, *, threads=None))]
 pub fn slopes(py: Python<'_>, model: &Model, table: &Table, threads: Option<usize>) -> PyResult<[Matrix; 4]> {
-    let engine = model.shared();
+    let engine = &model.model;
     let work = |_: Host<'_>| {
-        let (x, exposure) = inputs_of(&engine, table)?;
+        let (x, exposure) = inputs_of(engine, table)?;
         engine.slopes(x.as_ref(), &exposure)
     };
     let found = model.run(py, threads, work)?;

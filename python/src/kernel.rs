@@ -32,7 +32,7 @@ pub fn check_likelihood(
     name: &str,
     observations: Vec<(f64, f64)>,
 ) -> PyResult<Option<String>> {
-    let registry = custom.registry();
+    let registry = &custom.registry;
     let kind = registry.likelihood_kind(name);
     let kind = kind.ok_or_else(|| PyValueError::new_err(format!("there is no likelihood named '{name}'")))?;
     let likelihood = registry.likelihood(kind, 2).map_err(raised)?;
@@ -58,7 +58,7 @@ impl Kernel {
     #[pyo3(signature = (text, dims, custom=None))]
     fn new(py: Python<'_>, text: &str, dims: usize, custom: Option<Custom>) -> PyResult<Kernel> {
         let custom = custom.unwrap_or_default();
-        let parsed = custom.watch(py, || Ok(custom.registry().grammar().parse(text, dims)))?;
+        let parsed = custom.watch(py, || Ok(custom.registry.grammar().parse(text, dims)))?;
         let kernel = parsed.map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
         if kernel.min_dims() > dims {
             let needed = kernel.min_dims();
@@ -106,7 +106,7 @@ impl Kernel {
     fn check(&self, py: Python<'_>, left: Matrix, right: Matrix) -> PyResult<Option<String>> {
         self.check_columns(&left)?;
         self.check_columns(&right)?;
-        let (grammar, left, right) = (self.custom.registry().grammar(), left.0.as_ref(), right.0.as_ref());
+        let (grammar, left, right) = (self.custom.registry.grammar(), left.0.as_ref(), right.0.as_ref());
         let check = |_: host::Host<'_>| check_kernel_in(grammar, &*self.kernel, left, right).err();
         self.custom.watch(py, || host::run(py, Some(1), None, check))
     }

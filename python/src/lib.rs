@@ -3,7 +3,6 @@
 // The macros of PyO3 generate items without documentation.
 #![allow(missing_docs)]
 
-mod command;
 mod convert;
 mod custom;
 mod fit;
@@ -17,10 +16,17 @@ mod parts;
 mod svgp;
 mod table;
 
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+/// Runs the command line with these arguments (the first is the program's name) and returns the exit status.
+#[pyfunction]
+fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| sparsegp_cli::run_with(arguments))
+}
+
 #[pyo3::pymodule]
 mod _sparsegp {
-    #[pymodule_export]
-    use super::command::main;
     #[pymodule_export]
     use super::convert::{FitError, check_room, option_called};
     #[pymodule_export]
@@ -38,6 +44,8 @@ mod _sparsegp {
     };
     #[pymodule_export]
     use super::kernel::{Kernel, check_likelihood};
+    #[pymodule_export]
+    use super::main;
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

@@ -29,8 +29,9 @@ const GLANCE_ROWS: usize = 100;
 /// A fitted model.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Model {
-    model: Arc<TableModel>,
-    custom: Custom,
+    pub model: Arc<TableModel>,
+    /// Its custom kernels and likelihoods.
+    pub custom: Custom,
     /// Rows of the fit for its report; `None` if the model comes from a file or was updated.
     sample: Option<TrainingSample>,
 }
@@ -60,16 +61,6 @@ impl Model {
     /// Creates a model, which may have a custom kernel or likelihood.
     pub fn new(model: Arc<TableModel>, custom: Custom) -> Model {
         Model { model, custom, sample: None }
-    }
-
-    /// Returns the model of the engine.
-    pub fn shared(&self) -> Arc<TableModel> {
-        self.model.clone()
-    }
-
-    /// Returns its custom kernels and likelihoods.
-    pub fn custom(&self) -> Custom {
-        self.custom.clone()
     }
 
     /// Adds rows of the fit to the model.
@@ -162,7 +153,6 @@ impl Model {
         Ok(())
     }
 
-    /// Returns the targets of a table, which must have them.
     fn targets(&self, table: &Table) -> sparsegp::Result<Vec<f64>> {
         Ok(self.model.schema().target(&table.0)?.unwrap_or_default())
     }
@@ -404,7 +394,7 @@ impl Model {
     #[pyo3(signature = (path, custom=None))]
     fn load(py: Python<'_>, path: PathBuf, custom: Option<Custom>) -> PyResult<Model> {
         let custom = custom.unwrap_or_default();
-        let load = || TableModel::load_with(&path, custom.registry()).map_err(raised);
+        let load = || TableModel::load_with(&path, &custom.registry).map_err(raised);
         let model = custom.watch(py, load)?;
         Ok(Model::new(Arc::new(model), custom))
     }
@@ -419,7 +409,7 @@ impl Model {
     #[pyo3(signature = (bytes, custom=None))]
     fn from_bytes(py: Python<'_>, bytes: &[u8], custom: Option<Custom>) -> PyResult<Model> {
         let custom = custom.unwrap_or_default();
-        let read = || TableModel::from_bytes_with("the model", bytes, custom.registry()).map_err(raised);
+        let read = || TableModel::from_bytes_with("the model", bytes, &custom.registry).map_err(raised);
         let model = custom.watch(py, read)?;
         Ok(Model::new(Arc::new(model), custom))
     }

@@ -78,7 +78,7 @@ pub fn save_outputs(models: Vec<PyRef<'_, Model>>, path: PathBuf) -> PyResult<()
 #[pyo3(signature = (path, custom=None))]
 pub fn load_outputs(py: Python<'_>, path: PathBuf, custom: Option<Custom>) -> PyResult<Vec<Model>> {
     let custom = custom.unwrap_or_default();
-    let load = || TableOutputs::load_with(&path, custom.registry()).map_err(raised);
+    let load = || TableOutputs::load_with(&path, &custom.registry).map_err(raised);
     let models = custom.watch(py, load)?.into_models();
     Ok(models.into_iter().map(|model| Model::new(model, custom.clone())).collect())
 }
@@ -95,13 +95,17 @@ pub fn update_outputs(
     threads: Option<usize>,
 ) -> PyResult<Vec<Model>> {
     let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
-    let (outputs, custom) = (together(&models), model.custom());
+    let (outputs, custom) = (together(&models), model.custom.clone());
     let work = |host: Host<'_>| {
         let poll = || host.interrupted.load(Ordering::Relaxed) || custom.has_raised();
         outputs.updated(&table.0, forget, &mut Session::new(host.tell).with_poll(&poll))
     };
     let updated = model.run(py, threads, work)?.into_models();
-    Ok(updated.into_iter().zip(&models).map(|(model, before)| Model::new(model, before.custom())).collect())
+    Ok(updated
+        .into_iter()
+        .zip(&models)
+        .map(|(model, before)| Model::new(model, before.custom.clone()))
+        .collect())
 }
 
 /// Returns the means of the functions of P outputs at the rows of a table, a row for each row of the table,
@@ -169,5 +173,5 @@ fn first<'a>(models: &'a [PyRef<'_, Model>]) -> PyResult<&'a Model> {
 }
 
 fn together(models: &[PyRef<'_, Model>]) -> TableOutputs {
-    models.iter().map(|model| model.shared()).collect::<Vec<_>>().into()
+    models.iter().map(|model| model.model.clone()).collect::<Vec<_>>().into()
 }

@@ -26,13 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The questions for the holders of partitions, by their names in Python.
-mod question {
-    pub const SURVEY: &str = "survey";
-    pub const PREPARE: &str = "prepare";
-    pub const SUMS: &str = "sums";
-}
-
 /// The columns and options of a fit.
 struct Request {
     columns: SchemaOptions,
@@ -234,15 +227,15 @@ impl TableParts for Partitions<'_> {
     fn survey(&self, readings: Option<&Readings>) -> Result<PartSurvey> {
         let text = readings.map(serde_json::to_vec).transpose();
         let text = text.map_err(|error| Error::usage(format!("readings of columns: {error}")))?;
-        PartSurvey::from_bytes(&self.asked(question::SURVEY, text.unwrap_or_default())?)
+        PartSurvey::from_bytes(&self.asked("survey", text.unwrap_or_default())?)
     }
 
     fn prepare(&self, preparation: &Prepare) -> Result<()> {
-        self.asked(question::PREPARE, preparation.to_text()?.into_bytes()).map(|_| ())
+        self.asked("prepare", preparation.to_text()?.into_bytes()).map(|_| ())
     }
 
     fn ask(&self, round: Vec<u8>) -> Result<Sums> {
-        Sums::from_bytes(&self.asked(question::SUMS, round)?)
+        Sums::from_bytes(&self.asked("sums", round)?)
     }
 }
 

@@ -106,7 +106,6 @@ impl State {
         value
     }
 
-    /// Checks inputs of the functions.
     fn check(&self, x: &Mat<f64>) -> PyResult<()> {
         if x.ncols() != self.inputs {
             let (found, expected) = (x.ncols(), self.inputs);

@@ -1,12 +1,11 @@
 //! The buffers and sums of a block of columns, and the rows behind it.
 
-use super::Batch;
 use super::given::{Gathered, GivenBlock, GivenGradient};
 use super::sampling::SampleScratch;
 use super::shape::Shape;
-use crate::effects::Effects;
+use super::{Batch, Problem, Sizes};
 use crate::latent::LayerGradient;
-use crate::objective::{LossScratch, Objective};
+use crate::objective::LossScratch;
 use crate::variational::Family;
 use faer::{Mat, MatRef};
 
@@ -41,18 +40,10 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Creates buffers for `columns` rows of this shape, a likelihood with `own` parameters and
-    /// posteriors of `family`.
-    pub(super) fn new(
-        shape: Shape<'_>,
-        own: usize,
-        objective: &Objective,
-        family: Family,
-        columns: usize,
-        effects: &Effects,
-    ) -> Self {
-        let (all, layers) = (shape.process_dim(), shape.layers);
-        let diagonal = if family == Family::Diagonal { all } else { 0 };
+    /// Creates buffers for problems of this shape.
+    pub(super) fn new(problem: Problem<'_>, shape: Shape<'_>, sizes: &Sizes<'_>) -> Self {
+        let (all, layers, columns) = (shape.process_dim(), shape.layers, sizes.columns);
+        let diagonal = if problem.q[0].family() == Family::Diagonal { all } else { 0 };
         let processes = layers.processes();
         let of_processes = || vec![0.0; processes * columns];
         let given = if shape.given.is_some() { processes } else { 0 };
@@ -71,12 +62,12 @@ impl Block {
             c: vec![0.0; all],
             diagonals: [vec![0.0; diagonal], vec![0.0; diagonal]],
             layers: layers.iter().map(|layer| layer.zero_gradient()).collect(),
-            likelihood: vec![0.0; own],
+            likelihood: vec![0.0; problem.likelihood.own_len()],
             value: 0.0,
-            loss: LossScratch::new(objective),
+            loss: LossScratch::new(&problem.objective),
             samples: SampleScratch::default(),
             gathered: Gathered::default(),
-            through: (0..given).map(|_| GivenGradient::zeros(effects)).collect(),
+            through: (0..given).map(|_| GivenGradient::zeros(sizes.effects)).collect(),
             members: (0..given).map(|_| Mat::new()).collect(),
         }
     }

@@ -32,14 +32,12 @@ impl Draws {
     /// The lower half of the step for the samples of w.
     const WEIGHTS: u64 = 0xFFFF_FFFF;
 
-    /// The generator of a block of rows.
     pub(super) fn of_block(self, block: usize) -> ChaCha8Rng {
         let block = block as u64;
         debug_assert!(block < Draws::WEIGHTS, "block {block} of a pass");
         part_generator(self.seed, Purpose::Estimator, self.step(block), self.part)
     }
 
-    /// The generator of the samples of w.
     pub(super) fn of_weights(self) -> ChaCha8Rng {
         part_generator(self.seed, Purpose::Estimator, self.step(Draws::WEIGHTS), 0)
     }
@@ -86,7 +84,6 @@ impl BatchPass {
         }
     }
 
-    /// Returns the number of samples of w per run.
     pub(crate) fn samples(&self) -> usize {
         self.sampling.as_ref().map_or(0, Sampling::count)
     }
@@ -112,11 +109,6 @@ impl BatchPass {
             (self.runs, self.counts) = (runs, counts);
         }
         suits
-    }
-
-    /// The counts of sampling estimators over all runs so far.
-    pub(crate) fn estimator_counts(&self) -> EstimatorCounts {
-        self.counts
     }
 }
 

@@ -42,13 +42,11 @@ impl GivenGradient {
         GivenGradient { noise: 0.0, factors }
     }
 
-    /// Sets all derivatives to zero.
     pub(super) fn clear(&mut self) {
         self.noise = 0.0;
         self.factors.iter_mut().for_each(|factor| factor.as_mut().fill(0.0));
     }
 
-    /// Adds the gradient through other rows.
     pub(crate) fn add(&mut self, other: &GivenGradient) {
         self.noise += other.noise;
         self.factors.iter_mut().zip(&other.factors).for_each(|(sum, own)| *sum += own);

@@ -13,7 +13,6 @@ mod block;
 mod draws;
 mod given;
 mod problem;
-mod room;
 mod sampling;
 mod shape;
 mod sums;
@@ -23,18 +22,16 @@ mod window;
 use crate::effects::Effects;
 use crate::error::Result;
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch, Layers};
-use crate::likelihood::ObservationModel;
 use crate::linalg;
 use crate::neighbours::{Members, Windows};
-use crate::objective::{EstimatorCounts, Loss, Objective};
+use crate::objective::{EstimatorCounts, Loss};
 use crate::variational::{DataGradient, Family, Matrix, MatrixRef, Normal};
 use block::{Block, RowsOf};
 use draws::Draws;
 use faer::Mat;
 use given::{GROUP, GivenBlock};
-use room::ProcessRoom;
 use sampling::Sampling;
-use shape::Shape;
+use shape::{ProcessRoom, Shape};
 use sums::add;
 use window::{Shared, Window};
 
@@ -52,8 +49,7 @@ pub use window::{WINDOW_ROWS, block_columns};
 /// All gradients are of `scale · Σ_i ℓ_i`. The update rules add the gradient of the KL term in (m,
 /// S); its gradient in θ is zero.
 ///
-/// A pass consists of two functions: [`BatchPass::sums_of`] adds up over rows, and [`BatchPass::finish`] completes the result from all
-/// sums. Between them [`BatchPass::merge`] adds the sums that other passes, possibly on other machines, made over other rows of the batch.
+/// After [`BatchPass::begin`], [`BatchPass::add`] adds up over rows, and [`BatchPass::finish`] completes the result from all sums. Between them [`BatchPass::merge`] adds the sums that other passes, possibly on other machines, made over other rows of the batch.
 pub struct BatchPass {
     window: Window,
     blocks: Vec<Block>,
@@ -62,7 +58,7 @@ pub struct BatchPass {
     sampling: Option<Sampling>,
     seed: u64,
     runs: u64,
-    counts: EstimatorCounts,
+    pub(crate) counts: EstimatorCounts,
     sums: BatchSums,
     features: Features,
     wanted: Wanted,
@@ -95,70 +91,46 @@ enum Features {
 }
 
 impl BatchPass {
-    /// Creates buffers for batches of up to `b` data on `layers` with posteriors like `q`.
-    pub fn new(
-        layers: Layers<'_>,
-        likelihood: &ObservationModel,
-        objective: Objective,
-        q: &[Normal],
-        b: usize,
-    ) -> Self {
-        let shape = Shape { layers, given: None };
+    /// Creates buffers for batches of up to `b` data of problems of this shape.
+    pub fn new(problem: Problem<'_>, b: usize) -> Self {
+        let shape = Shape { layers: problem.layers, given: None };
         let rows = b.min(WINDOW_ROWS);
         let columns = block_columns(shape.largest(), rows);
         let blocks = b.div_ceil(rows.max(1)) * rows.div_ceil(columns);
         let sizes = Sizes { rows, columns, blocks, longest: 0, effects: Effects::NONE };
-        BatchPass::with(shape, likelihood, objective, q, sizes)
+        BatchPass::with(problem, shape, sizes)
     }
 
     /// Creates buffers for rows that are given the data of their neighbours.
-    pub fn given(
-        layers: Layers<'_>,
-        likelihood: &ObservationModel,
-        objective: Objective,
-        q: &[Normal],
-        windows: &Windows,
-        effects: &Effects,
-    ) -> Self {
-        let shape = Shape { layers, given: Some(effects.coefficients()) };
+    pub fn given(problem: Problem<'_>, windows: &Windows, effects: &Effects) -> Self {
+        let shape = Shape { layers: problem.layers, given: Some(effects.coefficients()) };
+        let processes = problem.q.len();
         let columns = windows.blocks().map(|block| block.count).max().unwrap_or(0);
         let blocks = windows.all.iter().map(|window| window.blocks.len()).max().unwrap_or(0).min(GROUP);
         let sizes = Sizes { rows: blocks * columns, columns, blocks, longest: windows.longest(), effects };
-        let mut pass = BatchPass::with(shape, likelihood, objective, q, sizes);
-        pass.sums.through = (0..q.len()).map(|_| GivenGradient::zeros(effects)).collect();
-        pass.members = (0..q.len()).map(|_| Members::default()).collect();
+        let mut pass = BatchPass::with(problem, shape, sizes);
+        pass.sums.through = (0..processes).map(|_| GivenGradient::zeros(effects)).collect();
+        pass.members = (0..processes).map(|_| Members::default()).collect();
         pass
     }
 
-    fn with(
-        shape: Shape<'_>,
-        likelihood: &ObservationModel,
-        objective: Objective,
-        q: &[Normal],
-        sizes: Sizes<'_>,
-    ) -> Self {
-        let layers = shape.layers;
-        let (own, family) = (likelihood.own_len(), q[0].family());
+    fn with(problem: Problem<'_>, shape: Shape<'_>, sizes: Sizes<'_>) -> Self {
+        let Problem { layers, objective, q, .. } = problem;
+        let family = q[0].family();
         // Only whitening needs M × M matrices besides the matrices of q's family.
         let square = |m: usize| if layers.whitens() { m } else { 0 };
         // A diagonal q needs outer products only for the layer's adjoint.
         let outer = family == Family::Full || layers.whitens();
         // Rows given their neighbours are not the rows of Newton steps.
         let curved = shape.curved(objective);
-        let window = Window::new(
-            shape,
-            sizes.rows,
-            sizes.columns,
-            [outer, family == Family::Full && curved],
-            sizes.longest,
-        );
+        let window = Window::new(shape, &sizes, [outer, family == Family::Full && curved]);
         // Samples of w exist for one process only.
         let sampling = Sampling::new(objective.estimator(), &q[0]).filter(|_| q.len() == 1);
         let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
         let room = |(process, q): (usize, &Normal)| {
             ProcessRoom::new(q, square(layers.get(layers.of(process)).dim()))
         };
-        let block = || Block::new(shape, own, &objective, family, sizes.columns, sizes.effects);
+        let block = || Block::new(problem, shape, &sizes);
         BatchPass {
             window,
             blocks: (0..sizes.blocks).map(|_| block()).collect(),
@@ -167,7 +139,7 @@ impl BatchPass {
             seed: 0,
             runs: 0,
             counts: EstimatorCounts::default(),
-            sums: BatchSums::zeros(layers, likelihood, curved, q, slopes),
+            sums: BatchSums::zeros(problem, curved, slopes),
             features: Features::Passing,
             wanted: Wanted::Losses,
             form: Form::Stable,
@@ -195,28 +167,6 @@ impl BatchPass {
         }
         self.add(problem, batch, 0);
         self.finish(problem)
-    }
-
-    /// Returns the sums over the rows of part `part` of a batch, which may be empty; `batch.scale`
-    /// is that of the whole batch. Returns `None` if samples of w need a factor of S that does not
-    /// exist.
-    ///
-    /// Random numbers depend on the seed, the run and the part. Only the samples of w, which all
-    /// parts share, do not depend on the part. Every part needs the same problem, form, request and number
-    /// of samples.
-    pub fn sums_of(
-        &mut self,
-        problem: Problem<'_>,
-        batch: Batch<'_>,
-        form: Form,
-        wanted: Wanted,
-        part: u64,
-    ) -> Option<&BatchSums> {
-        if !self.begin(problem, form, wanted) {
-            return None;
-        }
-        self.add(problem, batch, part);
-        Some(self.sums_so_far())
     }
 
     /// Starts a pass: prepares the factors of q, draws samples of w, and sets the sums to zero. Returns false if samples of w need a factor
@@ -254,7 +204,10 @@ impl BatchPass {
         }
     }
 
-    /// Adds the rows of part `part` of a batch to the sums of the pass.
+    /// Adds the rows of part `part` of a batch to the sums of the pass; `batch.scale` is that of the whole batch.
+    ///
+    /// Random numbers depend on the seed, the run and the part. Only the samples of w, which all parts share, do not depend on the part.
+    /// Every part needs the same problem, form, request and number of samples.
     pub fn add(&mut self, problem: Problem<'_>, batch: Batch<'_>, part: u64) {
         self.add_with(problem, batch, part, &mut |_| {});
     }
@@ -267,7 +220,7 @@ impl BatchPass {
         part: u64,
         visit: &mut dyn FnMut(BlockRows<'_>),
     ) {
-        let (b, columns, window) = (batch.targets.len(), self.window.columns(), self.window.rows().max(1));
+        let (b, columns, window) = (batch.targets.len(), self.window.columns, self.window.rows().max(1));
         let (per_window, mut used) = (window.div_ceil(columns), 0);
         for (i, from) in (0..b).step_by(window).enumerate() {
             let to = b.min(from + window);
@@ -383,7 +336,7 @@ impl BatchPass {
     }
 
     /// Returns the sums so far, with both triangles of symmetric matrices.
-    pub(crate) fn sums_so_far(&mut self) -> &BatchSums {
+    pub fn sums_so_far(&mut self) -> &BatchSums {
         self.sums.reflect();
         self.sums.processes.iter_mut().for_each(|process| linalg::reflect_lower(process.outer.as_mut()));
         &self.sums
@@ -425,7 +378,6 @@ impl BatchPass {
         &mut self.sums.processes
     }
 
-    /// Exchanges the sums with others of the same shape.
     pub(crate) fn exchange(&mut self, sums: &mut BatchSums) {
         std::mem::swap(&mut self.sums, sums);
     }
@@ -451,7 +403,7 @@ impl BatchPass {
 
     /// Returns the latent means and variances of a process at the rows of the last batch, in order.
     pub(crate) fn marginals(&self, process: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
-        let (columns, window) = (self.window.columns(), self.window.rows().max(1));
+        let (columns, window) = (self.window.columns, self.window.rows().max(1));
         let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
         let lengths = (0..b).step_by(window).flat_map(|from| {
             let to = b.min(from + window);
@@ -464,7 +416,6 @@ impl BatchPass {
         (mu, v)
     }
 
-    /// Adds the sums of the blocks, in their order.
     fn reduce(&mut self, layers: Layers<'_>, used: usize) {
         let shape = Shape { layers, given: self.given };
         let (sums, blocks) = (&mut self.sums, &mut self.blocks[..used]);

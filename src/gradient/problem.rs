@@ -113,7 +113,6 @@ impl<'a> Batch<'a> {
         Batch { x, targets: Targets::of(y), scale }
     }
 
-    /// Returns the rows `from..from + len`, with the same weight.
     pub(super) fn part(&self, from: usize, len: usize) -> Self {
         Batch {
             x: self.x.subrows(from, len),

@@ -86,7 +86,6 @@ impl Sampling {
         })
     }
 
-    /// Sets the number of samples per later pass.
     pub(super) fn set_count(&mut self, count: usize) {
         if count != self.count {
             let m = self.mean.len();
@@ -96,7 +95,6 @@ impl Sampling {
         }
     }
 
-    /// Returns the number of samples per pass.
     pub(super) fn count(&self) -> usize {
         self.count
     }

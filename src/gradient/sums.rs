@@ -1,12 +1,12 @@
 //! The sums of a pass over the rows of a batch, as a value: sums of parts of a batch are merged, and the step uses the merged sums.
 
+use super::Problem;
 use super::given::GivenGradient;
 use crate::error::{Error, Result};
-use crate::latent::{LayerGradient, Layers};
-use crate::likelihood::ObservationModel;
+use crate::latent::LayerGradient;
 use crate::linalg::reflect_lower;
 use crate::objective::EstimatorCounts;
-use crate::variational::{Family, Matrix, Normal};
+use crate::variational::{Family, Matrix};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,6 @@ impl ProcessSums {
         }
     }
 
-    /// Sets all sums to zero.
     fn clear(&mut self) {
         self.mean.fill(0.0);
         self.matrices().for_each(|matrix| matrix.fill(0.0));
@@ -121,13 +120,8 @@ impl ProcessSums {
 
 impl BatchSums {
     /// The sums of no rows, with the weights `∂²ℓ/∂μ²` too if `curved` is true; `slopes` is the number of samples of w of a reparameterised gradient, or 0.
-    pub(super) fn zeros(
-        layers: Layers<'_>,
-        likelihood: &ObservationModel,
-        curved: bool,
-        q: &[Normal],
-        slopes: usize,
-    ) -> Self {
+    pub(super) fn zeros(problem: Problem<'_>, curved: bool, slopes: usize) -> Self {
+        let Problem { layers, likelihood, q, .. } = problem;
         BatchSums {
             value: 0.0,
             processes: q.iter().map(|q| ProcessSums::zeros(q.family(), q.dim(), curved)).collect(),
@@ -142,7 +136,6 @@ impl BatchSums {
         }
     }
 
-    /// Sets all sums to zero.
     pub(super) fn clear(&mut self) {
         self.processes.iter_mut().for_each(ProcessSums::clear);
         self.slopes.as_mut().fill(0.0);
@@ -196,7 +189,6 @@ impl BatchSums {
     }
 }
 
-/// `a ← a + b`.
 pub(super) fn add(a: &mut [f64], b: &[f64]) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
 }

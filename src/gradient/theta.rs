@@ -1,6 +1,6 @@
 //! The completion of gradients in θ and Z through the whitening, once the sums over rows are known.
 
-use super::room::ProcessRoom;
+use super::shape::ProcessRoom;
 use super::sums::ProcessSums;
 use super::{BatchPass, BatchSums, Problem};
 use crate::columns;

@@ -4,18 +4,16 @@
 use super::block::{Block, RowsOf};
 use super::draws::Draws;
 use super::given::Tangent;
-use super::room::ProcessRoom;
 use super::sampling::{SampledBlock, Sampling};
-use super::shape::Shape;
+use super::shape::{ProcessRoom, Shape};
 use super::sums::ProcessSums;
-use super::{Form, Problem, Wanted};
-use crate::columns;
+use super::{Form, Problem, Sizes, Wanted};
 use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, whiten, whiten_adjoint};
-use crate::linalg;
 use crate::neighbours::{Conditionals, add_gram, image};
 use crate::objective::{Derivatives, Loss, LossInputs, Targets, fitc};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
+use crate::{columns, linalg};
 use faer::reborrow::IntoConst;
 use faer::{Mat, MatMut, MatRef};
 use rand_chacha::ChaCha8Rng;
@@ -49,7 +47,7 @@ struct ThreadRoom {
 
 /// The matrices for the rows of a batch that are processed together, and the matrices that blocks borrow.
 pub(super) struct Window {
-    columns: usize,
+    pub(super) columns: usize,
     /// The features in the sums over data: `A`, or in the direct form `K`, of all layers.
     features: Mat<f64>,
     /// `diag(h) Aᵀ` and `diag(∂²ℓ/∂μ²) Aᵀ` of all processes, transposed so that GEMM reads both operands along columns.
@@ -58,15 +56,9 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Buffers for windows of up to `rows` rows in blocks of `columns`, with the second operands that are `wanted`, for lists of up to
-    /// `longest` neighbours.
-    pub(super) fn new(
-        shape: Shape<'_>,
-        rows: usize,
-        columns: usize,
-        wanted: [bool; 2],
-        longest: usize,
-    ) -> Self {
+    /// Buffers for windows of these sizes, with the second operands that are `wanted`.
+    pub(super) fn new(shape: Shape<'_>, sizes: &Sizes<'_>, wanted: [bool; 2]) -> Self {
+        let Sizes { rows, columns, longest, .. } = *sizes;
         let (m, all, largest) = (shape.dim(), shape.process_dim(), shape.largest());
         let [wide, tall] = if shape.whitens() { [m, largest] } else { [0, 0] };
         let given = if shape.given.is_some() { shape.count() } else { 0 };
@@ -85,14 +77,8 @@ impl Window {
         }
     }
 
-    /// Returns the maximum number of rows of a window.
     pub(super) fn rows(&self) -> usize {
         self.features.ncols()
-    }
-
-    /// Returns the maximum number of rows of a block.
-    pub(super) fn columns(&self) -> usize {
-        self.columns
     }
 
     /// Returns the features of the first set of some rows.
@@ -550,8 +536,8 @@ impl<'a> Shared<'a> {
             (u, t)
         };
         let offset_bar = &block.g[of_process(first, len)];
-        let by = FeaturesAdjoint { features, features_bar, base_bar, offset_bar };
-        layer.features_adjoint(batch.x, by, gradient, &mut room.scratch);
+        let by = FeaturesAdjoint { x: batch.x, features, features_bar, base_bar, offset_bar };
+        layer.features_adjoint(by, gradient, &mut room.scratch);
     }
 }
 

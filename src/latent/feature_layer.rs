@@ -61,7 +61,7 @@ impl Clone for Box<dyn FeatureMap> {
 /// A feature map with a constant mean for each process that shares it.
 #[derive(Clone)]
 pub struct FeatureLayer {
-    map: Box<dyn FeatureMap>,
+    pub(crate) map: Box<dyn FeatureMap>,
     mean: Parameter,
     identity: Mat<f64>,
 }
@@ -72,11 +72,6 @@ impl FeatureLayer {
         let mut mean = Parameter::new("constant", means, Transform::Identity);
         mean.fixed = fixed;
         FeatureLayer { identity: Mat::identity(map.count(), map.count()), map, mean }
-    }
-
-    /// The feature map.
-    pub(crate) fn map(&self) -> &dyn FeatureMap {
-        self.map.as_ref()
     }
 
     /// Visits the parameters of the map, then the means, to change them.
@@ -134,15 +129,9 @@ impl LatentLayer for FeatureLayer {
         Some(Operand::lower(self.identity.as_ref()))
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        by: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        _scratch: &mut Scratch,
-    ) {
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, _scratch: &mut Scratch) {
         let bar = FeatureBar { features: by.features_bar, residual: by.base_bar };
-        self.map.adjoint(x.subcols(0, self.map.inputs()), bar, &mut grad.kernel);
+        self.map.adjoint(by.x.subcols(0, self.map.inputs()), bar, &mut grad.kernel);
         grad.mean[0] += by.offset_bar.iter().sum::<f64>();
     }
 }

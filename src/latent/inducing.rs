@@ -94,7 +94,8 @@ pub struct InducingPrior {
 /// again.
 pub struct InducingLayer {
     prior: InducingPrior,
-    used_jitter: Jitter,
+    /// The jitter of the factor; larger than the requested jitter if that was too small.
+    pub(crate) used_jitter: Jitter,
     k_uu: Mat<f64>,
     l: Mat<f64>,
     linv: Mat<f64>,
@@ -139,9 +140,7 @@ impl AsRef<InducingPrior> for InducingLayer {
 /// A sparse GP with its factor or without.
 pub trait AsPrior: AsRef<InducingPrior> + Send + Sync + 'static {}
 
-impl AsPrior for InducingPrior {}
-
-impl AsPrior for InducingLayer {}
+impl<T: AsRef<InducingPrior> + Send + Sync + 'static> AsPrior for T {}
 
 impl InducingPrior {
     /// Creates a prior with a mean that stays zero.
@@ -218,7 +217,6 @@ impl InducingPrior {
         &self.mean
     }
 
-    /// The constant means, to change them.
     pub(crate) fn mean_mut(&mut self) -> &mut Parameter {
         &mut self.mean
     }
@@ -238,7 +236,6 @@ impl InducingPrior {
         self.jitter
     }
 
-    /// Visits the kernel's parameters, then the means, to change them.
     pub(crate) fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.kernel.for_each_parameter_mut(visit);
         visit(&mut self.mean);
@@ -311,7 +308,6 @@ impl RawFeatures for InducingPrior {
 }
 
 impl InducingLayer {
-    /// Returns a zero gradient of this layer's shape.
     pub(crate) fn zero_gradient(&self) -> LayerGradient {
         LayerGradient::zeros(&self.prior, self.z.as_ref())
     }
@@ -324,11 +320,6 @@ impl InducingLayer {
     /// The inverse of `L`.
     pub fn inverse_factor(&self) -> MatRef<'_, f64> {
         self.linv.as_ref()
-    }
-
-    /// The jitter of the factor; larger than the requested jitter if that was too small.
-    pub(crate) fn used_jitter(&self) -> Jitter {
-        self.used_jitter
     }
 
     /// Returns the jitter of the factor, relative to the mean diagonal of `K_uu`.
@@ -429,13 +420,8 @@ impl LatentLayer for InducingLayer {
         (self.relative_jitter() < Jitter::SOLVED).then_some(self.l.as_ref())
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        FeaturesAdjoint { features, features_bar, base_bar, offset_bar }: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    ) {
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch) {
+        let FeaturesAdjoint { x, features, features_bar, base_bar, offset_bar } = by;
         let x = x.subcols(0, self.z.ncols());
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };

@@ -117,11 +117,7 @@ pub fn choose_inducing(
         InducingInit::KMeans if candidates.rows.len() > m => {
             let embedding = Embedding::new(kernel.dimensions(), x.nrows());
             let points = candidates.scaled(x, &frame);
-            Ok(frame.unscale(if embedding.is_identity() {
-                k_means(&points, &candidates.counts, m, &mut rng)
-            } else {
-                k_means_of_codes(&points, &embedding, &candidates.counts, m, &mut rng)
-            }))
+            Ok(frame.unscale(k_means(&points, &embedding, &candidates.counts, m, &mut rng)))
         }
         InducingInit::KMeans => Ok(gather(x, &candidates.rows)),
         InducingInit::Greedy => {
@@ -171,7 +167,6 @@ pub fn more_inducing(x: MatRef<'_, f64>, layer: &InducingLayer, m: usize, seed: 
     Ok(rows_of(&points, &pivots))
 }
 
-/// Returns the chosen rows of a matrix.
 fn rows_of(points: &Mat<f64>, rows: &[usize]) -> Mat<f64> {
     Mat::from_fn(rows.len(), points.ncols(), |i, d| points[(rows[i], d)])
 }
@@ -335,23 +330,14 @@ impl Candidates {
         }
     }
 
-    /// Returns the candidates as scaled points (rows).
     fn scaled(&self, x: MatRef<'_, f64>, frame: &Frame) -> Mat<f64> {
         Mat::from_fn(self.rows.len(), x.nrows(), |i, d| frame.scaled(d, x[(d, self.rows[i])]))
     }
 }
 
-/// `m` centres (rows) of weighted k-means over `points` (rows, pairwise distinct, more than `m`).
-fn k_means(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng) -> Mat<f64> {
-    let seeds = plus_plus(points, weights, m, rng);
-    let start = Mat::from_fn(m, points.ncols(), |i, d| points[(seeds[i], d)]);
-    let centres = lloyd(points, weights, start.clone());
-    // Seeds are distinct points of the data; means may coincide in rare cases.
-    if all_distinct(centres.as_ref(), rng) { centres } else { start }
-}
-
-/// [`k_means`] for points with columns of codes: a centre has the codes of the point that is nearest to it.
-fn k_means_of_codes(
+/// `m` centres (rows) of weighted k-means over `points` (rows, pairwise distinct, more than `m`). In columns of codes, a centre has the
+/// codes of the point that is nearest to it.
+fn k_means(
     points: &Mat<f64>,
     embedding: &Embedding,
     weights: &[f64],
@@ -364,8 +350,12 @@ fn k_means_of_codes(
     let space = embedding.coordinates(points.as_ref(), &units);
     let seeds = plus_plus(&space, weights, m, rng);
     let centres = lloyd(&space, weights, rows_of(&space, &seeds));
-    let nearest: Vec<usize> = assign(&centres, space.as_ref()).into_iter().map(|(row, _)| row).collect();
+    let nearest: Vec<usize> = match embedding.is_identity() {
+        true => Vec::new(),
+        false => assign(&centres, space.as_ref()).into_iter().map(|(row, _)| row).collect(),
+    };
     let found = embedding.points(&centres, points.as_ref(), &nearest);
+    // Seeds are distinct points of the data; means may coincide in rare cases.
     if all_distinct(found.as_ref(), rng) { found } else { rows_of(points, &seeds) }
 }
 

@@ -9,7 +9,7 @@ use crate::effects::Effects;
 use crate::linalg::Operand;
 use faer::{MatMut, MatRef};
 use sparsegp_kernels::{Parameter, Scratch};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// The layer that produces the features of a model: a sparse GP with its factor ([`InducingLayer`])
 /// or without ([`InducingPrior`]), or a linear model.
@@ -53,7 +53,7 @@ impl<G: AsPrior> Layer<G> {
     /// The layer of the function, without grouped effects.
     pub(crate) fn function(&self) -> &Layer<G> {
         match self {
-            Layer::Sum(sum) => sum.function(),
+            Layer::Sum(sum) => &sum.function,
             _ => self,
         }
     }
@@ -71,7 +71,7 @@ impl<G: AsPrior> Layer<G> {
         match self {
             Layer::Inducing(layer) => Some(layer),
             Layer::Linear(_) | Layer::Features(_) => None,
-            Layer::Sum(sum) => sum.function_mut().inducing_mut(),
+            Layer::Sum(sum) => sum.function.inducing_mut(),
         }
     }
 
@@ -83,7 +83,6 @@ impl<G: AsPrior> Layer<G> {
         }
     }
 
-    /// The features of another approximation, if it has them.
     pub(crate) fn feature_layer(&self) -> Option<&FeatureLayer> {
         match self.function() {
             Layer::Features(layer) => Some(layer),
@@ -91,11 +90,10 @@ impl<G: AsPrior> Layer<G> {
         }
     }
 
-    /// The features of another approximation, mutably.
     pub(crate) fn feature_layer_mut(&mut self) -> Option<&mut FeatureLayer> {
         match self {
             Layer::Features(layer) => Some(layer),
-            Layer::Sum(sum) => sum.function_mut().feature_layer_mut(),
+            Layer::Sum(sum) => sum.function.feature_layer_mut(),
             Layer::Inducing(_) | Layer::Linear(_) => None,
         }
     }
@@ -105,7 +103,6 @@ impl<G: AsPrior> Layer<G> {
         self.inducing().map(AsRef::as_ref)
     }
 
-    /// The requested jitter, if the layer uses one.
     pub(crate) fn jitter(&self) -> Option<Jitter> {
         self.prior().map(InducingPrior::jitter)
     }
@@ -130,7 +127,7 @@ impl Layer<InducingPrior> {
             Layer::Inducing(prior) => prior.factorised()?.into(),
             Layer::Linear(layer) => layer.clone().into(),
             Layer::Features(layer) => Layer::Features(layer.clone()),
-            Layer::Sum(sum) => sum.function().factorised()?.with_effects(sum.effects().clone()),
+            Layer::Sum(sum) => sum.function.factorised()?.with_effects(sum.effects.clone()),
         })
     }
 }
@@ -142,7 +139,7 @@ impl Layer {
             Layer::Inducing(layer) => InducingPrior::clone(layer).into(),
             Layer::Linear(layer) => layer.clone().into(),
             Layer::Features(layer) => Layer::Features(layer.clone()),
-            Layer::Sum(sum) => sum.function().to_prior(),
+            Layer::Sum(sum) => sum.function.to_prior(),
         }
     }
 
@@ -195,8 +192,8 @@ impl Layer {
                 LayerGradient::zeros(&**self, MatRef::from_row_major_slice(&[], 0, 0))
             }
             Layer::Sum(sum) => {
-                let effects = vec![0.0; sum.effects().parameter_count()];
-                LayerGradient { effects, ..sum.function().zero_gradient() }
+                let effects = vec![0.0; sum.effects.parameter_count()];
+                LayerGradient { effects, ..sum.function.zero_gradient() }
             }
         }
     }
@@ -220,17 +217,88 @@ impl LatentLayer for Layer {
         self.inside().ill_conditioned()
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        by: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    ) {
-        self.inside().features_adjoint(x, by, grad, scratch);
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch) {
+        self.inside().features_adjoint(by, grad, scratch);
     }
 
     fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {
         self.inside().whitening_adjoint(g, grad, scratch);
+    }
+}
+
+/// The layers of P latent processes: one layer that all of them share, or one for each process.
+///
+/// Processes that share a layer have the same features but separate posteriors. The matrices of all
+/// layers, or of all processes, are stacked one below the other.
+pub struct Layers<'a, G = InducingLayer> {
+    all: &'a [Layer<G>],
+    processes: usize,
+}
+
+impl<G> Clone for Layers<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Layers<'_, G> {}
+
+impl<'a, G> Layers<'a, G> {
+    /// Creates the view for this number of processes, with one layer for all of them or one layer for each.
+    ///
+    /// # Panics
+    ///
+    /// For any other number of layers.
+    pub(crate) fn new(all: &'a [Layer<G>], processes: usize) -> Self {
+        assert!(all.len() == 1 || all.len() == processes, "one layer, or one for each process");
+        Layers { all, processes }
+    }
+
+    /// Creates the view of the layer of a single process.
+    pub fn one(layer: &'a Layer<G>) -> Self {
+        Layers { all: std::slice::from_ref(layer), processes: 1 }
+    }
+
+    pub(crate) fn processes(self) -> usize {
+        self.processes
+    }
+
+    pub(crate) fn count(self) -> usize {
+        self.all.len()
+    }
+
+    /// A layer.
+    pub fn get(self, layer: usize) -> &'a Layer<G> {
+        &self.all[layer]
+    }
+
+    pub(crate) fn iter(self) -> std::slice::Iter<'a, Layer<G>> {
+        self.all.iter()
+    }
+
+    /// The layer that makes the features of a process.
+    pub fn of(self, process: usize) -> usize {
+        if self.all.len() == 1 { 0 } else { process }
+    }
+
+    /// The place of a process among the processes that share its layer.
+    pub(crate) fn place(self, process: usize) -> usize {
+        process - self.members(self.of(process)).start
+    }
+
+    /// The processes that share a layer.
+    pub(crate) fn members(self, layer: usize) -> Range<usize> {
+        if self.all.len() == 1 { 0..self.processes } else { layer..layer + 1 }
+    }
+}
+
+impl<G: AsPrior> Layers<'_, G> {
+    pub(crate) fn dim(self) -> usize {
+        self.all.iter().map(|layer| layer.dim()).sum()
+    }
+
+    /// True if features are whitened, which holds for all layers or for none.
+    pub(crate) fn whitens(self) -> bool {
+        !matches!(self.all[0], Layer::Linear(_))
     }
 }

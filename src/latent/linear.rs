@@ -25,7 +25,7 @@ enum Root {
 /// posterior is the same, but time and memory are those of dimension n.
 #[derive(Clone, Debug)]
 pub struct LinearLayer {
-    prior_mean: Vec<f64>,
+    pub(crate) prior_mean: Vec<f64>,
     root: Root,
     intercept: bool,
     basis: Option<Mat<f64>>,
@@ -114,11 +114,6 @@ impl LinearLayer {
     /// True if the last coefficient is an intercept.
     pub fn has_intercept(&self) -> bool {
         self.intercept
-    }
-
-    /// The prior means of the coefficients.
-    pub(crate) fn prior_mean(&self) -> &[f64] {
-        &self.prior_mean
     }
 
     /// The prior standard deviations, if coefficients are independent.
@@ -273,12 +268,5 @@ impl LatentLayer for LinearLayer {
         None
     }
 
-    fn features_adjoint(
-        &self,
-        _x: MatRef<'_, f64>,
-        _by: FeaturesAdjoint<'_>,
-        _grad: &mut LayerGradient,
-        _scratch: &mut Scratch,
-    ) {
-    }
+    fn features_adjoint(&self, _: FeaturesAdjoint<'_>, _: &mut LayerGradient, _: &mut Scratch) {}
 }

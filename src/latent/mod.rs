@@ -6,7 +6,6 @@ mod feature_layer;
 pub mod inducing;
 pub mod init;
 mod layer;
-mod layers;
 pub mod linear;
 mod pivots;
 mod sum;
@@ -15,8 +14,7 @@ pub(crate) use embedding::Embedding;
 pub use feature_layer::{FeatureBar, FeatureLayer, FeatureMap};
 pub use inducing::{AsPrior, InducingLayer, InducingPrior, Jitter};
 pub use init::{InducingInit, choose_inducing, more_inducing};
-pub use layer::Layer;
-pub use layers::Layers;
+pub use layer::{Layer, Layers};
 pub use linear::LinearLayer;
 pub use sum::SumLayer;
 
@@ -53,7 +51,6 @@ impl LayerGradient {
         }
     }
 
-    /// Sets all entries to zero.
     pub(crate) fn clear(&mut self) {
         self.kernel.fill(0.0);
         self.mean.fill(0.0);
@@ -67,7 +64,6 @@ impl LayerGradient {
         shape(self) == shape(other)
     }
 
-    /// Adds `other`.
     pub(crate) fn add(&mut self, other: &LayerGradient) {
         self.kernel.iter_mut().zip(&other.kernel).for_each(|(a, b)| *a += b);
         self.mean.iter_mut().zip(&other.mean).for_each(|(a, b)| *a += b);
@@ -79,6 +75,8 @@ impl LayerGradient {
 /// The derivatives of an objective with respect to what [`RawFeatures::features`] writes for a block of c rows.
 #[derive(Clone, Copy)]
 pub struct FeaturesAdjoint<'a> {
+    /// The rows, `c × D`.
+    pub x: MatRef<'a, f64>,
     /// The raw features k, `M × c`.
     pub features: MatRef<'a, f64>,
     /// `∂F/∂k`, `M × c`.
@@ -152,13 +150,7 @@ pub trait LatentLayer {
     }
 
     /// Adds the gradient that flows through the features, `base` and the offsets of one block.
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        by: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    );
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch);
 
     /// Adds the gradient that flows through the whitening, given the lower triangle of `G = Ā Aᵀ` (`M × M`).
     ///

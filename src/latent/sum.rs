@@ -17,29 +17,14 @@ use sparsegp_kernels::{Parameter, Scratch};
 /// have no coefficients: their effects are residual variance.
 #[derive(Clone)]
 pub struct SumLayer<G = InducingLayer> {
-    function: Layer<G>,
-    effects: Effects,
+    /// The layer of the function; the number of its features must stay.
+    pub(crate) function: Layer<G>,
+    pub(crate) effects: Effects,
     /// The whitening of the function beside the identity.
     whitening: Mat<f64>,
 }
 
 impl<G: AsPrior> SumLayer<G> {
-    /// The layer of the function.
-    pub(crate) fn function(&self) -> &Layer<G> {
-        &self.function
-    }
-
-    /// The layer of the function, mutably; the number of its features must stay.
-    pub(super) fn function_mut(&mut self) -> &mut Layer<G> {
-        &mut self.function
-    }
-
-    /// The grouped effects.
-    pub(crate) fn effects(&self) -> &Effects {
-        &self.effects
-    }
-
-    /// Returns the features of the effects of rows.
     fn effect_features(&self, x: MatRef<'_, f64>) -> EffectFeatures {
         let mut features = EffectFeatures::default();
         features.reset(&self.effects);
@@ -144,17 +129,12 @@ impl LatentLayer for SumLayer {
         Some(Operand::lower(self.whitening.as_ref()))
     }
 
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        FeaturesAdjoint { features, features_bar, base_bar, offset_bar }: FeaturesAdjoint<'_>,
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    ) {
+    fn features_adjoint(&self, by: FeaturesAdjoint<'_>, grad: &mut LayerGradient, scratch: &mut Scratch) {
+        let FeaturesAdjoint { x, features, features_bar, base_bar, .. } = by;
         let (of_function, of_effects) = features.split_at_row(self.function.dim());
         let (function_bar, effects_bar) = features_bar.split_at_row(self.function.dim());
-        let by = FeaturesAdjoint { features: of_function, features_bar: function_bar, base_bar, offset_bar };
-        self.function.features_adjoint(x, by, grad, scratch);
+        let by = FeaturesAdjoint { features: of_function, features_bar: function_bar, ..by };
+        self.function.features_adjoint(by, grad, scratch);
         let rows = self.effect_features(x);
         let mut factors: Vec<Mat<f64>> =
             self.effects.terms().iter().map(|term| Mat::zeros(term.width(), term.width())).collect();

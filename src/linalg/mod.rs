@@ -33,7 +33,6 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape of the transposed matrix.
     fn transposed(self) -> Shape {
         match self {
             Shape::Full => Shape::Full,
@@ -68,7 +67,6 @@ impl<'a> Operand<'a> {
         Operand { matrix, shape: Shape::Upper }
     }
 
-    /// The transposed matrix.
     pub(crate) fn transposed(self) -> Self {
         Operand { matrix: self.matrix.transpose(), shape: self.shape.transposed() }
     }
@@ -459,7 +457,6 @@ pub fn log_det(l: MatRef<'_, f64>) -> f64 {
     2.0 * (0..l.nrows()).map(|i| l[(i, i)].ln()).sum::<f64>()
 }
 
-/// `L · Lᵀ`, both triangles.
 pub(crate) fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     product(out.as_mut(), Part::Lower, Accum::Replace, Operand::lower(l), Operand::upper(l.transpose()), 1.0);
     reflect_lower(out);
@@ -498,7 +495,7 @@ pub fn symmetric_eigen(a: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
 /// It runs on one thread for the same reason as [`qr_factor`].
 pub(crate) struct EigenSolver {
     values: Vec<f64>,
-    vectors: Mat<f64>,
+    pub(crate) vectors: Mat<f64>,
     diagonal: faer::diag::Diag<f64>,
     scaled: Mat<f64>,
     memory: MemBuffer,
@@ -532,11 +529,6 @@ impl EigenSolver {
     /// The eigenvalues d.
     pub fn values(&self) -> &[f64] {
         &self.values
-    }
-
-    /// The eigenvectors, the columns of V.
-    pub(crate) fn vectors(&self) -> MatRef<'_, f64> {
-        self.vectors.as_ref()
     }
 
     /// Replaces each value d by `f(d)`.
@@ -575,7 +567,6 @@ pub fn gram_norm(a: MatRef<'_, f64>) -> f64 {
     norm
 }
 
-/// Returns true if every entry is finite.
 pub(crate) fn all_finite(a: MatRef<'_, f64>) -> bool {
     (0..a.ncols()).all(|j| a.col(j).iter().all(|x| x.is_finite()))
 }

@@ -20,7 +20,6 @@ fn is_symmetric(a: &Mat<f64>) -> bool {
     a.nrows() == a.ncols() && (0..a.ncols()).all(|j| (j + 1..a.nrows()).all(|i| equal(i, j)))
 }
 
-/// Writes a matrix.
 pub(crate) fn serialize<S: Serializer>(a: &Mat<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     let symmetric = is_symmetric(a);
     let from = |j: usize| if symmetric { j } else { 0 };

@@ -58,7 +58,6 @@ fn for_mirror_images(
     });
 }
 
-/// Copies the lower triangle of `a` into that of `out`.
 pub(crate) fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     for j in 0..a.ncols() {
         let rows = a.nrows() - j;
@@ -66,7 +65,6 @@ pub(crate) fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     }
 }
 
-/// Adds `x yᵀ` to the lower triangle.
 pub(crate) fn add_outer_lower(mut a: MatMut<'_, f64>, x: &[f64], y: &[f64]) {
     for (j, y) in y.iter().enumerate() {
         let column = a.as_mut().col_mut(j);
@@ -82,7 +80,6 @@ pub fn clear_upper(mut a: MatMut<'_, f64>) {
     }
 }
 
-/// Adds `value` to the diagonal.
 pub(crate) fn add_diagonal(mut a: MatMut<'_, f64>, value: f64) {
     for i in 0..a.nrows() {
         a[(i, i)] += value;

@@ -1,9 +1,12 @@
-//! The arrays of a model file, for writing, and for reading with a check of each array.
+//! The parts of a model file: arrays, parameters and the checksum, each checked when it is read, and the reasons why a file cannot be used.
 
 use super::posterior::Root;
-use super::unusable::{Checked, Unusable};
+use crate::error::Error;
+use crate::files::hexadecimal;
 use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors};
+use sha2::{Digest, Sha256};
+use sparsegp_kernels::{Parameter, Transform};
 
 /// Names of arrays.
 pub(super) mod name {
@@ -28,7 +31,6 @@ pub(super) mod name {
     pub(crate) const REDUCTION: &str = "variance_reduction";
     pub(crate) const WEIGHTS: &str = "weights";
 
-    /// Returns the name of a constant of a feature map.
     pub(crate) fn constant(index: usize) -> String {
         format!("feature_constant.{index}")
     }
@@ -131,5 +133,115 @@ impl Arrays<'_> {
             1 => Root::Diagonal(self.values(name, &[m])?),
             _ => Root::Upper(self.matrix(name, m, m)?),
         }))
+    }
+}
+
+/// The version of the format; files of another version are refused.
+pub(super) const VERSION: u32 = 1;
+
+/// The reason why bytes are not a usable model.
+pub(super) enum Unusable {
+    Foreign,
+    /// Models of several targets, where one was expected.
+    Several,
+    OtherVersion(String),
+    Damaged(String),
+    /// A kernel or likelihood that the registry does not know.
+    Unknown(String),
+}
+
+impl Unusable {
+    pub fn damaged(what: impl std::fmt::Display) -> Unusable {
+        Unusable::Damaged(what.to_string())
+    }
+
+    /// Fails because a file is damaged, unless a condition holds.
+    pub fn unless(holds: bool, what: &str) -> Checked<()> {
+        if holds { Ok(()) } else { Err(Unusable::damaged(what)) }
+    }
+
+    pub fn about(self, name: &str) -> Error {
+        match self {
+            Unusable::Foreign => Error::data(format!("{name}: not a sparsegp model file"))
+                .hint("expected a file written by fit ⟨model_out⟩"),
+            Unusable::Several => {
+                Error::data(format!("{name}: the file holds models of several targets, expected one"))
+                    .hint("fit the target by itself; predict, evaluate and inspect take all of them")
+            }
+            Unusable::OtherVersion(version) => Error::data(format!(
+                "{name}: model file of format version {version:?}, expected {VERSION}"
+            ))
+            .hint("use the version of sparsegp that wrote it, or fit the model again"),
+            Unusable::Damaged(what) => damaged_model(name, &what),
+            Unusable::Unknown(what) => Error::data(format!(
+                "{name}: the model uses {what}, which this program does not know"
+            ))
+            .hint(
+                "pass it when you load the model (kernels= or likelihoods= in Python, a registry in Rust), or use a newer sparsegp",
+            ),
+        }
+    }
+}
+
+/// The error for a model file whose parts contradict each other.
+pub fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
+    Error::data(format!("{name}: the model file is damaged: {what}"))
+        .hint("copy the file from its source again, or fit the model again")
+}
+
+pub(super) type Checked<T> = std::result::Result<T, Unusable>;
+
+/// A function that visits the parameters to be replaced.
+type Visit<'a> = dyn FnMut(&mut dyn FnMut(&mut Parameter)) + 'a;
+
+/// Replaces parameters by stored ones of the same names and lengths.
+pub(super) fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked<()> {
+    let mut rest = stored.iter();
+    let mut matches = true;
+    for_each(&mut |parameter| match rest.next() {
+        Some(stored) if fits(stored, parameter) => {
+            // Slots follow from the contents of columns, not from the file.
+            let slots = std::mem::take(&mut parameter.slots);
+            *parameter = Parameter { slots, ..stored.clone() };
+        }
+        _ => matches = false,
+    });
+    Unusable::unless(
+        matches && rest.next().is_none(),
+        "its parameters do not match its kernel and likelihood",
+    )
+}
+
+/// Returns true if a stored parameter can replace another one. Training may have ended on the edge of a range, but never with a negative
+/// scale.
+fn fits(stored: &Parameter, parameter: &Parameter) -> bool {
+    let signed = parameter.transform == Transform::Identity;
+    stored.name == parameter.name
+        && stored.values.len() == parameter.values.len()
+        && stored.values.iter().all(|value| value.is_finite() && (signed || *value >= 0.0))
+}
+
+/// The SHA-256 over the description and every array's name, shape and contents, in the order of the names.
+pub(super) struct Checksum(Sha256);
+
+impl Checksum {
+    /// Starts with the description. Each text and shape comes after its length, so that neighbouring parts cannot be confused.
+    pub fn new(description: &str) -> Checksum {
+        let mut hash = Sha256::new();
+        hash.update((description.len() as u64).to_le_bytes());
+        hash.update(description);
+        Checksum(hash)
+    }
+
+    pub fn add(&mut self, name: &str, shape: &[usize], bytes: &[u8]) {
+        self.0.update((name.len() as u64).to_le_bytes());
+        self.0.update(name);
+        self.0.update((shape.len() as u64).to_le_bytes());
+        shape.iter().for_each(|&side| self.0.update((side as u64).to_le_bytes()));
+        self.0.update(bytes);
+    }
+
+    pub fn finish(self) -> String {
+        hexadecimal(self.0)
     }
 }

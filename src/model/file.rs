@@ -1,16 +1,11 @@
 //! The model file: a safetensors container with one JSON description and a checksum. Reading checks every part.
 
-use super::arrays::{Array, Arrays, name};
-use super::checksum::Checksum;
+use super::arrays::{Array, Arrays, Checked, Checksum, Unusable, VERSION, name, restore};
 use super::fitted::Model;
-use super::grouped;
 use super::latent::LatentPrior;
 use super::posterior::{Factors, Marginals, Posterior, Roots};
-use super::restored::restore;
-use super::search::{BetaCurve, Search};
-use super::stored_neighbours;
-use super::summary::FitSummary;
-use super::unusable::{Checked, Unusable, VERSION};
+use super::summary::{BetaCurve, FitSummary, Search};
+use super::{grouped, nearby};
 use crate::data::{Affine, Scaling};
 use crate::effects::Effects;
 use crate::error::{Error, Result};
@@ -213,7 +208,7 @@ impl Model {
             (None, Some(layer)) => {
                 let mut feature_parameters = Vec::new();
                 layer.for_each_parameter(&mut |p| feature_parameters.push(p.clone()));
-                let (features, constants) = (layer.map().name().to_owned(), layer.map().constants().len());
+                let (features, constants) = (layer.map.name().to_owned(), layer.map.constants().len());
                 LayerDescription::Features { features, feature_parameters, constants }
             }
             (None, None) => {
@@ -239,7 +234,7 @@ impl Model {
             log_det_q: self.q[0].log_det(),
             more_log_det_q: self.q[1..].iter().map(Normal::log_det).collect(),
             training_rows: self.rows,
-            mean_variance: self.posterior.mean_variance(),
+            mean_variance: self.posterior.mean_variance,
             neighbours: self.posterior.neighbours().map(|nearby| nearby.count()),
             schema,
             scaling: self.scaling.clone(),
@@ -257,7 +252,7 @@ impl Model {
         for (index, layer) in self.latent.layers.iter().enumerate() {
             let named = |name: &str| name::of(name, index, several);
             arrays.extend(layer.inducing().map(|layer| Array::matrix(named(name::INDUCING), layer.z())));
-            let constants = layer.feature_layer().map_or(Vec::new(), |layer| layer.map().constants());
+            let constants = layer.feature_layer().map_or(Vec::new(), |layer| layer.map.constants());
             let stored = constants.iter().enumerate();
             arrays.extend(
                 stored.map(|(at, constant)| Array::matrix(named(&name::constant(at)), constant.as_ref())),
@@ -266,9 +261,9 @@ impl Model {
             arrays.extend(layer.basis().map(|basis| Array::matrix(named(name::BASIS), basis)));
             let deviations = layer.prior_deviations().unwrap_or_default();
             arrays.push(Array::vector(named(name::DEVIATIONS), deviations));
-            arrays.push(Array::vector(named(name::PRIOR_MEAN), layer.prior_mean()));
+            arrays.push(Array::vector(named(name::PRIOR_MEAN), &layer.prior_mean));
         }
-        for (index, (q, factors)) in self.q.iter().zip(self.posterior.factors()).enumerate() {
+        for (index, (q, factors)) in self.q.iter().zip(&self.posterior.factors).enumerate() {
             let named = |name: &str| name::of(name, index, self.q.len() > 1);
             let Factors { weights, roots } = factors;
             arrays.push(match q.cov() {
@@ -407,7 +402,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         posterior = grouped::beside(posterior, &latent, &q, arrays)?;
     }
     if let Some(count) = description.neighbours {
-        posterior = stored_neighbours::beside(posterior, &latent, &q, count, arrays)?;
+        posterior = nearby::beside(posterior, &latent, &q, count, arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,
@@ -545,7 +540,6 @@ fn layer(
     }
 }
 
-/// Returns the kind of the model's likelihood.
 fn kind_of(description: &Description, registry: &Registry) -> Checked<LikelihoodKind> {
     let name = &description.likelihood;
     registry.likelihood_kind(name).ok_or_else(|| Unusable::Unknown(format!("the likelihood '{name}'")))

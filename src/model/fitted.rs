@@ -1,13 +1,11 @@
 //! A fitted model that predicts from arrays in the user's units, with the record of its fit.
 
 use super::Warning;
-use super::hyperparameter::Hyperparameter;
-use super::latent::{LatentModel, LatentPrior};
+use super::latent::{Hyperparameter, LatentModel, LatentPrior};
 use super::nearby::Nearby;
 use super::posterior::Posterior;
 use super::predictions::Predictions;
-use super::search::{BetaCurve, Search};
-use super::summary::{FitSummary, Update};
+use super::summary::{BetaCurve, FitSummary, Search, Update};
 use crate::data::{Scaling, check_exposure};
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
@@ -89,7 +87,7 @@ impl Model {
         summary.updates.push(update);
         (summary.elbo_sum, summary.evidence_upper_bound) = (None, None);
         let (latent, q, effects) = latent.split(&q);
-        let posterior = Posterior::new(&latent, &q).with_mean_variance(self.posterior.mean_variance());
+        let posterior = Posterior::new(&latent, &q).with_mean_variance(self.posterior.mean_variance);
         let posterior = posterior.with_effects(effects).with_neighbours(&latent, nearby, &q);
         Model {
             posterior,
@@ -306,10 +304,10 @@ impl Model {
         self.check_joint(x)?;
         let on_scale = self.on_scale(x);
         let mut all: Mat<f64> = Mat::zeros(x.nrows(), count);
-        for part in self.parts() {
-            let stream = if self.mixed().is_some() { part.process as u64 } else { output };
-            let own = self.process_samples(&on_scale, count, seed, part.process, stream)?;
-            all += own * Scale(part.weight);
+        for (process, weight) in self.parts() {
+            let stream = if self.mixed().is_some() { process as u64 } else { output };
+            let own = self.process_samples(&on_scale, count, seed, process, stream)?;
+            all += own * Scale(weight);
         }
         let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
         let draw = |k: usize| all.col(k).iter().map(|f| self.scaling.unscaled_target(f + offset)).collect();
@@ -370,10 +368,10 @@ impl Model {
         let on_scale = self.on_scale(x);
         let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
         let (mut means, mut covariance) = (vec![offset; x.nrows()], Mat::zeros(x.nrows(), x.nrows()));
-        for part in self.parts() {
-            let (mean, own) = self.joint_of(part.process, &on_scale);
-            means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += part.weight * mean);
-            covariance += own * Scale(part.weight * part.weight);
+        for (process, weight) in self.parts() {
+            let (mean, own) = self.joint_of(process, &on_scale);
+            means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += weight * mean);
+            covariance += own * Scale(weight * weight);
         }
         Ok((means, covariance))
     }
@@ -411,15 +409,9 @@ impl Model {
         Some((output.weights().to_vec(), output.offset()))
     }
 
-    /// Returns the processes whose weighted sum is the function of the target.
-    fn parts(&self) -> Vec<FunctionPart> {
-        match self.mixed() {
-            Some((weights, _)) => {
-                let part = |(process, weight)| FunctionPart { process, weight };
-                weights.into_iter().enumerate().map(part).collect()
-            }
-            None => vec![FunctionPart { process: 0, weight: 1.0 }],
-        }
+    /// Returns the processes whose weighted sum is the function of the target, with their weights.
+    fn parts(&self) -> Vec<(usize, f64)> {
+        self.mixed().map_or(vec![(0, 1.0)], |(weights, _)| weights.into_iter().enumerate().collect())
     }
 
     /// Mean and covariance of a process at inputs on the scale the model sees, a column per row.
@@ -470,12 +462,6 @@ pub(super) fn check_columns(x: MatRef<'_, f64>, expected: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::data(format!("the inputs have {found} columns, expected {expected}, one per input")))
-}
-
-/// A process in the function of a target, and its weight.
-struct FunctionPart {
-    process: usize,
-    weight: f64,
 }
 
 /// `R` with `R Rᵀ = cov`; eigenvalues just below zero are rounding.

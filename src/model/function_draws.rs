@@ -284,7 +284,7 @@ impl Process {
         variances: &[f64],
     ) -> Mat<f64> {
         let (a, b, variance) = local.conditional(point);
-        let near = set.residuals(&self.layer, local.near(), local.features.as_ref());
+        let near = set.residuals(&self.layer, local.near.as_ref(), local.features.as_ref());
         let p = set.residuals(&self.layer, point, a.as_ref()) - &near * &b;
         let of_noise = Mat::from_fn(variances.len(), 1, |i, _| variances[i] * b[(i, 0)]);
         let total = square(p.col_as_slice(0)) + dot(b.col_as_slice(0), of_noise.col_as_slice(0));

@@ -1,11 +1,10 @@
 //! Grouped effects of a fitted model: their arrays in the model file, variance components,
 //! estimates of levels.
 
-use super::arrays::{Array, Arrays, name};
+use super::arrays::{Array, Arrays, Checked, Unusable, name};
 use super::fitted::Model;
 use super::latent::LatentPrior;
 use super::posterior::Posterior;
-use super::unusable::{Checked, Unusable};
 use crate::effects::{
     Components, EffectIntervals, EffectPosterior, EffectTerm, Effects, Ends, Moments, Sparse,
     VarianceComponent,
@@ -153,7 +152,7 @@ impl Model {
 pub(super) fn arrays(posterior: &Posterior, process: usize) -> Vec<Array> {
     let Some(effects) = posterior.effects(process) else { return Vec::new() };
     let mut arrays = of_moments(effects.moments());
-    let several = posterior.factors().len() > 1;
+    let several = posterior.factors.len() > 1;
     arrays.iter_mut().for_each(|array| array.name = name::of(&array.name, process, several));
     arrays
 }

@@ -99,7 +99,6 @@ impl Certificate {
         kl.is_finite().then(|| Certificate { lower, upper, kl, kl_per_row: kl / n as f64 })
     }
 
-    /// Returns the certificate in words.
     pub(crate) fn words(&self) -> String {
         format!(
             "the posterior is within {:.3} nats ({:.2e} per row) of that of the exact GP with these hyper-parameters, in Kullback-Leibler divergence",

@@ -1,6 +1,7 @@
 //! The trainable part of a model: kernel, constant mean, likelihood and inducing inputs as one flat
 //! vector.
 
+use crate::data::Scaling;
 use crate::effects::{EffectPosterior, Effects};
 use crate::hyper::{Descriptor, INDUCING, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
@@ -88,7 +89,6 @@ impl<G: AsPrior> LatentModel<G> {
         descriptors
     }
 
-    /// The prefixes of the names of each layer's values.
     pub(super) fn prefixes(&self) -> Vec<String> {
         match &self.layers[..] {
             [_] => vec![String::new()],
@@ -104,7 +104,7 @@ impl<G: AsPrior> LatentModel<G> {
         for (layer, prefix) in self.layers.iter().zip(&prefixes) {
             if let Some(layer) = layer.feature_layer() {
                 let of = |p: &Parameter| Descriptor::of(&format!("{prefix}features"), &p.name, p);
-                layer.map().for_each_parameter(&mut |p| out.extend(of(p)));
+                layer.map.for_each_parameter(&mut |p| out.extend(of(p)));
             }
             if let Some(kernel) = layer.prior().map(InducingPrior::kernel) {
                 let mut names = kernel.parameter_names().into_iter();
@@ -236,7 +236,6 @@ impl<G: AsPrior> LatentModel<G> {
     }
 }
 
-/// Returns the unit of a parameter of a likelihood.
 pub(crate) fn unit_of(parameter: &Parameter) -> Unit {
     match parameter.role() {
         Role::Noise => Unit::of_target(2.0),
@@ -313,7 +312,7 @@ impl LatentModel {
         let layers = self.layers();
         let of_process = |(process, q): (usize, &Normal)| match layers.get(layers.of(process)) {
             Layer::Sum(sum) => {
-                let (q, effects) = EffectPosterior::split(sum.effects(), q, sum.function());
+                let (q, effects) = EffectPosterior::split(&sum.effects, q, &sum.function);
                 (q, Some(effects))
             }
             _ => (q.clone(), None),
@@ -384,7 +383,6 @@ fn fill(parameter: &mut Parameter, values: &mut impl Iterator<Item = f64>) {
     parameter.values.iter_mut().zip(values).for_each(|(old, new)| *old = new);
 }
 
-/// Overwrites inducing inputs, column by column, with the next values.
 fn move_inputs(prior: &mut InducingPrior, values: &mut impl Iterator<Item = f64>) {
     let mut z = prior.z_mut();
     for j in 0..z.ncols() {
@@ -402,4 +400,40 @@ fn inducing_unit(z: MatRef<'_, f64>, j: usize) -> f64 {
     let variance = z.col(j).iter().map(|z| (z - mean).powi(2)).sum::<f64>() / m;
     let unit = 2.0 * variance.sqrt();
     if unit > 0.0 && unit.is_finite() { unit } else { 1.0 }
+}
+
+/// A hyper-parameter: its name and value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Hyperparameter {
+    /// The name, which constraints take, for example `kernel.lengthscales.0`.
+    pub name: String,
+    /// The value in the user's units: lengths in units of their column, variances in squared units of the target. `None` for a value that
+    /// belongs to several columns that are scaled differently. Of warped columns it is the value on the scale the model sees.
+    pub value: Option<f64>,
+    /// The value on the scale the model sees.
+    pub scaled: f64,
+    /// The purpose of the value.
+    pub role: Role,
+    /// The inputs, counted from 0, along which the value is a length; empty for other values.
+    pub inputs: Vec<usize>,
+    /// True if training kept the value.
+    pub fixed: bool,
+}
+
+impl<G: AsPrior> LatentModel<G> {
+    /// Returns the named hyper-parameters of the model, for data of this scaling.
+    pub(crate) fn hyperparameters(&self, scaling: &Scaling) -> Vec<Hyperparameter> {
+        let (columns, target) = scaling.axes(scaling.dims());
+        let told = |((descriptor, scaled), unit): ((Descriptor, f64), Unit)| Hyperparameter {
+            value: unit.of_user(scaled, &columns, target),
+            scaled,
+            role: descriptor.role.0,
+            inputs: unit.length(),
+            fixed: descriptor.fixed,
+            name: descriptor.name,
+        };
+        let values = self.descriptors().into_iter().zip(self.natural()).zip(self.units());
+        values.filter(|((descriptor, _), _)| descriptor.is_named()).map(told).collect()
+    }
 }

@@ -14,7 +14,7 @@ impl LinearLayer {
 
     /// Mean and variance of coefficient j. Independent coefficients need no vector of length p.
     fn coefficient(&self, j: usize, q: &Normal) -> (f64, f64) {
-        let prior = self.prior_mean()[j];
+        let prior = self.prior_mean[j];
         match (self.prior_deviations(), self.basis()) {
             (Some(d), None) => {
                 let variance = match q.cov() {
@@ -50,7 +50,7 @@ impl LinearLayer {
             mean = u * mean;
         }
         let mean = root.transpose() * mean;
-        let means = (0..p).map(|i| self.prior_mean()[i] + mean[(i, 0)]).collect();
+        let means = (0..p).map(|i| self.prior_mean[i] + mean[(i, 0)]).collect();
         (means, root.transpose() * inner * &root)
     }
 

@@ -13,7 +13,8 @@ use sparsegp_kernels::{Gradient, Inputs, Scratch};
 pub(super) struct Local<'a> {
     layer: &'a InducingLayer,
     /// Inputs of the neighbours, `u × D`.
-    near: Mat<f64>,
+    /// Inputs of the neighbours, `u × D`.
+    pub near: Mat<f64>,
     /// `A_N`, `M × u`.
     pub features: Mat<f64>,
     /// The lower Cholesky factor of C.
@@ -48,11 +49,6 @@ impl<'a> Local<'a> {
         let offset = layer.mean().values[place];
         let targets = list.iter().map(|&row| targets[row as usize] - offset).collect();
         Local { layer, near, features, factor, targets }
-    }
-
-    /// Inputs of the neighbours, `u × D`.
-    pub fn near(&self) -> MatRef<'_, f64> {
-        self.near.as_ref()
     }
 
     /// Returns the gradients of mean and variance at the row, except the gradient of `k(x, x)`.
@@ -129,7 +125,6 @@ pub(super) struct Bars {
     pub near: Mat<f64>,
 }
 
-/// A matrix of one column.
 pub(super) fn column(values: &[f64]) -> Mat<f64> {
     Mat::from_fn(values.len(), 1, |i, _| values[i])
 }

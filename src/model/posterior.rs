@@ -28,7 +28,6 @@ pub struct Marginals {
 }
 
 impl Marginals {
-    /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.mean.len() / self.functions
     }
@@ -48,12 +47,12 @@ pub struct Posterior {
     layers: Vec<Layer<InducingPrior>>,
     likelihood: ObservationModel,
     /// The factors of every latent process.
-    factors: Vec<Factors>,
+    pub(super) factors: Vec<Factors>,
     /// The variance of the trained constant mean, a lower bound on the variance of f; 0 if it is not known.
-    mean_variance: f64,
+    pub(super) mean_variance: f64,
     neighbours: Option<Neighbours>,
     /// The grouped effects of every process; empty without grouped effects.
-    effects: Arc<Vec<EffectPosterior>>,
+    pub(super) effects: Arc<Vec<EffectPosterior>>,
 }
 
 /// The numbers from which predictions of a latent process are computed. A model file stores them, so predictions are the same bit for bit.
@@ -159,7 +158,7 @@ impl Posterior {
         Posterior::from_factors(&model.to_prior(), q.as_ref().iter().enumerate().map(factors).collect())
     }
 
-    /// Creates the posterior from the stored factors of every process; see [`Posterior::factors`].
+    /// Creates the posterior from the stored factors of every process; see `Posterior::factors`.
     pub(crate) fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
         let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
         Posterior {
@@ -204,11 +203,6 @@ impl Posterior {
         Posterior { mean_variance, ..self }
     }
 
-    /// The lower bound on the variance of f.
-    pub(super) fn mean_variance(&self) -> f64 {
-        self.mean_variance
-    }
-
     /// Raises variances on the diagonal of a covariance to the lower bound, as an error of the mean at all rows would.
     fn with_error_of_mean(&self, mut covariance: Mat<f64>) -> Mat<f64> {
         let n = covariance.nrows();
@@ -233,11 +227,6 @@ impl Posterior {
     /// The grouped effects of a process, if there are any.
     pub fn effects(&self, process: usize) -> Option<&EffectPosterior> {
         self.effects.get(process)
-    }
-
-    /// The grouped effects of all processes; empty without grouped effects.
-    pub(crate) fn all_effects(&self) -> &[EffectPosterior] {
-        &self.effects
     }
 
     /// The joint distribution of the whitened weights of a process and of the effects, without its log determinant; `None` without grouped
@@ -292,11 +281,6 @@ impl Posterior {
     /// Returns `Wᵀm` of a process: its latent mean is `o + kᵀWᵀm` for raw features k.
     pub fn weights(&self, process: usize) -> &[f64] {
         &self.factors[process].weights
-    }
-
-    /// The factors of every process.
-    pub(crate) fn factors(&self) -> &[Factors] {
-        &self.factors
     }
 
     /// The layer that produces the features: the only one, or the first.

@@ -1,12 +1,17 @@
-//! Predictions of a fitted model at some rows, in original units of the target.
+//! Predictions of a fitted model at some rows, in original units of the target, and a distribution that does not depend on inputs.
 
+use super::latent::LatentModel;
 use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
+use crate::latent::LinearLayer;
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{
-    Expectation, LatentMarginal, Observation, Row, Slopes, TargetKind, Task, continuous_crps,
+    Expectation, LatentMarginal, Observation, ObservationModel, Row, Slopes, TargetKind, Task,
+    continuous_crps,
 };
 use crate::metrics::{ClassScores, Compared, Metrics, Report};
+use crate::variational::{Family, Normal};
+use faer::Mat;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
@@ -357,5 +362,36 @@ impl Predictions<'_> {
             below = at;
         }
         best
+    }
+}
+
+/// The standard deviation of the latent value, because likelihoods expect one above 0.
+const DEVIATION: f64 = 1e-150;
+
+/// A model whose prediction is the same for all inputs.
+pub struct ConstantModel {
+    scaling: Scaling,
+    posterior: Posterior,
+}
+
+impl ConstantModel {
+    /// Creates the model from a likelihood, its latent values `f` (one per function) and the scaling of the target.
+    pub fn new(likelihood: ObservationModel, f: &[f64], scaling: Scaling) -> ConstantModel {
+        let layer = |&f: &f64| LinearLayer::with_deviations(vec![f], vec![DEVIATION]).with_intercept().into();
+        let model = LatentModel::of_layers(f.iter().map(layer).collect(), likelihood, false);
+        let q = vec![Normal::standard(Family::Diagonal, 1); f.len()];
+        ConstantModel { scaling, posterior: Posterior::new(&model, &q) }
+    }
+
+    /// Predicts this number of rows; `exposure` has their exposures, and is empty if all are 1.
+    pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions<'_> {
+        let latent = self.posterior.marginals(Mat::zeros(rows, 0).as_ref());
+        let (scaling, posterior) = (&self.scaling, &self.posterior);
+        Predictions { scaling, posterior, latent, exposure, mean_only: false }
+    }
+
+    /// The name of its likelihood.
+    pub fn likelihood(&self) -> &'static str {
+        self.posterior.likelihood().name()
     }
 }

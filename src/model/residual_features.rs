@@ -119,7 +119,6 @@ fn values_of(features: &[Box<dyn RandomFeature>], x: MatRef<'_, f64>) -> Mat<f64
     out
 }
 
-/// The square of a column's length.
 pub(super) fn square(of: &[f64]) -> f64 {
     dot(of, of)
 }

@@ -160,7 +160,7 @@ impl Posterior {
             Some((nearby, count, given)) => local_slopes(nearby, given, x, count),
             None => self.slopes_of(process, x),
         };
-        (0..self.factors().len()).map(of).collect()
+        (0..self.factors.len()).map(of).collect()
     }
 
     fn slopes_of(&self, process: usize, x: MatRef<'_, f64>) -> Pair {
@@ -187,7 +187,7 @@ impl Posterior {
     /// `∂μ/∂x = Wᵀm · ∂k/∂x` and `∂v/∂x = ∂k(x, x)/∂x − 2 (Q₊ᵀQ₊ − Q₋ᵀQ₋) k · ∂k/∂x`.
     fn block_slopes(&self, process: usize, prior: &InducingPrior, x: MatRef<'_, f64>) -> Pair {
         let (b, m) = (x.nrows(), prior.z().nrows());
-        let factors = &self.factors()[process];
+        let factors = &self.factors[process];
         let mut scratch = Scratch::new();
         let inputs = Inputs::Cross { left: prior.z(), right: x };
         let mut k = Mat::zeros(m, b);

@@ -215,11 +215,12 @@ impl ThreadRoom {
         whiten_adjoint(layer, bar, room(&mut self.raw_bar, layer.dim(), u));
         self.numbers.fill(0.0);
         let by = FeaturesAdjoint {
+            x: x.transpose(),
             features: self.raw.as_ref().subcols(0, u),
             features_bar: self.raw_bar.as_ref().subcols(0, u),
             base_bar: &self.numbers[..u],
             offset_bar: &[],
         };
-        layer.features_adjoint(x.transpose(), by, gradient, &mut self.scratch);
+        layer.features_adjoint(by, gradient, &mut self.scratch);
     }
 }

@@ -34,8 +34,7 @@
 //! let evidence = |k: usize| -> Solution {
 //!     let lists = nearest_before(near.as_ref(), &order, &order, k, COMPARISONS);
 //!     let windows = Windows::new(&order, &lists, Windows::most_members(10));
-//!     let (likelihood, objective) = (&model.likelihood, problem.objective);
-//!     let mut pass = BatchPass::given(model.layers(), likelihood, objective, &q, &windows, Effects::NONE);
+//!     let mut pass = BatchPass::given(problem, &windows, Effects::NONE);
 //!     let rows = GivenRows { windows: &windows, sources: &[source], targets: Targets::of(&y), scale: 1.0 };
 //!     pass.run_given(problem, rows, Wanted::Origin, &[]);
 //!     solve(pass.sums(), 1.0).expect("an evidence")

@@ -1,16 +1,13 @@
 //! Training objectives as losses ℓ(y, μ, v) per row plus β·KL.
 
 mod estimator;
-mod facts;
 mod piecewise;
 mod rejection;
 mod row;
 mod sample_size;
 
-pub use estimator::Estimator;
-pub(crate) use estimator::MOST_SAMPLES;
-pub(crate) use facts::{Draws, EntropyPart};
-pub use facts::{EstimatorCounts, EstimatorFacts};
+pub(crate) use estimator::{Draws, EntropyPart, MOST_SAMPLES};
+pub use estimator::{Estimator, EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
@@ -59,7 +56,6 @@ impl Objective {
         Objective { loss: Loss::ExpectedLog(Estimator::Exact), beta, nodes: None, coarse: false }
     }
 
-    /// Returns the estimator of gradients.
     pub(crate) fn estimator(&self) -> Estimator {
         match self.loss {
             Loss::ExpectedLog(estimator) | Loss::LogPredictive(estimator) => estimator,

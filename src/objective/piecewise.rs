@@ -16,7 +16,7 @@
 //! `ε ≈ (π³/18√3)/(R − d)³`. Numerically d is 0.87 for even R and 0.25 for odd R: a piece across 0,
 //! where `log 2 cosh(t/2)` has no third derivative, counts as much as one and a half other pieces.
 
-use super::facts::EstimatorFacts;
+use super::estimator::EstimatorFacts;
 use crate::error::{Error, Result};
 use crate::likelihood::functions::normal;
 use crate::likelihood::quadrature::smallest;
@@ -119,7 +119,6 @@ impl PiecewiseBound {
         self.pieces[0].value
     }
 
-    /// The bound on `log(1 + eˣ)` at x.
     #[cfg(test)]
     fn at(&self, x: f64) -> f64 {
         self.pieces[self.place(x)].at(x)

@@ -75,7 +75,7 @@ pub(super) struct FitFacts<'a> {
 
 pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
     let Some(layer) = model.layer().inducing() else { return 0.0 };
-    match layer.used_jitter() {
+    match layer.used_jitter {
         Jitter::Absolute(jitter) => jitter,
         Jitter::Relative(ratio) => {
             let z = layer.z();
@@ -123,11 +123,11 @@ fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {
         return None;
     }
     let condition = layer.condition_estimate().min(f64::MAX);
-    let raised = layer.used_jitter() != layer.jitter();
+    let raised = layer.used_jitter != layer.jitter();
     let crowding = Crowding::of(layer.kernel(), layer.z());
     let inducing = layer.z().nrows();
     if raised || condition > ILL_CONDITIONED {
-        let raised_to = match layer.used_jitter() {
+        let raised_to = match layer.used_jitter {
             Jitter::Relative(ratio) if raised => Some(ratio),
             _ => None,
         };

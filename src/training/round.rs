@@ -386,7 +386,7 @@ impl Round {
             noises: &asked.noises,
             ..Problem::new(layers, likelihood, asked.objective, &asked.q)
         };
-        let mut pass = BatchPass::new(layers, likelihood, asked.objective, &asked.q, rows.len().min(CHUNK));
+        let mut pass = BatchPass::new(problem, rows.len().min(CHUNK));
         pass.seed(asked.seed);
         pass.set_samples(asked.samples);
         pass.go_to_run(asked.run);

@@ -28,7 +28,7 @@ pub(super) fn pass_over(
     q: &[Normal],
 ) -> BatchPass {
     let chunk = if rows.elsewhere().is_some() { 0 } else { rows.count().min(CHUNK) };
-    BatchPass::new(model.layers(), &model.likelihood, objective, q, chunk)
+    BatchPass::new(Problem::new(model.layers(), &model.likelihood, objective, q), chunk)
 }
 
 /// All rows of a fit, or a sample that stands for them, for a pass.

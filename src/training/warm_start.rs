@@ -155,7 +155,7 @@ fn surrogate_start(
         found.set_mean(constants);
     }
     if let Layer::Sum(sum) = &found {
-        model.effects.copy_layer(layer, (sum.effects(), 0));
+        model.effects.copy_layer(layer, (&sum.effects, 0));
     }
     model.layers[layer] = found;
     Ok((q, counts))

@@ -8,7 +8,7 @@
 use super::carried::Carried;
 use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, lower_factor, set_covariance};
-use super::rule::Rule;
+use super::rules::Rule;
 use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
 use crate::hyper::AdamMoments;
 use crate::linalg::{self, Operand, Part};

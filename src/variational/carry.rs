@@ -43,7 +43,6 @@ pub(crate) struct SiteAdjoint {
 }
 
 impl SiteAdjoint {
-    /// Creates the buffers for posteriors of dimension `m`.
     pub(crate) fn new(m: usize) -> Self {
         let square = || linalg::spread(m, m);
         SiteAdjoint { g: square(), rest: square(), inner: square(), bar: vec![0.0; m], inside: vec![0.0; m] }
@@ -84,7 +83,6 @@ pub(crate) struct SiteCarrier {
 }
 
 impl SiteCarrier {
-    /// Creates the buffers for posteriors of dimension `m`.
     pub(crate) fn new(m: usize) -> Self {
         let square = || linalg::spread(m, m);
         let vector = || vec![0.0; m];

@@ -40,7 +40,6 @@ pub(super) struct Coordinate {
 }
 
 impl Coordinate {
-    /// Returns `1/s`.
     fn precision(&self) -> f64 {
         1.0 / (self.deviation * self.deviation)
     }
@@ -129,6 +128,10 @@ impl DiagonalRule {
     /// Fills the candidate by `formula`; returns false if it is not valid.
     fn lands(&mut self, formula: impl Fn(&Coordinate) -> (f64, f64)) -> bool {
         self.candidate.iter_mut().zip(&self.coordinates).for_each(|(new, x)| *new = formula(x));
+        self.is_valid()
+    }
+
+    fn is_valid(&self) -> bool {
         let (least, largest) = Self::DEVIATIONS;
         self.candidate.iter().all(|(mean, c)| is_sane(&[*mean]) && *c > least && *c < largest)
     }
@@ -279,15 +282,13 @@ impl DiagonalRule {
         for (j, new) in self.candidate.iter_mut().enumerate() {
             *new = (self.position[j], self.position[m + j].exp());
         }
-        let (least, largest) = Self::DEVIATIONS;
-        if self.candidate.iter().all(|(mean, c)| is_sane(&[*mean]) && *c > least && *c < largest) {
+        if self.is_valid() {
             return StepInfo { step, rollbacks: 0 };
         }
         self.moments.reset();
         StepInfo::REJECTED
     }
 
-    /// Moves q and the deviations to the candidate.
     fn commit(&mut self, q: &mut Normal) {
         let Matrix::Diagonal(variances) = &mut q.cov else { return };
         q.log_det = 0.0;

@@ -73,7 +73,6 @@ impl MeanNewton {
         true
     }
 
-    /// Forgets P.
     pub(crate) fn reset(&mut self) {
         self.hessian = None;
     }

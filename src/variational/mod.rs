@@ -21,11 +21,9 @@ mod natural;
 mod normal;
 mod projected_natural;
 pub mod research;
-mod rule;
 mod rules;
 mod schedule;
 mod square_root;
-mod together;
 
 pub(crate) use adam::Coordinates;
 pub use average::{Average, IterateAverage};
@@ -36,11 +34,9 @@ pub use limits::Guard;
 pub use natural::NaturalGradient;
 pub use normal::{Family, Matrix, MatrixRef, Normal};
 pub use projected_natural::{ProjectedNatural, clip_eigenvalues};
-pub use rule::{Rule, RuleOptions};
-pub use rules::QUpdate;
+pub use rules::{QUpdate, Rule, RuleOptions, Rules};
 pub use schedule::Schedule;
 pub use square_root::SquareRoot;
-pub use together::Rules;
 
 use crate::columns;
 use faer::{Mat, MatRef};
@@ -144,7 +140,6 @@ fn is_sane(values: &[f64]) -> bool {
     values.iter().all(|x| x.abs() < OVERFLOW)
 }
 
-/// Returns true if no entry of a matrix overflows.
 fn is_sane_matrix(a: MatRef<'_, f64>) -> bool {
     columns::largest(a) < OVERFLOW
 }

@@ -28,7 +28,7 @@ use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
 use super::limits::{Guard, PRECISION_RANGE, TrustRegion, add_second_order, needs_trust};
 use super::mean_newton::MeanNewton;
-use super::rule::Rule;
+use super::rules::Rule;
 use super::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient,
     move_mean,
@@ -45,13 +45,14 @@ pub(super) const RULE: Rule = Rule {
     default_step: Some(0.1),
     ..Rule::new(
         "ngd",
-        |q, options| Box::new(NaturalGradient::new(q).with_guard(options.guard)),
+        |q, options| Box::new(NaturalGradient { guard: options.guard, ..NaturalGradient::new(q) }),
         DiagonalRule::natural,
     )
 };
 
 /// The rule, with the precision `S⁻¹` it carries from step to step and its buffers.
 pub struct NaturalGradient {
+    /// What happens if the new precision is not positive definite.
     guard: Guard,
     precision: Mat<f64>,
     candidate: Mat<f64>,
@@ -83,12 +84,6 @@ impl NaturalGradient {
         };
         rule.restart(q);
         rule
-    }
-
-    /// Sets the guard, which decides what happens if the new precision is not positive definite.
-    pub(crate) fn with_guard(mut self, guard: Guard) -> Self {
-        self.guard = guard;
-        self
     }
 
     /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into the lower triangle of `candidate`.

@@ -78,7 +78,6 @@ impl Matrix {
         }
     }
 
-    /// Copies another matrix of the same family and size.
     pub(crate) fn copy_from(&mut self, other: MatrixRef<'_>) {
         match (self, other) {
             (Matrix::Full(own), MatrixRef::Full(other)) => own.copy_from(other),
@@ -87,7 +86,6 @@ impl Matrix {
         }
     }
 
-    /// Adds another matrix of the same family and size.
     pub(crate) fn add(&mut self, other: MatrixRef<'_>) {
         match (self, other) {
             (Matrix::Full(own), MatrixRef::Full(other)) => *own += other,
@@ -114,7 +112,6 @@ impl Matrix {
         }
     }
 
-    /// Adds `value` to the diagonal.
     pub(crate) fn add_diagonal(&mut self, value: f64) {
         match self {
             Matrix::Full(all) => linalg::add_diagonal(all.as_mut(), value),

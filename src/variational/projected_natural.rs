@@ -11,9 +11,11 @@
 use super::diagonal::DiagonalRule;
 use super::limits::{Guard, TrustRegion, add_second_order, clip, usable};
 use super::mean_newton::MeanNewton;
-use super::rule::Rule;
-use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
-use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
+use super::rules::Rule;
+use super::{
+    CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, is_sane, is_sane_matrix,
+    mean_gradient, move_mean,
+};
 use crate::linalg::{self, EigenSolver};
 use faer::{Mat, MatRef};
 
@@ -97,7 +99,7 @@ impl ProjectedNatural {
     /// Writes `S₊ ĝ` to `direction`; `variance` computes the eigenvalues of S₊ from those of the
     /// precision. Returns false if the result overflows.
     fn precondition(&mut self, variance: impl Fn(f64) -> f64) -> bool {
-        let vectors = self.eigen.vectors();
+        let vectors = self.eigen.vectors.as_ref();
         linalg::matvec(vectors.transpose(), &self.gradient, &mut self.rotated);
         self.rotated.iter_mut().zip(self.eigen.values()).for_each(|(g, p)| *g *= variance(*p));
         linalg::matvec(vectors, &self.rotated, &mut self.direction);

@@ -3,9 +3,10 @@
 use super::diagonal::DiagonalRule;
 use super::limits::{clip, usable};
 use super::research::{cholesky_descent, projected, wasserstein};
-use super::rule::{Rule, RuleOptions};
-use super::{Family, Guard, Matrix, Normal, Schedule, UpdateRule, clip_eigenvalues};
-use super::{adam, natural, projected_natural, square_root};
+use super::{
+    DataGradient, Factor, Family, Guard, Matrix, Normal, Schedule, StepInfo, UpdateRule, adam,
+    clip_eigenvalues, natural, projected_natural, square_root,
+};
 use crate::error::{Error, Result};
 use crate::words::{either, stored_as_text};
 use serde::{Deserialize, Serialize};
@@ -138,5 +139,168 @@ impl RuleOptions {
             return Box::new(DiagonalRule::new(q, self));
         }
         (self.rule.build)(q, self)
+    }
+}
+
+/// Creates a rule for full covariances, for a q of this dimension.
+type Build = fn(&Normal, &RuleOptions) -> Box<dyn UpdateRule>;
+
+/// Takes one step of a rule for diagonal covariances: fills the candidate, given the gradient, β and the step.
+type DiagonalStep = fn(&mut DiagonalRule, &DataGradient<'_>, f64, f64) -> StepInfo;
+
+/// The properties of a rule, which determine the options that apply to it.
+pub struct Rule {
+    /// Its name in options.
+    pub word: &'static str,
+    /// True if its steps are mixing weights, at most 1.
+    pub(crate) mixes: bool,
+    /// True if a reparameterised gradient may include the gradient of the entropy, false if the
+    /// rule adds the entropy itself.
+    pub(crate) entropy_gradient: bool,
+    /// True if the rule accepts "sticking the landing" gradients. A rule that computes the whole
+    /// entropy itself cannot use them.
+    pub(crate) sticks_the_landing: bool,
+    /// The guards that can keep its steps valid, the default first; empty for rules that need no
+    /// guard.
+    pub guards: &'static [Guard],
+    /// True if it projects q to bounds.
+    pub projects: bool,
+    /// True if it uses the smoothness of the negative log joint.
+    pub(crate) takes_smoothness: bool,
+    /// True if the smoothness bounds the factor of S from below, in addition to giving steps their unit.
+    pub(crate) floors_at_smoothness: bool,
+    /// The default step, in units of 1/𝓜 for rules that use the smoothness; if `None`, the learning
+    /// rate of hyper-parameters.
+    pub(crate) default_step: Option<f64>,
+    /// True if the rule for diagonal covariances needs moments of the gradient, like Adam.
+    pub(super) keeps_moments: bool,
+    pub(super) build: Build,
+    pub(super) diagonal: DiagonalStep,
+}
+
+impl Rule {
+    /// Creates a rule that needs no guard, takes the learning rate of hyper-parameters, and has none of the other properties.
+    pub(super) const fn new(word: &'static str, build: Build, diagonal: DiagonalStep) -> Rule {
+        Rule {
+            word,
+            mixes: false,
+            entropy_gradient: false,
+            sticks_the_landing: false,
+            guards: &[],
+            projects: false,
+            takes_smoothness: false,
+            floors_at_smoothness: false,
+            default_step: None,
+            keeps_moments: false,
+            build,
+            diagonal,
+        }
+    }
+}
+
+/// Two rules are equal if their names are.
+impl PartialEq for Rule {
+    fn eq(&self, other: &Rule) -> bool {
+        self.word == other.word
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word)
+    }
+}
+
+/// All options of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleOptions {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// The guard that keeps natural-gradient steps positive definite (ngd, sr-vn).
+    pub guard: Guard,
+    /// The range of the eigenvalues of S (projected-ngvi); the eigenvalues of the prior's covariance are 1.
+    pub bounds: (f64, f64),
+    /// The least values of the coordinates of m (projected-ngvi on diagonal covariances); empty for none.
+    pub lower: Vec<f64>,
+    /// The smoothness 𝓜 of the negative log joint (proj-sgd and relative steps); if `None`, the
+    /// largest curvature observed so far. For diagonal covariances the observed curvature is the
+    /// largest diagonal entry, which is too small for steps in m if features are correlated.
+    pub smoothness: Option<f64>,
+    /// True if the steps of gradient rules (bw-gd, prox-sgd, proj-sgd) are in units of 1/𝓜.
+    pub relative: bool,
+}
+
+/// The update rules of the posteriors of a model, one for each latent process.
+pub struct Rules(Vec<Box<dyn UpdateRule>>);
+
+/// The rule of a single process.
+impl<R: UpdateRule + 'static> From<R> for Rules {
+    fn from(rule: R) -> Self {
+        Rules(vec![Box::new(rule)])
+    }
+}
+
+impl From<Box<dyn UpdateRule>> for Rules {
+    fn from(rule: Box<dyn UpdateRule>) -> Self {
+        Rules(vec![rule])
+    }
+}
+
+impl From<Vec<Box<dyn UpdateRule>>> for Rules {
+    fn from(rules: Vec<Box<dyn UpdateRule>>) -> Self {
+        Rules(rules)
+    }
+}
+
+impl Rules {
+    /// Creates the rule of `options` for each posterior.
+    pub fn of_all(options: &RuleOptions, q: &[Normal]) -> Self {
+        Rules(q.iter().map(|q| options.build(q)).collect())
+    }
+
+    pub(crate) fn of(&mut self, process: usize) -> &mut dyn UpdateRule {
+        self.0[process].as_mut()
+    }
+
+    /// Moves all of `q` from the same point, given the gradient of each process. Returns the smallest step that was taken, 0 only if none
+    /// was taken, and the number of times that steps were shrunk.
+    pub(crate) fn step<'g>(
+        &mut self,
+        q: &mut [Normal],
+        gradient: &dyn Fn(usize) -> DataGradient<'g>,
+        beta: f64,
+        step: f64,
+    ) -> StepInfo {
+        let mut all = StepInfo { step: f64::INFINITY, rollbacks: 0 };
+        for (process, (rule, q)) in self.0.iter_mut().zip(q).enumerate() {
+            let info = rule.step(q, gradient(process), beta, step);
+            all.rollbacks += info.rollbacks;
+            if info.step > 0.0 {
+                all.step = all.step.min(info.step);
+            }
+        }
+        StepInfo { step: if all.step.is_finite() { all.step } else { 0.0 }, ..all }
+    }
+
+    /// Resets the state of all rules to match `q`, after `q` was changed by other code.
+    pub fn restart(&mut self, q: &[Normal]) {
+        self.0.iter_mut().zip(q).for_each(|(rule, q)| rule.restart(q));
+    }
+
+    /// Returns the factor of S that the rule of a single process moves.
+    pub fn factor(&self) -> Option<Factor<'_>> {
+        match &self.0[..] {
+            [rule] => rule.factor(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn state(&self) -> Vec<Vec<u8>> {
+        self.0.iter().map(|rule| rule.state()).collect()
+    }
+
+    /// Continues from the states of all rules; returns false if they do not suit.
+    pub(crate) fn restore(&mut self, states: &[Vec<u8>]) -> bool {
+        self.0.len() == states.len() && self.0.iter_mut().zip(states).all(|(rule, state)| rule.restore(state))
     }
 }

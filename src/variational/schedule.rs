@@ -73,7 +73,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the largest step of the schedule.
     pub(crate) fn largest(self) -> f64 {
         match self {
             Schedule::WarmUp { start, end, steps } if steps > 0 => start.max(end),

@@ -19,7 +19,7 @@
 use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
 use super::mean_newton::MeanNewton;
-use super::rule::Rule;
+use super::rules::Rule;
 use super::{
     DataGradient, Factor, Guard, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient,
     move_mean,
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     default_step: Some(0.1),
     ..Rule::new(
         "sr-vn",
-        |q, options| Box::new(SquareRoot::new(q).with_guard(options.guard)),
+        |q, options| Box::new(SquareRoot { guard: options.guard, ..SquareRoot::new(q) }),
         DiagonalRule::square_root,
     )
 };
@@ -43,6 +43,7 @@ const ESTIMATE: f64 = 1.1;
 
 /// The rule, with the factor C it carries and its buffers.
 pub struct SquareRoot {
+    /// Steps are shortened for every guard except [`Guard::None`], which gives the algorithm of the paper.
     guard: Guard,
     factor: Mat<f64>,
     candidate: Mat<f64>,
@@ -81,13 +82,6 @@ impl SquareRoot {
         };
         rule.restart(q);
         rule
-    }
-
-    /// Sets the guard: steps are shortened for every guard except [`Guard::None`], which gives the
-    /// algorithm of the paper.
-    pub(crate) fn with_guard(mut self, guard: Guard) -> Self {
-        self.guard = guard;
-        self
     }
 
     /// Makes the diagonal of `candidate` positive by changing the signs of whole columns, which

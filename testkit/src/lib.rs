@@ -23,4 +23,3 @@ pub mod program;
 pub mod reference;
 #[cfg(feature = "core")]
 pub mod shapes;
-pub mod statistics;

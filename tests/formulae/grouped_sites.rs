@@ -1,7 +1,7 @@
-//! Grouped effects with sites that replace the likelihood: against the closed form and a dense
-//! variational posterior.
+//! Grouped effects with sites that replace the likelihood, and as features of a layer: against the closed form that eliminates a grouping, a
+//! dense variational posterior and finite differences.
 
-use crate::grouped::{VFE, linear_model, problem, solved, term};
+use crate::grouped::{FITC, VFE, linear_model, problem, solved, term};
 use crate::prelude::*;
 
 /// Returns the ELBO of a function (or of fixed effects) and grouped effects.
@@ -123,4 +123,78 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
             assert_all_close(&marginals.variance, &variance, 1e-5, &case);
         }
     }
+}
+
+#[test]
+fn bounds_gradients_and_predictions_are_those_of_the_closed_form() {
+    for (correlated, fitc) in [(false, false), (true, false), (true, true)] {
+        let problem = problem(4, [7, 4, 3], correlated);
+        let weights = if fitc { &[][..] } else { &problem.weights };
+        let data = Dataset { x: problem.x.as_ref(), targets: Targets { weights, ..Targets::of(&problem.y) } };
+        let bound = GroupedBound { fitc, ..FITC };
+        let (want, want_gradient, closed) = solved(&problem.model, data, bound);
+        let objective = if fitc { Objective::fitc() } else { Objective::elbo(1.0) };
+        let mut summed =
+            CollapsedObjective::new(problem.model.clone().with_summed_effects(), data, objective);
+        let theta = summed.start();
+        assert_close(summed.solve(&theta).expect("a value"), want, 1e-11, "value");
+        let (_, gradient) = summed.natural_gradient().expect("a gradient");
+        assert_all_close(&gradient, &want_gradient, 1e-8, "gradient");
+        let (model, q) = summed.into_parts();
+        // Levels 50 and 51 are new, and two rows share one of them.
+        let mut x = problem.x.clone();
+        [(0, 50.0), (1, 50.0), (2, 51.0), (3, POPULATION)]
+            .into_iter()
+            .for_each(|(row, code)| x[(row, 2)] = code);
+        let [got, want] = [&Posterior::new(&model, [q]), &closed]
+            .map(|p| (p.marginals(x.as_ref()), p.covariance(x.as_ref())));
+        assert_all_close(&got.0.mean, &want.0.mean, 1e-8, "mean");
+        assert_all_close(&got.0.variance, &want.0.variance, 1e-8, "variance");
+        assert_matrices_close(got.1.as_ref(), want.1.as_ref(), 1e-8, "covariance");
+    }
+}
+
+#[test]
+fn the_joint_distribution_of_sites_is_a_stationary_point_of_the_bound() {
+    for which in 0..6 {
+        let problem = problem(9, [6, 4, 3], true);
+        let (likelihood, y) = observed(which, &problem.y);
+        let model = LatentModel { likelihood, ..problem.model.clone() };
+        let data = Dataset { x: problem.x.as_ref(), targets: Targets::of(&y) };
+        let (want, want_gradient, posterior) = solved(&model, data, elbo(WeightPrior::Unit, 1.0));
+        let joint = posterior.joint(0).expect("effects");
+        let q = Normal::new(joint.mean().to_vec(), joint.cov().to_dense()).expect("positive definite");
+        let mut svgp = VariationalModel::new(model.with_summed_effects(), q, Objective::elbo(1.0), y.len());
+        let value = svgp.evaluate(Batch { x: data.x, targets: data.targets, scale: 1.0 }, true);
+        assert_close(value, want, 1e-9, &format!("{which}, value"));
+        assert_all_close(svgp.theta_gradient(), &want_gradient, 1e-6, &format!("{which}, gradient"));
+        // The gradient of the ELBO in the mean of q is that of the data and q's mean itself.
+        for (data, mean) in svgp.q_gradient().mean.iter().zip(joint.mean()) {
+            assert_close(data + mean, 0.0, 1e-6, &format!("{which}, mean"));
+        }
+    }
+}
+
+/// Returns a model of several functions with the effects of the problem for each of its layers, inputs and targets.
+pub fn of_several(which: usize, seed: u64) -> (LatentModel, Mat<f64>, Vec<f64>) {
+    let problem = problem(seed, [5, 4, 3], true);
+    let mut normals = Normals::new(seed);
+    let (kind, y): (_, Vec<f64>) = match which {
+        0 => (LikelihoodKind::Softmax, problem.y.iter().map(|y| (1.0 + y).round().clamp(0.0, 2.0)).collect()),
+        _ => (
+            LikelihoodKind::ZeroInflatedPoisson,
+            problem.y.iter().map(|y| (2.0 * y).round().max(0.0)).collect(),
+        ),
+    };
+    let likelihood = Registry::default().likelihood(kind, 3).expect("a built-in likelihood");
+    let (functions, shared) = (likelihood.functions(), likelihood.alike());
+    let prior = problem.model.to_prior().layer().prior().expect("inducing inputs").clone();
+    let layer = |means: usize| prior.clone().with_means(vec![0.2; means], false).into();
+    let layers = if shared { vec![layer(functions)] } else { (0..functions).map(|_| layer(1)).collect() };
+    let mut prior = LatentModel::of_layers(layers, likelihood, false);
+    prior.effects = Effects::of_layers(vec![problem.model.effects.clone(); prior.layers.len()]);
+    let mut values = prior.natural();
+    values.iter_mut().for_each(|value| *value *= (0.1 * normals.next()).exp());
+    prior.set_natural(&values);
+    (prior.factorised().expect("a factor"), problem.x, y)
 }

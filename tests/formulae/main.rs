@@ -19,5 +19,4 @@ mod reference;
 mod rules;
 mod sampling;
 mod scores;
-mod summed_effects;
 mod sums;

@@ -13,6 +13,4 @@ pub use sparsegp::{
     neighbours::*, objective::*, options::*, quadrature::*, registry::*, training::*, variational::*,
 };
 pub use sparsegp_testkit::dense::log_density;
-pub use sparsegp_testkit::{
-    compare::*, dense::*, differences::*, families::*, problems::*, reference::*, statistics::*,
-};
+pub use sparsegp_testkit::{compare::*, dense::*, differences::*, families::*, problems::*, reference::*};

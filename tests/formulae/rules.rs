@@ -1,21 +1,9 @@
 //! Update rules of q(w): reference iterates and projections, families, optima, hostile gradients,
 //! gradients from samples.
 
-mod reference;
-
 use crate::prelude::*;
 use faer::linalg::solvers::DenseSolveCore;
-
-const RULES: [QUpdate; 8] = [
-    QUpdate::Ngd,
-    QUpdate::SrVn,
-    QUpdate::Adam,
-    QUpdate::ProxSgd,
-    QUpdate::ProjSgd,
-    QUpdate::ProjectedNgvi,
-    QUpdate::BwGd,
-    QUpdate::Sgd,
-];
+use sparsegp::variational::research::{Wasserstein, prox_negative_entropy};
 
 fn close_normal(got: &Normal, want: &Normal, tolerance: f64, what: &str) {
     assert_all_close(got.mean(), want.mean(), tolerance, &format!("{what}, mean"));
@@ -157,7 +145,7 @@ proptest! {
         beta in 0.3f64..4.0,
     ) {
         let target = Target::new(&Mat::from_fn(3, 4, |i, j| x[3 * j + i]), shift);
-        for update in RULES {
+        for &update in QUpdate::ALL {
             for family in [Family::Full, Family::Diagonal] {
                 assert_converges(update, family, &target, beta);
             }
@@ -172,7 +160,7 @@ proptest! {
         step in 0.02f64..1.0,
     ) {
         let target = Target::diagonal(&curvature, shift);
-        for update in RULES {
+        for &update in QUpdate::ALL {
             let bounds = (0.2, 0.9);
             let options = RuleOptions { smoothness: Some(30.0), bounds, ..settings(update).0 };
             let mut full = Normal::standard(Family::Full, 4);
@@ -284,7 +272,7 @@ fn projected_natural_gradients_of_bounded_means() {
 #[test]
 fn exact_path_gradients_change_nothing() {
     let beta = 0.8;
-    for update in RULES {
+    for &update in QUpdate::ALL {
         for start in [correlated(4), correlated(4).mean_field()] {
             let target = correlated_target(4);
             // The trust region applies only to gradients from samples.
@@ -353,14 +341,14 @@ impl Hostile {
 #[test]
 fn rules_survive_hostile_gradients() {
     let guards = [Guard::Trust, Guard::Backtrack, Guard::Retraction, Guard::Projection];
-    let plain = RULES.map(|update| settings(update).0);
-    let absolute = RULES.map(|update| RuleOptions { relative: false, ..settings(update).0 });
+    let plain = || QUpdate::ALL.iter().map(|update| settings(*update).0);
+    let absolute = plain().map(|options| RuleOptions { relative: false, ..options });
     let guarded = guards.map(|guard| RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) });
-    for options in plain.iter().chain(&absolute).chain(&guarded) {
+    for options in plain().chain(absolute).chain(guarded) {
         for start in [correlated(3), correlated(3).mean_field()] {
             for hostile in &HOSTILE {
                 for with_path in [false, true] {
-                    survive(options, &start, hostile, with_path);
+                    survive(&options, &start, hostile, with_path);
                 }
             }
         }
@@ -422,4 +410,102 @@ fn hostile_curvature_is_forgotten() {
         }
         assert!(q.mean().iter().zip(start.mean()).any(|(a, b)| (a - b).abs() > 1e-3), "the mean moves again");
     }
+}
+
+fn cases(file: &Value) -> &Vec<Value> {
+    file["cases"].as_array().expect("cases")
+}
+
+#[test]
+fn reference_projections() {
+    let file = load("projections.json");
+    let mut seen = 0;
+    for case in cases(&file) {
+        let name = case["name"].as_str().expect("name");
+        let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
+        let entry = |key: &str| matrix(&inputs[key]);
+        let check = |got: &Mat<f64>, key: &str| {
+            assert_matrices_close(
+                got.as_ref(),
+                matrix(&outputs[key]).as_ref(),
+                1e-12,
+                &format!("{name}, {key}"),
+            );
+        };
+        if name.starts_with("eigenvalue_clipping") {
+            let (low, high) = (number(&inputs["alpha"]), number(&inputs["beta"]));
+            check(&clip_eigenvalues(entry("Sigma").as_ref(), low, high).expect("finite"), "Sigma_projected");
+        } else if name.starts_with("prox_negative_entropy") {
+            let mut c = entry("C");
+            prox_negative_entropy(c.as_mut(), number(&inputs["gamma"]));
+            check(&c, "C_prox");
+        } else {
+            let (c, floor) = (entry("C"), 1.0 / number(&inputs["M"]).sqrt());
+            let definite = clip_eigenvalues(c.as_ref(), floor, f64::INFINITY).expect("finite");
+            check(&definite, "C_projected_positive_definite");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 10);
+}
+
+/// Runs a case of logistic_vn.json: the listed iterates, and the optimum after many more if the rule is to reach it. The coefficients
+/// are `w/√λ`, so their covariance is that of w divided by λ.
+fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, step: f64, reaches: bool) {
+    let file = load("logistic_vn.json");
+    let (shared, tolerance) = (&file["inputs"], 1e-8);
+    let (x, y) = (matrix(&shared["X"]).transpose().to_owned(), numbers(&shared["y"]));
+    let lambda = number(&shared["lambda"]);
+    let layer = Layer::from(LinearLayer::isotropic(x.nrows(), 0.0, 1.0 / lambda).expect("prior"));
+    let likelihood = Bernoulli::Logit.into();
+    let case = |name: &str| cases(&file).iter().find(|case| case["name"] == name).expect("the case");
+    let (inputs, want, optimum) =
+        (&case(name)["inputs"], &case(name)["outputs"], &case("optimum")["outputs"]);
+    let start = matrix(&inputs["C0"]);
+    let mean = numbers(&inputs["m0"]).iter().map(|m| lambda.sqrt() * m).collect();
+    let mut q = Normal::new(mean, lambda * (&start * start.transpose())).expect("q");
+    let mut rule = rule(&q);
+    let objective = Objective::elbo(1.0);
+    let problem = Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
+    let mut pass = BatchPass::new(problem, y.len());
+    let iterates = want["m"].as_array().expect("iterates").len();
+    assert_eq!(iterates, 11);
+    let last = if reaches { 200 } else { iterates };
+    for k in 0..=last {
+        let problem = Problem {
+            factor: rule.factor(),
+            ..Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref())
+        };
+        let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
+        let wanted = match k {
+            _ if k < iterates => Some([&want["neg_elbo"][k], &want["m"][k], &want["S"][k]]),
+            200 => Some([&optimum["neg_elbo"], &optimum["m"], &optimum["S"]]),
+            _ => None,
+        };
+        if let Some([value, wanted_mean, wanted_cov]) = wanted {
+            let what = format!("{name}, iterate {k}");
+            assert_close(data + q.kl(), number(value), tolerance, &what);
+            let mean: Vec<f64> = q.mean().iter().map(|m| m / lambda.sqrt()).collect();
+            assert_all_close(&mean, &numbers(wanted_mean), tolerance, &what);
+            let cov = q.cov().full() * faer::Scale(1.0 / lambda);
+            assert_matrices_close(cov.as_ref(), matrix(wanted_cov).as_ref(), tolerance, &what);
+        }
+        if let (Some(Factor::Lower(c)), Some(factor)) = (rule.factor(), want["C"].get(k)) {
+            let c = c * faer::Scale(1.0 / lambda.sqrt());
+            assert_matrices_close(c.as_ref(), matrix(factor).as_ref(), tolerance, name);
+        }
+        let info = rule.step(&mut q, pass.q_gradient(0), 1.0, step);
+        assert_eq!(info.rollbacks, 0, "{name}, iterate {k}");
+    }
+}
+
+/// With `z = w/√λ`, gradients in w are gradients in z divided by √λ or λ, so a step γ of Bures–Wasserstein gradients in z is a step γλ in w.
+#[test]
+fn reference_iterates() {
+    logistic_case("vn_0.3", |q| Box::new(NaturalGradient::new(q)), 0.3, true);
+    logistic_case("vn_1.0", |q| Box::new(NaturalGradient::new(q)), 1.0, true);
+    logistic_case("srvn_0.3", |q| Box::new(SquareRoot::new(q)), 0.3, true);
+    let lambda = number(&load("logistic_vn.json")["inputs"]["lambda"]);
+    let options = RuleOptions::of(QUpdate::BwGd);
+    logistic_case("bures_wasserstein", |q| Box::new(Wasserstein::new(q, &options)), 0.079 * lambda, false);
 }

@@ -2,7 +2,7 @@
 //! families, and noiseless at the posterior.
 
 use crate::prelude::*;
-use sparsegp_testkit::statistics;
+use sparsegp_testkit::compare;
 
 const BETA: f64 = 0.7;
 
@@ -15,10 +15,10 @@ fn moments(
     runs: usize,
 ) -> Vec<(f64, f64)> {
     let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(BETA) };
-    let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
-    pass.seed(3);
     let problem = Problem { factor, ..Problem::new(Layers::one(layer), likelihood, objective, q.as_ref()) };
-    statistics::moments((0..runs).map(|_| {
+    let mut pass = BatchPass::new(problem, y.len());
+    pass.seed(3);
+    compare::moments((0..runs).map(|_| {
         pass.run(problem, Batch::of(x.transpose(), y, 2.0), Form::Stable, false);
         let DataGradient { mean, cov, path, .. } = pass.q_gradient(0);
         let cov = path.filter(|_| factor.is_some()).unwrap_or(cov);
@@ -105,9 +105,8 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
             false => Estimator::EnergyEntropy { samples },
         };
         let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
-        let mut pass =
-            BatchPass::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref(), y.len());
         let problem = Problem::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref());
+        let mut pass = BatchPass::new(problem, y.len());
         pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
         let gradient = pass.q_gradient(0);
         let mean = gradient.mean.iter().zip(exact.q().mean());

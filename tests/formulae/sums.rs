@@ -5,10 +5,7 @@
 //! that sum, which parts of one row give. With at most 40 rows, the tolerance 1e-12 leaves a factor
 //! of a hundred for the M × M algebra.
 
-mod parts;
-
 use crate::prelude::*;
-use parts::{Rows, partition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -49,6 +46,77 @@ fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
     kernel.iter().chain(mean).copied().chain(entries(z.as_ref())).collect()
 }
 
+struct Rows {
+    x: Mat<f64>,
+    y: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Rows {
+    fn new(seed: u64, n: usize, counts: bool) -> Rows {
+        let (x, mut y) = data(seed, 2, n);
+        let mut normals = Normals::new(seed ^ 0xabc);
+        let mut positive = |wanted| (0..if wanted { n } else { 0 }).map(|_| normals.next().exp()).collect();
+        let (exposure, weights) = (positive(counts), positive(seed.is_multiple_of(2)));
+        if counts {
+            y.iter_mut().for_each(|y| *y = (2.0 * y.abs()).floor());
+        }
+        Rows { x, y, exposure, weights }
+    }
+
+    fn take(&self, rows: &[usize]) -> Rows {
+        let some = |all: &[f64]| if all.is_empty() { vec![] } else { rows.iter().map(|&i| all[i]).collect() };
+        Rows {
+            x: Mat::from_fn(2, rows.len(), |i, j| self.x[(i, rows[j])]),
+            y: some(&self.y),
+            exposure: some(&self.exposure),
+            weights: some(&self.weights),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.y.len()
+    }
+
+    fn each(&self) -> Vec<Rows> {
+        (0..self.len()).map(|row| self.take(&[row])).collect()
+    }
+
+    fn targets(&self) -> Targets<'_> {
+        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        Batch { x: self.x.transpose(), targets: self.targets(), scale: 2.5 }
+    }
+}
+
+/// The index of the part, out of up to 7, that contains each row, and the order in which parts are merged.
+#[derive(Clone, Debug)]
+struct Partition {
+    part_of: Vec<usize>,
+    order: Vec<usize>,
+}
+
+fn partition() -> impl Strategy<Value = Partition> {
+    (1usize..=7).prop_flat_map(|parts| {
+        let part_of = prop::collection::vec(0..parts, 1..40);
+        let order = Just((0..parts).collect::<Vec<usize>>()).prop_shuffle();
+        (part_of, order).prop_map(|(part_of, order)| Partition { part_of, order })
+    })
+}
+
+impl Partition {
+    /// Returns the parts in the order of merging, with their numbers.
+    fn parts(&self, rows: &Rows) -> Vec<(u64, Rows)> {
+        let of = |part: usize| -> Vec<usize> {
+            (0..rows.len()).filter(|&row| self.part_of[row] == part).collect()
+        };
+        self.order.iter().map(|&part| (part as u64, rows.take(&of(part)))).collect()
+    }
+}
+
 /// Returns a layer whose `K_uu` has a condition number below M/0.1, the factor by which whitening
 /// amplifies rounding errors.
 fn layer(seed: u64, kernel: &str) -> Layer {
@@ -86,18 +154,20 @@ fn step_of_parts(
     run: u64,
 ) -> Vec<(&'static str, Vec<f64>)> {
     let pass = |rows: usize| {
-        let mut pass = BatchPass::new(problem.layers, problem.likelihood, problem.objective, problem.q, rows);
+        let mut pass = BatchPass::new(problem, rows);
         pass.seed(seed);
         pass.go_to_run(run);
         pass
     };
     let (none, mut client) = (Rows { x: Mat::new(), y: vec![], exposure: vec![], weights: vec![] }, pass(0));
     let none = Batch { x: MatRef::from_row_major_slice(&[], 0, 2), ..none.batch() };
-    client.sums_of(problem, none, form, Wanted::of(train), 0).expect("a factor");
+    assert!(client.begin(problem, form, Wanted::of(train)));
+    client.add(problem, none, 0);
     for (part, rows) in parts {
         let mut worker = pass(rows.len());
-        let sums = worker.sums_of(problem, rows.batch(), form, Wanted::of(train), *part).expect("a factor");
-        client.merge(&travelled(sums)).expect("parts of one batch");
+        assert!(worker.begin(problem, form, Wanted::of(train)));
+        worker.add(problem, rows.batch(), *part);
+        client.merge(&travelled(worker.sums_so_far())).expect("parts of one batch");
     }
     let rows: usize = parts.iter().map(|(_, rows)| rows.len()).sum();
     assert_eq!(client.sums().rows, rows as u64);
@@ -135,7 +205,7 @@ proptest! {
             Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
         let form = if direct { Form::Direct } else { Form::Stable };
 
-        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+        let mut pass = BatchPass::new(problem, rows.len());
         let value = pass.run(problem, rows.batch(), form, train);
         if train {
             pass.finish_theta(Layers::one(&layer), None);
@@ -185,7 +255,7 @@ proptest! {
         let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(0.7) };
         let likelihood = Gaussian::new(NOISE).into();
         let problem = Problem { factor, ..Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref()) };
-        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+        let mut pass = BatchPass::new(problem, rows.len());
         pass.seed(seed);
         let mut value = f64::NAN;
         for _ in 0..=run {

@@ -148,7 +148,7 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
                 noises: &noises,
                 ..Problem::new(model.layers(), &model.likelihood, objective, &standard)
             };
-            let mut pass = BatchPass::new(model.layers(), &model.likelihood, objective, &standard, 150);
+            let mut pass = BatchPass::new(problem, 150);
             let batch = Batch { x: x.as_ref(), targets: all, scale: 1.0 };
             pass.begin(problem, form, Wanted::Origin);
             pass.add(problem, batch, 0);

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[pyclass(frozen, module = "sparsegp._sparsegp", from_py_object)]
 #[derive(Clone, Default)]
 pub struct Custom {
-    registry: Registry,
+    pub registry: Registry,
     faults: Arc<Faults>,
 }
 
@@ -50,11 +50,6 @@ impl Custom {
 }
 
 impl Custom {
-    /// The kernels and likelihoods by name.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
     /// Returns true if an object has raised an exception, so that the current work should end.
     pub fn has_raised(&self) -> bool {
         self.faults.any.load(Ordering::Relaxed)
@@ -161,12 +156,10 @@ impl Own {
     }
 }
 
-/// Replaces a number.
 fn set(out: &mut f64, found: f64) {
     *out = found;
 }
 
-/// Adds to a number.
 fn add(out: &mut f64, found: f64) {
     *out += found;
 }

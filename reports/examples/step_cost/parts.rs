@@ -89,12 +89,13 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (mut gradient, bar, left) = (layer.zero_gradient(), a.clone(), k.clone());
     let kernel_adjoint = move || {
         let by = FeaturesAdjoint {
+            x,
             features: left.as_ref(),
             features_bar: bar.as_ref(),
             base_bar: &h,
             offset_bar: &h,
         };
-        layer.features_adjoint(x, by, &mut gradient, &mut scratch);
+        layer.features_adjoint(by, &mut gradient, &mut scratch);
     };
 
     let mut out = spread(columns, m);

@@ -55,8 +55,8 @@ pub(in crate::training) fn with_new_rows(
     let windows = Windows::near(near, added, &lists, rows.given(model).most_members());
     let objective = Objective { beta: plan.beta, ..Objective::fitc() };
     let standard = standard(model);
-    let pass =
-        BatchPass::given(model.layers(), &model.likelihood, objective, &standard, &windows, &model.effects);
+    let problem = Problem::new(model.layers(), &model.likelihood, objective, &standard);
+    let pass = BatchPass::given(problem, &windows, &model.effects);
     let mut solver = Solver { model, evidence, objective, standard, pass, windows };
     if model.likelihood.gaussian_noise().is_none() {
         let (order, lists) = nearest_others(near, added, plan.count.min(TRAINED_WITH), COMPARISONS);

@@ -126,8 +126,8 @@ impl<'a> NeighbourObjective<'a> {
         };
         self.left = (self.plan.loss == LossKind::Log).then(others);
         let (layers, likelihood) = (self.at.model.layers(), &self.at.model.likelihood);
-        let pass =
-            |objective, windows| BatchPass::given(layers, likelihood, objective, &self.q, windows, effects);
+        let problem = |objective| Problem::new(layers, likelihood, objective, &self.q);
+        let pass = |objective, windows| BatchPass::given(problem(objective), windows, effects);
         self.room = Some(Room {
             rows: pass(self.closed_objective(), &self.windows),
             left: self.left.as_ref().map(|left| pass(self.predictive_objective(), left)),

@@ -60,7 +60,8 @@ impl VariationalModel {
     /// of up to `batch` rows.
     pub fn new(model: LatentModel, q: impl Into<Vec<Normal>>, objective: Objective, batch: usize) -> Self {
         let q = q.into();
-        let pass = BatchPass::new(model.layers(), &model.likelihood, objective, &q, batch);
+        let problem = Problem::new(model.layers(), &model.likelihood, objective, &q);
+        let pass = BatchPass::new(problem, batch);
         VariationalModel {
             model,
             q,
@@ -127,8 +128,8 @@ impl VariationalModel {
 
     fn resize(&mut self, capacity: usize) {
         self.capacity = capacity;
-        let (layers, likelihood) = (self.model.layers(), &self.model.likelihood);
-        let mut other = BatchPass::new(layers, likelihood, self.objective, &self.q, capacity);
+        let problem = Problem::new(self.model.layers(), &self.model.likelihood, self.objective, &self.q);
+        let mut other = BatchPass::new(problem, capacity);
         other.go_on_from(&self.pass);
         self.pass = other;
     }

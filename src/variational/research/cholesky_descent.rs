@@ -16,7 +16,7 @@ use super::smoothness::Smoothness;
 use crate::columns;
 use crate::linalg::{self, Operand, Part};
 use crate::variational::factor::{descend, energy_gradient, is_valid_lower, lower_factor, set_covariance};
-use crate::variational::rule::Rule;
+use crate::variational::rules::Rule;
 use crate::variational::{
     CONDITION, DataGradient, DiagonalRule, Factor, Normal, RuleOptions, StepInfo, UpdateRule, halved,
     mean_gradient, move_mean,

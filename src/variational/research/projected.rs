@@ -13,11 +13,11 @@
 use super::smoothness::Smoothness;
 use crate::linalg::{self, EigenSolver, Operand, Part};
 use crate::variational::factor::energy_gradient;
-use crate::variational::rule::Rule;
+use crate::variational::rules::Rule;
 use crate::variational::{
-    CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule,
+    CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, is_sane_matrix,
+    mean_gradient, move_mean,
 };
-use crate::variational::{is_sane_matrix, mean_gradient, move_mean};
 use faer::Mat;
 
 pub(in crate::variational) const RULE: Rule = Rule {

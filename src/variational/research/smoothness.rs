@@ -46,7 +46,6 @@ impl Smoothness {
         }
     }
 
-    /// Forgets all observations.
     pub(in crate::variational) fn reset(&mut self) {
         self.largest = 0.0;
         self.warm = false;

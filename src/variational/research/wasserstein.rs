@@ -12,7 +12,7 @@
 
 use super::smoothness::Smoothness;
 use crate::linalg::{self, Factorizer, Operand, Part, product, reflect_lower};
-use crate::variational::rule::Rule;
+use crate::variational::rules::Rule;
 use crate::variational::{
     DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, halved, is_sane_matrix,
     mean_gradient, move_mean,

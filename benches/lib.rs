@@ -1,1 +1,0 @@
-//! The benchmarks of sparsegp, each in a separate target.
