@@ -1,4 +1,4 @@
-//! Shared code of the timing programs: points, targets and models of given sizes.
+//! Shared code of the benchmarks: points, targets and models of given sizes.
 
 use faer::Mat;
 use sparsegp::kernels::Stationary;

@@ -1,0 +1,1 @@
+//! The benchmarks of sparsegp, each in a separate target.
