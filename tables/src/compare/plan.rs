@@ -78,7 +78,6 @@ pub enum Seen {
     AllButValidation,
 }
 
-/// The maximum number of repeats of a comparison.
 const MOST_REPEATS: u64 = 10_000;
 
 /// The settings of a comparison, as the user gave them.
@@ -286,7 +285,6 @@ impl<'a> Plan<'a> {
         Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
     }
 
-    /// Returns the reported units, in the order of the results.
     pub(crate) fn reported(&self) -> Vec<Unit> {
         self.units(&self.settings.objectives)
     }

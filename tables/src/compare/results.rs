@@ -219,7 +219,6 @@ pub fn results_csv(results: &Results) -> Result<String> {
 /// The name of a column of the file, and the cell of a fit.
 type ResultColumn = (&'static str, fn(&Row) -> String);
 
-/// The columns of the file before the test figures.
 const COLUMNS: [ResultColumn; 13] = [
     ("objective", |row| row.objective.to_string()),
     ("hyper", |row| row.hyper.to_string()),

@@ -203,7 +203,6 @@ impl Work<'_> {
         Ok((rows, fit.model))
     }
 
-    /// Creates the record of a fit.
     fn row(&self, unit: Unit, role: Role, model: &TableModel, test: &Table) -> Result<Row> {
         let mut metrics = Metrics::new(model.task());
         let rows = model.rows(test, UnseenLevels::New)?;

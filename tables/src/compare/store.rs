@@ -105,7 +105,6 @@ impl Store {
         self.folder.join("units").join(format!("{}.json", name(unit)))
     }
 
-    /// Returns the path of the model of a unit.
     pub(super) fn model_path(&self, unit: Unit, seen: Seen) -> PathBuf {
         let inner = if seen == Seen::AllButValidation { "-without-validation" } else { "" };
         self.folder.join("models").join(format!("{}{inner}.model", name(unit)))
@@ -118,7 +117,6 @@ fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<()> {
     AtomicFile::write_all_to(path, (text + "\n").as_bytes())
 }
 
-/// Returns the name of a unit in file names.
 fn name(unit: Unit) -> String {
     // Colons have a meaning in some file systems.
     let contender = unit.contender.to_string().replace(':', "-");

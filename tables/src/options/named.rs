@@ -132,7 +132,6 @@ fn read(fields: &Map<String, Value>) -> Result<FitOptions> {
     serde_json::from_value(Value::Object(fields.clone())).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// Creates the error for an invalid value of an option.
 fn invalid(option: &Entry, problem: &str) -> Error {
     Error::usage(format!("⟨{}⟩: {problem}", option.name))
 }

@@ -50,7 +50,6 @@ impl Cycle {
     }
 }
 
-/// The years from one instant to another.
 pub(super) fn years(from: f64, to: f64) -> f64 {
     (to - from) / YEAR
 }
@@ -64,7 +63,6 @@ pub fn after(from: f64, years: f64) -> f64 {
 /// the year.
 const DIFFERENT: [f64; 3] = [0.0, 0.0, 0.01];
 
-/// The statistics of the instants of training rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {
     seconds: Spread,

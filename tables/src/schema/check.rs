@@ -55,7 +55,6 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
     warnings
 }
 
-/// Returns the warning about constant inputs, given their names in messages.
 pub(crate) fn constant_inputs(names: impl Iterator<Item = String>) -> Option<String> {
     let names: Vec<String> = names.collect();
     match names.as_slice() {

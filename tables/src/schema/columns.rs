@@ -78,7 +78,6 @@ impl Feature {
         self.missing && !matches!(self.kind, FeatureKind::Categorical { coded: true, .. })
     }
 
-    /// Returns true for categories.
     pub(crate) fn is_categorical(&self) -> bool {
         matches!(self.kind, FeatureKind::Categorical { .. })
     }
@@ -363,7 +362,6 @@ impl Schema {
         names
     }
 
-    /// The columns of the features.
     pub(crate) fn feature_columns(&self) -> impl Iterator<Item = &str> {
         self.features.iter().flat_map(Feature::columns).map(String::as_str)
     }
@@ -388,7 +386,6 @@ impl Schema {
         self.needed_columns(true).into_iter().chain([self.target.as_str()]).collect()
     }
 
-    /// The columns that training uses.
     pub(crate) fn training_names(&self) -> HashSet<&str> {
         let mut names = self.used_names();
         names.extend(self.weights.as_deref());

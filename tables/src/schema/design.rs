@@ -317,7 +317,6 @@ fn dates<'a>(table: &'a Table, name: &str) -> Result<&'a [f64]> {
     }
 }
 
-/// The reader of one feature of a table.
 enum Input<'a> {
     Number {
         name: &'a str,
@@ -444,7 +443,6 @@ fn bits(value: f64) -> u64 {
     if value == 0.0 { 0 } else { value.to_bits() }
 }
 
-/// The cells of a categorical feature of a table.
 struct CategoryCells<'a> {
     name: &'a str,
     column: &'a Column,
@@ -463,7 +461,6 @@ impl CategoryCells<'_> {
         self.codes.iter().copied().enumerate().filter(|(_, code)| *code >= self.seen)
     }
 
-    /// The code of a row.
     fn code(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<usize> {
         let code = self.codes[row];
         if code < self.seen || unseen != UnseenLevels::Error {

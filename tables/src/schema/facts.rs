@@ -65,10 +65,8 @@ const FEWEST_CELLS: usize = 20;
 /// ... and the minimum share of numbers among them for text to be a mistake.
 const NUMBERS_OF_A_NUMBER: f64 = 0.9;
 
-/// The facts about one column.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ColumnFacts {
-    /// The requirement for its values.
     pub(super) demand: Demand,
     /// The error for an unsupported type.
     unsupported: Option<Error>,
@@ -106,14 +104,11 @@ pub(crate) struct ColumnFacts {
     last: Option<f64>,
     /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
-    /// The numbers at both ends.
     pub(super) extremes: Extremes,
-    /// The facts about instants.
     pub(super) calendar: Option<Calendar>,
 }
 
 impl ColumnFacts {
-    /// Creates the facts without any cell.
     pub(crate) fn new(demand: Demand) -> ColumnFacts {
         let roles = if let Demand::Role(roles) = &demand { roles.as_slice() } else { &[] };
         let unsuited = roles.iter().map(|&role| (role, None)).collect();
@@ -298,7 +293,6 @@ impl ColumnFacts {
         self.plain.whole && self.numbers > 0
     }
 
-    /// Returns true if the column holds instants.
     pub(crate) fn is_time(&self) -> bool {
         self.calendar.is_some()
     }
@@ -375,7 +369,6 @@ impl ColumnFacts {
         self.has_text() && !self.distinct.more && levels.all(|level| boolean(&level.text).is_some())
     }
 
-    /// Checks that the column can be read as numbers.
     pub(crate) fn check_numbers(&self) -> Result<()> {
         self.supported()?;
         if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
@@ -389,12 +382,10 @@ impl ColumnFacts {
         whole.then(|| self.distinct.levels.iter().filter_map(value).collect())
     }
 
-    /// The first value that does not suit a role.
     pub(crate) fn unsuited(&self, role: Role) -> Option<&Misfit> {
         self.unsuited.iter().find(|(known, _)| *known == role).and_then(|(_, first)| first.as_ref())
     }
 
-    /// Returns true if the values of the training rows differ.
     pub(crate) fn varies_in_training(&self) -> bool {
         let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
         let Some(first) = held.next() else { return false };

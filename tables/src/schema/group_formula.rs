@@ -17,7 +17,6 @@ pub struct GroupFormula {
     pub(super) intercept: bool,
     pub(super) slopes: Vec<String>,
     pub(super) correlated: bool,
-    /// The columns of each grouping.
     pub(super) groupings: Vec<Vec<String>>,
 }
 
@@ -77,7 +76,6 @@ fn unquoted(name: &str) -> String {
 }
 
 impl GroupFormula {
-    /// The columns whose cells are levels.
     pub(super) fn grouping_columns(&self) -> impl Iterator<Item = &str> {
         self.groupings.iter().flatten().map(String::as_str)
     }

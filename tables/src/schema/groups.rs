@@ -55,7 +55,6 @@ impl Schema {
         &self.groups
     }
 
-    /// The same columns without grouped effects.
     pub(crate) fn without_groups(&self) -> Schema {
         Schema { groups: Vec::new(), ..self.clone() }
     }
@@ -78,7 +77,6 @@ impl Schema {
         codes.chain(self.slope_columns().into_iter().map(|slope| format!("slope of {slope}"))).collect()
     }
 
-    /// The terms of grouped effects.
     pub(crate) fn effect_terms(&self) -> Vec<EffectTerm> {
         let slopes = self.slope_columns();
         let term = |(code, group): (usize, &Grouping)| EffectTerm {
@@ -114,7 +112,6 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns true if the groupings are those of the formulae.
     pub(crate) fn has_groups(&self, options: &SchemaOptions) -> bool {
         let known = self.groups.iter().map(|group| Grouping { levels: Vec::new(), ..group.clone() });
         known.eq(groupings(options))
@@ -285,10 +282,8 @@ impl LevelCells {
     }
 }
 
-/// The texts of a column by row.
 pub(crate) type Labels<'a> = Box<dyn Fn(usize) -> Cow<'a, str> + 'a>;
 
-/// Returns the text of each row of a column.
 pub(crate) fn labels<'a>(table: &'a Table, name: &str) -> Result<Labels<'a>> {
     Ok(match table.require(name)? {
         Column::Text(text) => {

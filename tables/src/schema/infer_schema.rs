@@ -177,7 +177,6 @@ impl Schema {
 }
 
 impl SchemaOptions {
-    /// Returns true if a column of the file is a feature.
     fn is_feature(&self, name: &str) -> bool {
         let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
         let named = named || self.is_place(name);
@@ -193,7 +192,6 @@ impl SchemaOptions {
             && !self.exclude.iter().any(|known| known == name)
     }
 
-    /// Returns true if a column is declared as categories.
     fn is_categorical(&self, name: &str) -> bool {
         self.categorical.iter().any(|known| known == name)
     }
@@ -386,7 +384,6 @@ fn left_out<'a>(
     Ok(kept)
 }
 
-/// Returns the features: the meaning of every column that is used as one.
 fn infer_features(
     facts: &TableFacts,
     options: &SchemaOptions,

@@ -65,7 +65,6 @@ impl TargetEncoding {
     }
 }
 
-/// A target column, with its name in messages.
 struct Target<'a> {
     facts: &'a ColumnFacts,
     rows: usize,
@@ -130,7 +129,6 @@ impl Target<'_> {
         self.error(&found, "expected classes of several rows", hint)
     }
 
-    /// Returns an error about the target.
     fn error(&self, found: &str, expected: &str, hint: &str) -> Error {
         Error::data(format!("{} {found}, {expected}", self.column)).hint(hint)
     }
@@ -179,7 +177,6 @@ impl Target<'_> {
             .hint("leave the positive label out, or ask for a likelihood of two classes")
     }
 
-    /// The encoding of a target of two classes.
     fn classes(&self, positive_label: Option<&str>, notes: &mut Vec<String>) -> Result<TargetEncoding> {
         let found = self.first_classes()?;
         let (a, b) = match found.as_slice() {
@@ -241,7 +238,6 @@ impl Target<'_> {
         self.error(&format!("has one class only{class}"), "expected two", hint)
     }
 
-    /// The levels of an ordinal target, in order.
     fn levels(&self) -> Result<Vec<String>> {
         let (kind, facts) = (TargetKind::Ordinal, self.facts);
         facts.check_numbers().map_err(|error| advise(kind, error))?;

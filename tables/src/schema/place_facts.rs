@@ -17,7 +17,6 @@ pub(super) struct PlaceCells<'a> {
 }
 
 impl<'a> PlaceCells<'a> {
-    /// The cells of a table.
     pub(super) fn of(table: &'a Table, places: &'a Places) -> Result<PlaceCells<'a>> {
         let [a, b] = &places.columns;
         Ok(PlaceCells { places, values: [table.numbers(a)?, table.numbers(b)?] })
@@ -65,7 +64,6 @@ impl<'a> PlaceCells<'a> {
     }
 }
 
-/// Facts about the places of some rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PlaceFacts {
     places: Places,
@@ -78,7 +76,6 @@ pub(crate) struct PlaceFacts {
 }
 
 impl PlaceFacts {
-    /// Returns the facts about no rows.
     pub(super) fn new(places: &Places) -> PlaceFacts {
         PlaceFacts { places: places.clone(), spreads: Default::default(), gaps: (0, 0), misfit: None }
     }
@@ -103,7 +100,6 @@ impl PlaceFacts {
         }
     }
 
-    /// Merges the facts about later rows.
     pub(super) fn merge(&mut self, later: PlaceFacts) {
         self.spreads.iter_mut().zip(later.spreads).for_each(|(own, later)| own.merge(later));
         self.gaps = (self.gaps.0 + later.gaps.0, self.gaps.1 + later.gaps.1);

@@ -33,7 +33,6 @@ impl Schema {
 }
 
 impl SchemaOptions {
-    /// Returns true if a column says where a row is.
     pub(super) fn is_place(&self, name: &str) -> bool {
         self.places.as_ref().is_some_and(|places| places.has(name))
     }

@@ -7,7 +7,6 @@ use crate::tables::table::Table;
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::{EXPOSURES, HIGHEST_WHOLE, TargetKind};
 
-/// The role of a column whose values must suit it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Role {
     /// The target, of this kind.

@@ -80,7 +80,6 @@ impl Places {
         }
     }
 
-    /// Returns true if `name` is one of the two columns.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.columns.iter().any(|column| column == name)
     }

@@ -46,7 +46,6 @@ impl TableFacts {
         TableFacts { source, columns: columns.collect(), place, ..TableFacts::default() }
     }
 
-    /// Returns the facts about places.
     pub(super) fn require_place(&self) -> Result<&PlaceFacts> {
         let undeclared = || Error::data(format!("{}: no columns are declared as places", self.source));
         self.place.as_ref().ok_or_else(undeclared)
@@ -100,12 +99,10 @@ impl TableFacts {
         self.notes.extend(new);
     }
 
-    /// The names of all columns, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.columns.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Checks that there is a column of this name.
     pub(crate) fn require_name(&self, name: &str) -> Result<()> {
         let absent = || absent(&self.source, "column", name, self.names());
         self.find(name).map(|_| ()).ok_or_else(absent)
@@ -116,7 +113,6 @@ impl TableFacts {
         self.get(name).ok_or_else(|| absent(&self.source, "column", name, self.names()))
     }
 
-    /// Returns the facts about a column, if it is used.
     pub(crate) fn get(&self, name: &str) -> Option<&ColumnFacts> {
         self.find(name)?.1.as_ref()
     }

@@ -129,7 +129,6 @@ impl TargetEncoding {
         Ok(())
     }
 
-    /// Returns the spelling of a code, for messages.
     fn spelling(&self, code: f64) -> String {
         // The codes of classes and levels are indices into the list; other numbers are written as they are.
         match self.levels.get(code as usize) {

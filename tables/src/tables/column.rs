@@ -99,7 +99,6 @@ impl Column {
         }
     }
 
-    /// Converts numbers to instants.
     pub(crate) fn into_time(self) -> Column {
         match self {
             Column::Number(values) => Column::Time(values),
@@ -169,7 +168,6 @@ impl TextColumn {
         TextColumn { levels, codes, numbers: 0, first_text: 0 }
     }
 
-    /// Creates a column from the text of every row.
     pub(crate) fn of_texts(texts: Vec<String>) -> Self {
         let mut builder = TextBuilder::of_numbers(&[]);
         texts.iter().for_each(|text| builder.push(Cell::Text(text)));
@@ -225,7 +223,6 @@ impl TextColumn {
         }
     }
 
-    /// Returns the code at a row, or `None` for a missing cell.
     pub(crate) fn code(&self, row: usize) -> Option<usize> {
         self.codes.get(row).copied().filter(|&code| code != MISSING)
     }
@@ -237,7 +234,6 @@ pub(crate) fn boolean(text: &str) -> Option<f64> {
     words.into_iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, value)| value)
 }
 
-/// The contents of one cell.
 pub(crate) enum Cell<'a> {
     Missing,
     Number(f64),
@@ -322,7 +318,6 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds a cell read from text.
     pub(crate) fn push_text(&mut self, field: &str) {
         self.push_text_as(field, field);
     }

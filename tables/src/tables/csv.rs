@@ -40,7 +40,6 @@ pub fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> R
     String::from_utf8(bytes).map_err(|error| failed(&error))
 }
 
-/// A CSV text, read once from front to back.
 pub(crate) struct CsvRows {
     source: String,
     records: Records,

@@ -22,7 +22,6 @@ const ROWS_BELOW: usize = 2;
 /// The possible delimiters; if several fit, the first one is chosen.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// The dialect of a CSV text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dialect {
     /// The delimiter of columns.

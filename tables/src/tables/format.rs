@@ -32,7 +32,6 @@ pub(super) fn is_parquet(source: &str, first: &[u8]) -> Result<bool> {
 
 /// The rows of a file, read once.
 pub(super) trait RowSource: Send {
-    /// Returns the names of the columns, in order.
     fn names(&self) -> &[String];
 
     /// Returns the row of the file, counted from 0, after the last row read.

@@ -201,7 +201,6 @@ impl Forms {
         self.unit.get_or_insert_with(|| unit.to_owned());
     }
 
-    /// Adds the cells of later rows.
     pub(crate) fn merge(&mut self, later: Forms) {
         (self.point, self.comma) = (self.point && later.point, self.comma && later.comma);
         self.orders &= later.orders;

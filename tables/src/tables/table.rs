@@ -46,9 +46,7 @@ struct Origin {
     kept: Option<Vec<usize>>,
     /// A cell that shows the decimal commas of the text that was read.
     decimal_comma: Option<String>,
-    /// Notes about the reading of the file.
     notes: Vec<String>,
-    /// The names of the rows in messages.
     row_names: RowNames,
 }
 
@@ -283,7 +281,6 @@ impl Table {
         self.places.get(name).map(|&place| &self.columns[place].column)
     }
 
-    /// Returns the column with this name.
     pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
             absent(&self.origin.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
@@ -386,7 +383,6 @@ impl Lines {
         }
     }
 
-    /// Returns the line of a row, if lines are known.
     fn line(&self, row: usize) -> Option<u64> {
         let after = self.breaks.partition_point(|&(start, _)| start <= row);
         let (start, first) = *self.breaks.get(after.checked_sub(1)?)?;
@@ -408,7 +404,6 @@ pub(crate) fn shown(value: &str) -> String {
     }
 }
 
-/// Checks that the names of all columns are present and distinct.
 pub(crate) fn check_names<'a>(source: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashMap::new();
     for (index, name) in names.enumerate() {

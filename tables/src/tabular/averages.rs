@@ -108,7 +108,6 @@ impl TableModel {
         Table::new(points.source(), points.columns().iter().map(moved).collect())
     }
 
-    /// The average over the points `x` of a cell.
     fn average(&self, x: MatRef<'_, f64>, areas: &[f64]) -> Result<CellAverage> {
         let (means, covariance) = self.joint(x)?;
         let total: f64 = areas.iter().sum();

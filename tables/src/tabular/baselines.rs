@@ -110,7 +110,6 @@ impl TrainingSample {
         self.rows.part((0..most.min(self.rows.targets.len())).collect())
     }
 
-    /// Returns the scores of the smaller sample.
     fn figures(&self, model: &TableModel) -> Option<Metrics> {
         let few = self.first(TRAINING_FIGURES);
         let predictions = match model.neighbours() {
@@ -241,7 +240,6 @@ impl Constant {
     }
 }
 
-/// Returns the weighted mean and standard deviation.
 fn moments(targets: Targets<'_>) -> Affine {
     let total = targets.total_weight();
     let mean_of = |value: &dyn Fn(f64) -> f64| {

@@ -195,7 +195,6 @@ impl PreparedFit {
         }
     }
 
-    /// Trains on the scaled training rows.
     fn train_scaled(
         &self,
         request: &FitRequest<'_>,

@@ -36,7 +36,6 @@ pub(crate) struct Reservoir {
     rows: Vec<SampledRow>,
 }
 
-/// A column of a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SampledColumn {
     name: String,
@@ -141,7 +140,6 @@ impl Reservoir {
         self.offered
     }
 
-    /// Offers a row of a table, counted from 0 within the table.
     pub(crate) fn offer(&mut self, table: &Table, row: usize) {
         let place = if self.offered < self.most { self.offered } else { self.place() };
         self.offered += 1;

@@ -48,7 +48,6 @@ pub(super) struct Sampled {
     /// The options, with all defaults resolved.
     pub options: FitOptions,
     chosen: Chosen,
-    /// Notes about the columns.
     notes: Vec<String>,
     /// The number of training rows.
     pub train: usize,

@@ -108,7 +108,6 @@ impl Iterator for Parts {
     }
 }
 
-/// The training rows of a file.
 #[derive(Clone)]
 pub(super) struct FileRows(pub Arc<DataFile>);
 
@@ -239,7 +238,6 @@ struct Maker {
 }
 
 impl Maker {
-    /// Makes the next batch.
     fn make(&mut self) -> Result<RowBuffer> {
         if self.batches_left == 0 {
             self.begin_epoch()?;

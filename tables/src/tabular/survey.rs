@@ -25,7 +25,6 @@ pub(crate) const BLOCK_ROWS: usize = 8192;
 /// The number of blocks to read ahead.
 pub(crate) const BLOCKS_AHEAD: usize = 2;
 
-/// A request for a survey of a table.
 pub(super) struct Survey<'a> {
     /// The columns to use; if they are known, only the target is read from here besides the schema.
     pub columns: &'a SchemaOptions,
@@ -39,7 +38,6 @@ pub(super) struct Survey<'a> {
     pub seed: u64,
 }
 
-/// The results of a survey.
 pub(super) struct Surveyed {
     pub schema: Schema,
     /// Warnings about columns that can be used but look wrong.
@@ -95,7 +93,6 @@ pub(super) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     Ok(Surveyed { groups, ..in_passes(survey, &mut |survey| one_pass(path, survey))? })
 }
 
-/// Reads the file once.
 fn one_pass(path: &Path, survey: &Survey<'_>) -> Result<PartSurvey> {
     let columns = survey.columns;
     let missing = columns.known.as_ref().map_or(&columns.missing, |schema| &schema.missing);

@@ -28,7 +28,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the number that a stored integer means.
     fn number(self, stored: i64) -> f64 {
         match self {
             Kind::Instant(times, over) => stored as f64 * times / over,

@@ -50,7 +50,6 @@ struct ParquetRows<R> {
     row: usize,
 }
 
-/// A column that is read.
 struct Decoded {
     /// The index of the column in the file.
     column: usize,

@@ -28,7 +28,6 @@ pub(super) struct ParquetWriter {
     rows: usize,
 }
 
-/// The cells of a column.
 #[derive(Debug)]
 enum Cells {
     Numbers(Vec<f64>),
