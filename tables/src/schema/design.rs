@@ -1,23 +1,20 @@
 //! Converts the cells of a table into the numbers of a model by a schema: inputs, target, exposure
 //! and weights.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-use faer::{Mat, MatRef, RowMut};
-
 use super::calendar::{Cycle, years};
 use super::check::folded;
 use super::columns::{Feature, FeatureKind, Schema, UnseenLevels};
-use super::facts::Demand;
-use super::place_facts::PlaceCells;
-use super::role::Role;
+use super::facts::{Demand, Role};
+use super::places::PlaceCells;
 use super::table_facts::TableFacts;
 use crate::tables::column::{Column, number_text};
 use crate::tables::marker::long_whole;
 use crate::tables::table::{Table, listed, quoted, shown};
+use faer::{Mat, MatRef, RowMut};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 impl Schema {
     /// Returns the inputs of a table, `n × D`, one row for each row of the table. Columns are matched by
@@ -477,9 +474,6 @@ impl CategoryCells<'_> {
 
     /// The cell of a row, unless it is missing.
     fn cell(&self, row: usize) -> Option<Cow<'_, str>> {
-        match self.column {
-            Column::Number(values) => (!values[row].is_nan()).then(|| number_text(values[row])),
-            column => column.text(row).map(Cow::Borrowed),
-        }
+        self.column.spelling(row)
     }
 }

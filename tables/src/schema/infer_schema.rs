@@ -5,14 +5,11 @@ use super::columns::{
     Feature, FeatureKind, Schema, SchemaOptions, SplitBy, check_labelled, check_rows, special,
 };
 use super::distinct::Level;
-use super::facts::BadCells;
-use super::facts::{ColumnFacts, Demand, check_first, share_affine};
-use super::group_formula::GroupFormula;
-use super::groups::{GroupLevels, check_groups};
+use super::facts::{BadCells, ColumnFacts, Demand, Role, check_first, share_affine};
+use super::groups::{GroupFormula, GroupLevels, check_groups};
 use super::left_out::reason;
 use super::odd::odd_values;
 use super::places::{check_places, gaps, infer_place};
-use super::role::Role;
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
 use crate::tables::column::level_order;

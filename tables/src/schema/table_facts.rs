@@ -1,15 +1,12 @@
 //! The facts of all columns of a table, gathered block by block and merged part by part.
 
+use super::facts::{ColumnFacts, Demand};
+use super::places::{PlaceFacts, Places};
+use crate::tables::table::{Table, absent};
+use serde::{Deserialize, Serialize};
+use sparsegp::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::OnceLock;
-
-use serde::{Deserialize, Serialize};
-
-use super::facts::{ColumnFacts, Demand};
-use super::place_facts::PlaceFacts;
-use super::surface::Places;
-use crate::tables::table::{Table, absent};
-use sparsegp::error::{Error, Result};
 
 /// The facts about the columns of a table or file, or of some of its rows.
 ///

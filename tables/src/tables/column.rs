@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use super::instant::exact;
 use super::marker::{are_markers, code_digits, long_whole, plain_number};
 
 /// The code of a missing cell in a [`TextColumn`].
@@ -89,6 +90,15 @@ impl Column {
         move |row| match self {
             Column::Text(text) => text.code(row).is_none_or(|code| markers[code]),
             _ => self.is_missing(row),
+        }
+    }
+
+    /// Returns a cell in the spelling that all formats of files share; `None` if it is missing.
+    pub(crate) fn spelling(&self, row: usize) -> Option<Cow<'_, str>> {
+        match self {
+            Column::Number(values) if !values[row].is_nan() => Some(number_text(values[row])),
+            Column::Time(values) if !values[row].is_nan() => Some(Cow::Owned(exact(values[row]))),
+            _ => self.text(row).map(Cow::Borrowed),
         }
     }
 

@@ -6,10 +6,10 @@ use std::io::{ErrorKind, Read};
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::column::ColumnBuilder;
+use super::dialect::Layout;
 use super::dialect::sample;
 use super::encoding::windows_1252;
 use super::format::RowSource;
-use super::header::Layout;
 use super::table::{Lines, quoted, shown};
 use super::written::with_point;
 use sparsegp::error::{Error, Result};

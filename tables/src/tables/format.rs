@@ -1,7 +1,6 @@
 //! File formats: their recognition, the traits that read and write rows, and the columns and cells of written files.
 
 use super::column::{Column, ColumnBuilder, number_text};
-use super::instant::exact;
 use super::table::Lines;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::AtomicFile;
@@ -110,16 +109,6 @@ impl PredictedTable {
 /// Formats a number as a cell; an unknown number is empty.
 pub(super) fn cell(value: f64) -> Cow<'static, str> {
     if value.is_nan() { Cow::Borrowed("") } else { number_text(value) }
-}
-
-pub(super) fn text_of(column: &Column, row: usize) -> Cow<'_, str> {
-    match column {
-        Column::Number(values) => cell(values[row]),
-        Column::Text(text) => Cow::Borrowed(text.get(row).unwrap_or_default()),
-        Column::Time(values) if values[row].is_nan() => Cow::Borrowed(""),
-        Column::Time(values) => Cow::Owned(exact(values[row])),
-        Column::Unsupported { .. } => Cow::Borrowed(""),
-    }
 }
 
 /// Creates the error for a file that cannot be read to its end.

@@ -9,7 +9,6 @@ mod dialect;
 mod encoding;
 mod format;
 pub mod grid;
-mod header;
 pub(crate) mod instant;
 pub(crate) mod marker;
 mod predictions;

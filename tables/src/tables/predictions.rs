@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use super::column::Column;
 use super::columnar;
 use super::csv::safe_cell;
-use super::format::{PredictedTable, RowWriter, cell, text_of};
+use super::format::{PredictedTable, RowWriter, cell};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
@@ -61,7 +61,7 @@ impl RowWriter for CsvWriter {
         let failed = |error: ::csv::Error| write_error(&self.name, &error);
         for row in 0..rows {
             for column in leading {
-                let text = text_of(column, row);
+                let text = column.spelling(row).unwrap_or_default();
                 let safe = self.safe && matches!(column, Column::Text(_));
                 let text = if safe { safe_cell(&text) } else { text.as_ref().into() };
                 self.writer.write_field(text.as_ref()).map_err(failed)?;

@@ -287,6 +287,14 @@ impl Table {
         })
     }
 
+    /// Returns a column of a supported type.
+    pub(crate) fn supported(&self, name: &str) -> Result<&Column> {
+        match self.require(name)? {
+            Column::Unsupported { data_type, .. } => Err(self.unsupported(name, data_type)),
+            column => Ok(column),
+        }
+    }
+
     /// Returns the values of a column as numbers, with NaN for missing cells and their markers, 1 for `true` and 0 for `false`.
     ///
     /// # Errors

@@ -1,8 +1,6 @@
 //! Parquet files, and all uses of their crates: rows in, read in blocks into column builders, and numbers out.
 
 mod cells;
-mod codec;
-mod decimal;
 mod pages;
 mod write;
 
