@@ -121,10 +121,6 @@ mod tests {
                 "1 of 4 rows have the same inputs as another row",
             ]
         );
-    }
-
-    #[test]
-    fn good_inputs_bring_no_warning() {
         let x = mat![[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]];
         assert_eq!(input_warnings(&["a".into(), "b".into()], x.transpose()), [""; 0]);
     }
