@@ -63,10 +63,6 @@ impl Contender {
     pub(crate) fn chooses_beta(self) -> bool {
         !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
     }
-
-    fn needs_gaussian(self) -> bool {
-        self.objective().is_closed()
-    }
 }
 
 /// The training rows that a stored model was fitted to.
@@ -159,7 +155,7 @@ impl Settings {
     }
 
     fn validate_likelihood(&self, likelihood: LikelihoodKind) -> Result<()> {
-        let misfit = self.objectives.iter().find(|contender| contender.needs_gaussian());
+        let misfit = self.objectives.iter().find(|contender| contender.objective().is_closed());
         match misfit.filter(|_| !likelihood.has_gaussian_noise()) {
             Some(contender) => Err(Error::usage(format!(
                 "⟨objectives {contender}⟩ needs the gaussian likelihood, not {likelihood}"

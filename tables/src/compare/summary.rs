@@ -93,17 +93,15 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 pub fn summarise(results: &Results) -> Vec<Group> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in &results.rows {
-        match groups.iter_mut().find(|group| same_group(group[0], row)) {
+        let key = |row: &Row| {
+            (row.objective, row.train_size, row.role, row.beta.filter(|_| row.role == Role::Grid))
+        };
+        match groups.iter_mut().find(|group| key(group[0]) == key(row)) {
             Some(group) => group.push(row),
             None => groups.push(vec![row]),
         }
     }
     groups.iter().filter_map(|rows| Group::of(rows)).collect()
-}
-
-fn same_group(a: &Row, b: &Row) -> bool {
-    (a.objective, a.train_size, a.role) == (b.objective, b.train_size, b.role)
-        && (a.role != Role::Grid || a.beta == b.beta)
 }
 
 /// Formats the file of the groups, one row each; values that do not apply are empty.

@@ -65,7 +65,7 @@ const DIFFERENT: [f64; 3] = [0.0, 0.0, 0.01];
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {
-    seconds: Spread,
+    pub(super) seconds: Spread,
     /// The share of the day, the day of the month and the share of the year of the first date; `differ` is true for each number that differs in
     /// another date.
     first: Option<[f64; 3]>,
@@ -99,15 +99,6 @@ impl Calendar {
         for (own, later) in self.phases.as_flattened_mut().iter_mut().zip(later.phases.as_flattened()) {
             own.merge(*later);
         }
-    }
-
-    /// The first instant, 0 if there is none.
-    pub(super) fn origin(&self) -> f64 {
-        self.seconds.range().0
-    }
-
-    pub(super) fn mean(&self) -> f64 {
-        self.seconds.affine().shift
     }
 
     /// Returns the periods that these instants can show: the day if times vary; the week if the instants span a week or more, unless all

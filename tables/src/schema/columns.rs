@@ -350,7 +350,7 @@ impl Schema {
                 }
                 FeatureKind::Place { places, .. } => names.extend(places.input_names()),
                 FeatureKind::Categorical { levels, .. } => {
-                    let levels = levels.iter().skip(self.first_level());
+                    let levels = levels.iter().skip(usize::from(self.drop_first));
                     names.extend(levels.map(|level| format!("{name}={level}")));
                 }
             }
@@ -375,11 +375,10 @@ impl Schema {
     /// Returns true if a column is a feature, the target or the exposure, which predictions and comparisons need. Only training needs
     /// weights.
     pub fn uses(&self, name: &str) -> bool {
-        let others = [self.target.as_str()].into_iter().chain(self.exposure.as_deref());
-        self.feature_columns().chain(self.group_names()).chain(others).any(|known| known == name)
+        self.used_names().contains(name)
     }
 
-    /// Returns all names for which [`Schema::uses`] returns true, for callers that check many names.
+    /// Returns all names for which [`Schema::uses`] returns true.
     pub fn used_names(&self) -> HashSet<&str> {
         self.needed_columns(true).into_iter().chain([self.target.as_str()]).collect()
     }
@@ -444,11 +443,6 @@ impl Schema {
         }
     }
 
-    /// The first category that makes an input.
-    pub(crate) fn first_level(&self) -> usize {
-        usize::from(self.drop_first)
-    }
-
     /// The features, each with the inputs that it makes.
     pub(crate) fn feature_inputs(&self) -> impl Iterator<Item = (&Feature, Range<usize>)> {
         let mut from = 0;
@@ -465,7 +459,9 @@ impl Schema {
             FeatureKind::Numeric | FeatureKind::Categorical { coded: true, .. } => 1,
             FeatureKind::Date { cycles, .. } => 1 + 2 * cycles.len(),
             FeatureKind::Place { places, .. } => places.surface.dims(),
-            FeatureKind::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
+            FeatureKind::Categorical { levels, .. } => {
+                levels.len().saturating_sub(usize::from(self.drop_first))
+            }
         };
         own + usize::from(feature.tells_missing())
     }

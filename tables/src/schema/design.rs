@@ -76,7 +76,8 @@ impl Schema {
     ///
     /// As for [`Schema::design`].
     pub fn unseen_levels(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
-        let table = &*table.read(&self.readings, &|name| self.uses(name))?;
+        let names = self.used_names();
+        let table = &*table.read(&self.readings, &|name| names.contains(name))?;
         let mut found = Vec::new();
         for feature in self.features.iter().filter(|feature| feature.is_categorical()) {
             let cells = self.categories(table, feature)?;
@@ -126,7 +127,7 @@ impl Schema {
             }
             FeatureKind::Categorical { coded, .. } => {
                 let cells = self.categories(table, feature)?;
-                Input::Category { cells, coded: *coded, first_level: self.first_level() }
+                Input::Category { cells, coded: *coded, first_level: usize::from(self.drop_first) }
             }
         })
     }
@@ -208,7 +209,7 @@ impl Schema {
                 FeatureKind::Numeric => *fill = column.affine().shift,
                 FeatureKind::Date { origin, cycles } => {
                     let calendar = column.calendar.clone().unwrap_or_default();
-                    (*fill, *origin) = (calendar.mean(), calendar.origin());
+                    (*fill, *origin) = (calendar.seconds.affine().shift, calendar.seconds.range().0);
                     if !whole {
                         *cycles = calendar.cycles();
                     }

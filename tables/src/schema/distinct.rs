@@ -82,10 +82,6 @@ impl Distinct {
         (moment(2) - moment(1) * moment(1)).max(0.0).sqrt()
     }
 
-    pub(crate) fn rows(&self) -> u64 {
-        self.levels.iter().map(|level| level.rows).sum()
-    }
-
     pub(crate) fn texts(&self) -> Vec<String> {
         self.levels.iter().map(|level| level.text.clone()).collect()
     }

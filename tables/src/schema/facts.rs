@@ -3,7 +3,7 @@
 use super::calendar::Calendar;
 use super::distinct::{Distinct, Level};
 use super::ratings::rating_order;
-use super::spread::{Extremes, Spread};
+use super::spread::Spread;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
 use crate::tables::marker::{Marker, marker, plain_number};
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
@@ -57,8 +57,7 @@ impl Role {
             ),
             _ => return Ok(()),
         };
-        let (place, found) = (table.place(row, name), number_text(value));
-        Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
+        Err(table.unfit(row, name, &number_text(value), expected).hint(hint))
     }
 }
 
@@ -149,7 +148,6 @@ pub(crate) struct ColumnFacts {
     last: Option<f64>,
     /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
-    pub(super) extremes: Extremes,
     pub(super) calendar: Option<Calendar>,
 }
 
@@ -175,15 +173,15 @@ impl ColumnFacts {
         for ((_, first), (_, later)) in self.unsuited.iter_mut().zip(later.unsuited) {
             keep_earlier(first, later);
         }
-        self.plain.merge(later.plain);
         self.uncountable |= later.uncountable;
         self.divisor = common_divisor(self.divisor, later.divisor);
         self.spread.merge(later.spread);
         self.forms.merge(later.forms);
-        self.not_rising |= later.not_rising || !self.extremes.end_below(&later.extremes);
+        let rises = self.plain.range.1 < later.plain.range.0;
+        self.not_rising |= later.not_rising || !rises;
+        self.plain.merge(later.plain);
         self.last = later.last.or(self.last);
         self.steps.merge(later.steps);
-        self.extremes.merge(later.extremes);
         match (&mut self.calendar, later.calendar) {
             (Some(calendar), Some(later)) => calendar.merge(later),
             (own, later) => *own = own.take().or(later),
@@ -293,7 +291,6 @@ impl ColumnFacts {
     fn push_value(&mut self, table: &Table, name: &str, row: usize, value: f64, trains: bool) {
         let at = table.row(row);
         self.plain.push(value);
-        self.extremes.push(value, at);
         self.step_to(value);
         if value.is_infinite() {
             keep_first(&mut self.infinite, at, || table.finite(row, name, value).map(|_| ()));
@@ -332,10 +329,6 @@ impl ColumnFacts {
         let spread = if classes { self.distinct.spread_of_places() } else { all.scale };
         let ratio = steps.scale / spread;
         rows > 2.0 && spread > 0.0 && (1.0 - 0.5 * ratio * ratio) * rows.sqrt() > 3.0
-    }
-
-    pub(crate) fn is_whole(&self) -> bool {
-        self.plain.whole && self.numbers > 0
     }
 
     pub(crate) fn is_time(&self) -> bool {

@@ -166,10 +166,6 @@ impl Schema {
         &self.groups
     }
 
-    pub(crate) fn without_groups(&self) -> Schema {
-        Schema { groups: Vec::new(), ..self.clone() }
-    }
-
     /// The distinct columns of slopes, in the order of their inputs.
     pub(super) fn slope_columns(&self) -> Vec<&str> {
         let mut seen = HashSet::new();

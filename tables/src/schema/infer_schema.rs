@@ -1,6 +1,7 @@
 //! Derives the features of a table, and the statistics of its inputs, from its cells.
 
 use super::check::folded;
+use super::check::odd_values;
 use super::columns::{
     Feature, FeatureKind, Schema, SchemaOptions, SplitBy, check_labelled, check_rows, special,
 };
@@ -8,7 +9,6 @@ use super::distinct::Level;
 use super::facts::{BadCells, ColumnFacts, Demand, Role, check_first, share_affine};
 use super::groups::{GroupFormula, GroupLevels, check_groups};
 use super::left_out::reason;
-use super::odd::odd_values;
 use super::places::{check_places, gaps, infer_place};
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
@@ -156,7 +156,7 @@ impl Schema {
                     inputs.push((Affine::IDENTITY, constant));
                 }
                 FeatureKind::Categorical { levels, .. } => {
-                    let levels = levels.iter().skip(self.first_level());
+                    let levels = levels.iter().skip(usize::from(self.drop_first));
                     inputs.extend(levels.map(|level| of_share(column.level_affine(level, rows))));
                 }
             }
@@ -175,18 +175,14 @@ impl Schema {
 
 impl SchemaOptions {
     fn is_feature(&self, name: &str) -> bool {
-        let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
-        let named = named || self.is_place(name);
-        let group = match &self.split {
-            Some(SplitBy::Group(group)) => self.features.is_none() && group == name,
-            _ => false,
+        let is = |known: &String| known == name;
+        let by_default = || {
+            let splits = matches!(&self.split, Some(SplitBy::Group(group)) if is(group));
+            !splits && !self.groups.iter().flat_map(GroupFormula::grouping_columns).any(|known| known == name)
         };
-        let levels = self.groups.iter().flat_map(GroupFormula::grouping_columns).any(|column| column == name);
-        let group = (group || (levels && self.features.is_none())) && !self.is_place(name);
-        named
-            && !group
-            && !special(self).any(|(_, column)| column == name)
-            && !self.exclude.iter().any(|known| known == name)
+        let wanted = self.is_place(name)
+            || self.features.as_ref().map_or_else(by_default, |features| features.iter().any(is));
+        wanted && !special(self).any(|(_, known)| known == name) && !self.exclude.iter().any(is)
     }
 
     fn is_categorical(&self, name: &str) -> bool {

@@ -220,8 +220,7 @@ impl<'a> PlaceCells<'a> {
         } else {
             return Ok(());
         };
-        let found = number_text(value);
-        let error = Error::data(format!("{}: found {found}, expected {expected}", table.place(row, name)));
+        let error = table.unfit(row, name, &number_text(value), expected);
         let swapped = (-180.0..=360.0).contains(&latitude) && longitude.abs() <= 90.0;
         Err(error.hint(if swapped {
             format!("the longitude comes first; if the columns are swapped, use ⟨places {second},{first}⟩")

@@ -185,14 +185,14 @@ impl TargetEncoding {
 
     /// The error for a class or level that training did not see.
     fn unseen(&self, table: &Table, row: usize, name: &str, found: &str) -> Error {
-        let place = table.place(row, name);
         let (found, expected) = match (self.kind, self.levels.as_slice()) {
             (TargetKind::Ordinal, [first, .., last]) => {
                 (found.to_owned(), format!("a level seen in training: {first} to {last}"))
             }
             (_, levels) => (shown(found), format!("a class seen in training: {}", values_listed(levels))),
         };
-        Error::data(format!("{place}: found {found}, expected {expected}"))
+        table
+            .unfit(row, name, &found, &expected)
             .hint("correct or remove the row, or fit a model to data that hold the value")
     }
 }
@@ -281,9 +281,16 @@ impl TargetEncoding {
             column: format!("{}: the target {}", facts.source, quoted(name)),
         };
         let mut notes = Vec::new();
+        let two = target.facts.is_boolean() || target.facts.distinct.levels.len() <= 2;
         let kind = match options.kind() {
             Some(kind) => kind,
-            None if options.classes => target.kind_of_classes(),
+            None if options.classes => {
+                if two {
+                    TargetKind::Binary
+                } else {
+                    TargetKind::Class
+                }
+            }
             None if options.numbers && !target.facts.has_text() => TargetKind::Real,
             None => target.guess(&mut notes)?,
         };
@@ -294,7 +301,9 @@ impl TargetEncoding {
             (TargetKind::Class, None) => TargetEncoding { kind, levels: target.many_classes()? },
             _ => {
                 let encoding = TargetEncoding { kind, levels: Vec::new() };
-                target.check_values(kind)?;
+                target.facts.check_numbers().map_err(|error| advise(kind, error))?;
+                let unsuited = target.facts.unsuited(Role::Target(kind));
+                check_first([unsuited.or(target.facts.missing.as_ref())])?;
                 let (low, high) = target.facts.plain.range;
                 encoding.check_range(&target.column, low, high)?;
                 encoding
@@ -372,12 +381,6 @@ impl Target<'_> {
         Error::data(format!("{} {found}, {expected}", self.column)).hint(hint)
     }
 
-    /// Returns the kind for two classes, or for more.
-    fn kind_of_classes(&self) -> TargetKind {
-        let two = self.facts.is_boolean() || self.facts.distinct.levels.len() <= 2;
-        if two { TargetKind::Binary } else { TargetKind::Class }
-    }
-
     /// Returns the classes of a target with any number of classes: numbers by value, then text in
     /// alphabetical order.
     fn many_classes(&self) -> Result<Vec<String>> {
@@ -401,12 +404,6 @@ impl Target<'_> {
         self.facts.supported()?;
         let text = self.facts.has_text();
         check_first([self.facts.missing.as_ref(), self.facts.infinite.as_ref().filter(|_| !text)])
-    }
-
-    /// Checks that every cell is a number that suits the kind.
-    fn check_values(&self, kind: TargetKind) -> Result<()> {
-        self.facts.check_numbers().map_err(|error| advise(kind, error))?;
-        check_first([self.facts.unsuited(Role::Target(kind)).or(self.facts.missing.as_ref())])
     }
 
     fn no_positive(&self, kind: TargetKind, label: &str) -> Error {

@@ -151,7 +151,9 @@ impl Column {
         match self {
             Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
             Column::Time(values) => Column::Time(rows.iter().map(|&row| values[row]).collect()),
-            Column::Text(text) => Column::Text(text.take(rows)),
+            Column::Text(text) => {
+                Column::Text(text.with_codes(rows.iter().map(|&row| text.codes[row]).collect()))
+            }
             Column::Unsupported { data_type, .. } => {
                 Column::Unsupported { data_type: data_type.clone(), rows: rows.len() }
             }
@@ -168,7 +170,8 @@ pub struct TextColumn {
     levels: Vec<String>,
     codes: Vec<usize>,
     numbers: usize,
-    first_text: usize,
+    /// The first row (from 0) whose value does not read as a number.
+    pub(crate) first_text: usize,
 }
 
 impl TextColumn {
@@ -202,15 +205,6 @@ impl TextColumn {
     /// Returns true if every value reads as a number.
     pub(crate) fn are_numbers(&self) -> bool {
         self.numbers == self.codes().flatten().count()
-    }
-
-    /// Returns the first row (from 0) whose value does not read as a number.
-    pub(crate) fn first_text(&self) -> usize {
-        self.first_text
-    }
-
-    fn take(&self, rows: &[usize]) -> TextColumn {
-        self.with_codes(rows.iter().map(|&row| self.codes[row]).collect())
     }
 
     /// Returns the column with some of its distinct values turned into missing cells.

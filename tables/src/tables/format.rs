@@ -5,6 +5,7 @@ use super::table::Lines;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::AtomicFile;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// The first bytes of a file compressed by gzip.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -29,32 +30,25 @@ pub(super) fn is_parquet(source: &str, first: &[u8]) -> Result<bool> {
     Ok(first.starts_with(PARQUET))
 }
 
+/// What a file tells about its columns and the rows read so far.
+#[derive(Default)]
+pub(super) struct Head {
+    pub names: Vec<String>,
+    /// The types of unsupported columns, as the file names them; their builders stay empty.
+    pub unsupported: HashMap<usize, &'static str>,
+    /// The columns whose numbers are instants, in seconds since 1970.
+    pub times: HashSet<usize>,
+    /// A cell that shows decimal commas, if the file is a text that has them.
+    pub decimal_comma: Option<String>,
+    /// Notes about the encoding and the names of columns.
+    pub notes: Vec<String>,
+    /// The row of the file, counted from 0, after the last row read.
+    pub row: usize,
+}
+
 /// The rows of a file, read once.
 pub(super) trait RowSource: Send {
-    fn names(&self) -> &[String];
-
-    /// Returns the row of the file, counted from 0, after the last row read.
-    fn row(&self) -> usize;
-
-    /// Returns the type of an unsupported column, as the file names it; its builder stays empty.
-    fn unsupported(&self, _column: usize) -> Option<&str> {
-        None
-    }
-
-    /// Returns true if the numbers of a column are instants, in seconds since 1970.
-    fn is_time(&self, _column: usize) -> bool {
-        false
-    }
-
-    /// Returns a cell that shows decimal commas, if the file is a text that has them.
-    fn decimal_comma(&self) -> Option<&str> {
-        None
-    }
-
-    /// Returns notes about the reading of the rows so far.
-    fn notes(&self) -> &[String] {
-        &[]
-    }
+    fn head(&self) -> &Head;
 
     /// Reads up to `most` rows into the builders (`None` for an unwanted column), and the line of each row if the file is text. Returns
     /// the number of rows, which is 0 only at the end of the file.

@@ -28,6 +28,9 @@ pub enum DateOrder {
 pub(crate) const ORDERS: [(DateOrder, u8); 3] =
     [(DateOrder::YearMonthDay, 1), (DateOrder::DayMonthYear, 2), (DateOrder::MonthDayYear, 4)];
 
+/// The set of all orders.
+pub(crate) const ALL_ORDERS: u8 = 7;
+
 /// Returns the set of orders in which a text is a date, with or without a time.
 pub(crate) fn orders(text: &str) -> u8 {
     ORDERS.iter().filter(|(order, _)| seconds(text, *order).is_some()).map(|(_, bit)| bit).sum()

@@ -89,10 +89,6 @@ impl Markers {
         Markers { texts: texts.iter().map(|text| text.trim().to_owned()).collect(), numbers }
     }
 
-    fn is_marker(&self, text: &str) -> bool {
-        self.texts.contains(text) || text.parse::<f64>().is_ok_and(|value| self.numbers.contains(&value))
-    }
-
     /// Returns the column with these values as missing cells.
     pub(super) fn without(&self, column: Column) -> Column {
         if self.texts.is_empty() {
@@ -104,7 +100,9 @@ impl Markers {
                 Column::Number(values.into_iter().map(value).collect())
             }
             Column::Text(text) => {
-                let markers: Vec<bool> = text.levels().iter().map(|level| self.is_marker(level)).collect();
+                let is_number = |text: &str| text.parse().is_ok_and(|value| self.numbers.contains(&value));
+                let is_marker = |level: &String| self.texts.contains(level) || is_number(level);
+                let markers: Vec<bool> = text.levels().iter().map(is_marker).collect();
                 if markers.contains(&true) {
                     Column::Text(text.without(&markers)).typed()
                 } else {

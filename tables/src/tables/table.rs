@@ -93,6 +93,11 @@ impl Table {
         Table::with_origin(columns, rows, Origin { source, first_row, lines, ..Origin::default() })
     }
 
+    /// Creates a table of these rows of a file.
+    pub(crate) fn of_rows(source: String, columns: Vec<NamedColumn>, rows: Vec<usize>) -> Table {
+        Table::with_origin(columns, rows.len(), Origin { source, kept: Some(rows), ..Origin::default() })
+    }
+
     fn with_origin(columns: Vec<NamedColumn>, rows: usize, origin: Origin) -> Table {
         let places = columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect();
         Table { places, columns, rows, copies: Vec::new(), origin }
@@ -136,10 +141,8 @@ impl Table {
         }
         let read = |NamedColumn { name, column }: &NamedColumn| {
             let Some(reading) = readings.get(name) else { return Ok(column.clone()) };
-            reading.read(column).map_err(|row| {
-                let (place, found) = (self.place(row, name), shown(column.text(row).unwrap_or_default()));
-                Error::data(format!("{place}: found {found}, expected {reading}"))
-            })
+            let found = |row| shown(column.text(row).unwrap_or_default());
+            reading.read(column).map_err(|row| self.unfit(row, name, &found(row), &reading.to_string()))
         };
         let wanted = self.columns.iter().filter(|named| wanted(&named.name));
         let columns = wanted.map(|named| Ok(NamedColumn { name: named.name.clone(), column: read(named)? }));
@@ -317,12 +320,8 @@ impl Table {
 
     /// Creates the error for a column that must hold numbers but holds text; it names the first text.
     pub(crate) fn not_a_number(&self, name: &str, text: &TextColumn) -> Error {
-        let row = text.first_text();
-        Error::data(format!(
-            "{}: found {}, expected a number",
-            self.place(row, name),
-            shown(text.get(row).unwrap_or_default())
-        ))
+        let row = text.first_text;
+        self.unfit(row, name, &shown(text.get(row).unwrap_or_default()), "a number")
     }
 
     pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
@@ -332,6 +331,11 @@ impl Table {
             quoted(name)
         ))
         .hint(format!("convert the column to a number, or leave it out with ⟨exclude {name}⟩"))
+    }
+
+    /// Creates the error for a cell that does not suit its column.
+    pub(crate) fn unfit(&self, row: usize, name: &str, found: &str, expected: &str) -> Error {
+        Error::data(format!("{}: found {found}, expected {expected}", self.place(row, name)))
     }
 
     /// Creates the error for a missing value in a column that is used.
@@ -347,7 +351,8 @@ impl Table {
         } else if value.is_nan() {
             Err(self.missing(row, name))
         } else {
-            Err(Error::data(format!("{}: found {value}, expected a finite number", self.place(row, name)))
+            Err(self
+                .unfit(row, name, &value.to_string(), "a finite number")
                 .hint("remove the row or replace the infinite value"))
         }
     }

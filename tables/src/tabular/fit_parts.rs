@@ -4,8 +4,8 @@
 use super::model::TableModel;
 use super::resolve::schema_options;
 use super::rows::TableRows;
-use super::sampled::{Sampled, survey_of};
 use super::survey::{PartSurvey, Surveyed, in_passes};
+use super::survey::{Sampled, survey_of};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
 use serde::{Deserialize, Serialize};
@@ -228,8 +228,8 @@ impl<'a> PartsFit<'a> {
         };
         let mut identity: Identity = vec![
             ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
-            ("the digest of the rows to start from".into(), start.table.digest()),
-            ("the digest of the rows to check by".into(), check.table.digest()),
+            ("the digest of the rows to start from".into(), start.digest()),
+            ("the digest of the rows to check by".into(), check.digest()),
             ("the scaling".into(), written(serde_json::to_value(scaling))?.to_string()),
             ("the rows of partitions".into(), format!("{:?}", self.counts)),
         ];

@@ -132,17 +132,15 @@ pub(super) fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
 
 fn push_times(block: &Table, name: &str, reading: Option<&Reading>, times: &mut Vec<f64>) -> Result<()> {
     let column = block.supported(name)?;
-    let no_time = |row: usize| {
-        let (place, found) = (block.place(row, name), shown(column.text(row).unwrap_or_default()));
-        Error::data(format!("{place}: found {found}, expected a date or a number to split by"))
-    };
+    let found = |row| shown(column.text(row).unwrap_or_default());
+    let no_time = |row: usize| block.unfit(row, name, &found(row), "a date or a number to split by");
     let read = match reading {
         Some(reading) => reading.read(column).map_err(no_time)?,
         None => column.clone(),
     };
     let values = match &read {
         Column::Number(values) | Column::Time(values) => values.into(),
-        Column::Text(text) => read.numbers().ok_or_else(|| no_time(text.first_text()))?,
+        Column::Text(text) => read.numbers().ok_or_else(|| no_time(text.first_text))?,
         Column::Unsupported { .. } => Cow::default(),
     };
     if let Some(row) = values.iter().position(|value| value.is_nan()) {

@@ -384,7 +384,7 @@ impl TableOutputs {
     /// Returns the columns of each model for predictions that treat levels in this way.
     fn schemas(&self, unseen: UnseenLevels) -> Vec<Schema> {
         let schema = |model: &TableModel| match unseen {
-            UnseenLevels::Population => model.schema().without_groups(),
+            UnseenLevels::Population => Schema { groups: Vec::new(), ..model.schema().clone() },
             UnseenLevels::New | UnseenLevels::Error => model.schema().clone(),
         };
         self.models().map(schema).collect()

@@ -282,7 +282,7 @@ impl Maker {
 
     /// Fills the buffer, as far as there are rows.
     fn fill(&mut self) -> Result<()> {
-        while !self.buffer.is_full() && self.next_row()? {
+        while self.buffer.rows() < self.buffer.most && self.next_row()? {
             let Some(part) = &self.part else { break };
             let (x, at) = (part.inputs().row(self.at), self.at);
             let others = [part.exposure.get(at), part.weights.get(at)];
@@ -329,10 +329,6 @@ impl ShuffleBuffer {
         self.cells.len() / self.width
     }
 
-    fn is_full(&self) -> bool {
-        self.rows() == self.most
-    }
-
     fn push(&mut self, row: impl Iterator<Item = f64>) {
         let before = self.cells.len();
         self.cells.extend(row);
@@ -367,8 +363,8 @@ fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, exposed: bool, weig
 mod tests {
     use super::*;
     use crate::schema::SchemaOptions;
-    use crate::tabular::sampled::survey_of;
     use crate::tabular::survey::survey;
+    use crate::tabular::survey::survey_of;
     use sparsegp::options::FitOptions;
     use sparsegp_testkit::parquet::{Cells, write};
     use tempfile::TempDir;

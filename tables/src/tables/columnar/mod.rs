@@ -21,7 +21,7 @@ use self::cells::{Kind, kind, read_cells};
 use self::pages::PlainPages;
 pub(super) use self::write::writer;
 use super::column::ColumnBuilder;
-use super::format::RowSource;
+use super::format::{Head, RowSource};
 use super::table::{Lines, check_names, quoted};
 use sparsegp::error::{Error, Result};
 
@@ -36,7 +36,7 @@ struct ParquetRows<R> {
     source: String,
     file: Arc<R>,
     metadata: ParquetMetaData,
-    names: Vec<String>,
+    head: Head,
     decoded: Vec<Decoded>,
     /// The row groups still to read, the next one last.
     groups: Vec<usize>,
@@ -45,7 +45,6 @@ struct ParquetRows<R> {
     /// The columns of the current row group, in the order of `decoded`, and its rows still to read.
     readers: Vec<ColumnReader>,
     left: usize,
-    row: usize,
 }
 
 struct Decoded {
@@ -93,13 +92,17 @@ fn begin<R: ChunkReader + Sync + 'static>(
     for leaf in (0..schema.num_columns()).rev() {
         leaf_of[schema.get_column_root_idx(leaf)] = leaf;
     }
-    let wanted = fields.iter().enumerate().filter(|(_, field)| wanted(field.name()));
-    let decoded: Vec<Decoded> = wanted
-        .filter_map(|(column, field)| {
-            Some(Decoded { column, leaf: leaf_of[column], kind: kind(field).ok()? })
-        })
-        .collect();
-    check_chunks(source, &metadata, length, &names, &decoded)?;
+    let (mut head, mut decoded) = (Head { names, ..Head::default() }, Vec::new());
+    for (column, field) in fields.iter().enumerate() {
+        match kind(field) {
+            Ok(kind) if wanted(field.name()) => decoded.push(Decoded { column, leaf: leaf_of[column], kind }),
+            Ok(_) => {}
+            Err(data_type) => drop(head.unsupported.insert(column, data_type)),
+        }
+    }
+    let times = decoded.iter().filter(|decoded| matches!(decoded.kind, Kind::Instant(..)));
+    head.times = times.map(|decoded| decoded.column).collect();
+    check_chunks(source, &metadata, length, &head.names, &decoded)?;
     let count = metadata.num_row_groups();
     let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
     // Indices out of range belong to another file that had the same name.
@@ -109,13 +112,12 @@ fn begin<R: ChunkReader + Sync + 'static>(
         source: source.to_owned(),
         file: Arc::new(file),
         metadata,
-        names,
+        head,
         decoded,
         groups: order,
         apart: groups.is_some(),
         readers: Vec::new(),
         left: 0,
-        row: 0,
     }))
 }
 
@@ -123,7 +125,7 @@ impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
     /// Opens the next row group; returns `false` at the end.
     fn next_group(&mut self) -> Result<bool> {
         let Some(index) = self.groups.pop() else { return Ok(false) };
-        self.row = self.metadata.row_groups().iter().take(index).map(group_rows).sum();
+        self.head.row = self.metadata.row_groups().iter().take(index).map(group_rows).sum();
         let group = self.metadata.row_group(index);
         self.left = group_rows(group);
         let reader = |decoded: &Decoded| {
@@ -147,7 +149,7 @@ impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
                 Ok(rows) => format!("the column ends after {rows} more rows, expected {count}"),
                 Err(error) => error.to_string(),
             };
-            let (source, row, name) = (&self.source, self.row, quoted(&self.names[decoded.column]));
+            let (source, row, name) = (&self.source, self.head.row, quoted(&self.head.names[decoded.column]));
             return Err(Error::data(format!(
                 "{source}: reading failed after row {row}, column {name}: {problem}"
             )));
@@ -157,22 +159,8 @@ impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
 }
 
 impl<R: ChunkReader + Sync + 'static> RowSource for ParquetRows<R> {
-    fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn row(&self) -> usize {
-        self.row
-    }
-
-    fn unsupported(&self, column: usize) -> Option<&str> {
-        let schema = self.metadata.file_metadata().schema_descr().root_schema();
-        kind(schema.get_fields().get(column)?).err()
-    }
-
-    fn is_time(&self, column: usize) -> bool {
-        let mut decoded = self.decoded.iter();
-        decoded.any(|decoded| decoded.column == column && matches!(decoded.kind, Kind::Instant(..)))
+    fn head(&self) -> &Head {
+        &self.head
     }
 
     fn fill(
@@ -195,7 +183,7 @@ impl<R: ChunkReader + Sync + 'static> RowSource for ParquetRows<R> {
             }
             self.read(builders, count)?;
             rows += count;
-            self.row += count;
+            self.head.row += count;
             self.left -= count;
         }
         Ok(rows)

@@ -123,10 +123,11 @@ fn one_pass_has_the_results_of_the_whole_table() {
                 assert_relative_eq!(found.scaling.target.scale, scaling.target.scale, max_relative = 1e-12);
             }
             // All training rows fit into the larger sample, which has the cells of the table.
-            assert_eq!(found.check.rows, train);
-            assert_eq!(schema.design(&found.check.table, UnseenLevels::Error).expect("inputs"), x);
-            assert_eq!(found.start.rows.len(), 300);
-            assert_eq!(found.validation_sample.expect("rows").rows.len(), 50);
+            let rows: Vec<usize> = (0..found.check.rows()).map(|row| found.check.row(row)).collect();
+            assert_eq!(rows, train);
+            assert_eq!(schema.design(&found.check, UnseenLevels::Error).expect("inputs"), x);
+            assert_eq!(found.start.rows(), 300);
+            assert_eq!(found.validation_sample.expect("rows").rows(), 50);
             // With the columns known, the same rows are found.
             let again = surveyed(&path, &columns, Some(&schema), test).expect("usable");
             assert_eq!(
