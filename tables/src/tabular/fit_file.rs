@@ -5,8 +5,7 @@ use super::model::TableModel;
 use super::resolve::{check_start_target, schema_options};
 use super::rows::TableRows;
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
-use super::survey::{Sampled, survey_of};
-use super::survey::{Surveyed, survey};
+use super::survey::{Sampled, Survey, Surveyed, survey};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::table::absent;
 use crate::tables::{Ahead, column_names, large_size, read_table_with};
@@ -193,8 +192,7 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
 fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
     let known = request.start.map(|start| start.schema().clone());
     let columns = SchemaOptions { known, ..schema_options(request.columns, request.options)? };
-    let survey_of = survey_of(&columns, roles, request.options);
-    let surveyed = survey(request.path, &survey_of)?;
+    let surveyed = survey(request.path, &Survey { columns: &columns, roles, options: request.options })?;
     match roles.rows() {
         Some(counted) if counted != surveyed.rows => Err(changed(request.path, surveyed.rows, counted)),
         _ => Ok(surveyed),

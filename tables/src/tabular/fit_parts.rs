@@ -4,8 +4,7 @@
 use super::model::TableModel;
 use super::resolve::schema_options;
 use super::rows::TableRows;
-use super::survey::{PartSurvey, Surveyed, in_passes};
-use super::survey::{Sampled, survey_of};
+use super::survey::{PartSurvey, Sampled, Survey, Surveyed, in_passes};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
 use serde::{Deserialize, Serialize};
@@ -116,7 +115,7 @@ impl PartSurvey {
         readings: Option<&Readings>,
     ) -> Result<PartSurvey> {
         let (columns, roles) = (request.schema_options(readings)?, request.roles()?);
-        let survey = survey_of(&columns, &roles, request.options);
+        let survey = Survey { columns: &columns, roles: &roles, options: request.options };
         let names = table.columns().iter().map(|named| named.name.as_str());
         let mut sums = PartSurvey::new(table.source(), names, &survey, part)?;
         sums.take(&survey, table)?;
@@ -204,7 +203,7 @@ impl<'a> PartsFit<'a> {
         request.check()?;
         let roles = request.roles()?;
         let columns = request.schema_options(None)?;
-        let survey = survey_of(&columns, &roles, request.options);
+        let survey = Survey { columns: &columns, roles: &roles, options: request.options };
         let surveyed = in_passes(&survey, &mut |survey| parts.survey(survey.columns.readings.as_ref()))?;
         let mut counts = vec![0; parts.count()];
         for &(part, rows) in &surveyed.parts {

@@ -22,31 +22,14 @@ use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, Start, Trainin
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The number of training rows in memory that estimate the objective.
+/// The number of training rows to sample for estimates of the objective.
 const CHECK_ROWS: usize = 20_480;
 
-/// The maximum number of validation rows in memory.
+/// The number of validation rows to sample.
 const VALIDATION_ROWS: usize = 20_480;
 
-/// The number of rows in memory for each inducing input that is chosen among them.
+/// The number of training rows to sample for each inducing input that is chosen among them.
 const ROWS_PER_INDUCING: usize = 20;
-
-/// Returns the survey that a fit with these options needs.
-pub(super) fn survey_of<'a>(
-    columns: &'a SchemaOptions,
-    roles: &'a Roles,
-    options: &FitOptions,
-) -> Survey<'a> {
-    let inducing = options.inducing.unwrap_or_default();
-    Survey {
-        columns,
-        roles,
-        start_rows: WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)),
-        check_rows: CHECK_ROWS,
-        validation_rows: VALIDATION_ROWS,
-        seed: options.seed,
-    }
-}
 
 /// Everything that a fit needs, except access to all rows.
 pub(super) struct Sampled {
@@ -196,17 +179,13 @@ pub(crate) const BLOCK_ROWS: usize = 8192;
 /// The number of blocks to read ahead.
 pub(crate) const BLOCKS_AHEAD: usize = 2;
 
+/// A request for a survey of a table.
 pub(super) struct Survey<'a> {
     /// The columns to use; if they are known, only the target is read from here besides the schema.
     pub columns: &'a SchemaOptions,
     pub roles: &'a Roles,
-    /// The number of training rows to sample for the start.
-    pub start_rows: usize,
-    /// The number of training rows to sample for estimates of the objective.
-    pub check_rows: usize,
-    /// The number of validation rows to sample.
-    pub validation_rows: usize,
-    pub seed: u64,
+    /// The options of the fit.
+    pub options: &'a FitOptions,
 }
 
 pub(super) struct Surveyed {
@@ -251,8 +230,6 @@ pub struct PartSurvey {
     levels: GroupLevels,
     /// The numbers of the parts, each with its number of training rows.
     parts: Vec<(usize, usize)>,
-    #[serde(skip)]
-    training: Vec<bool>,
 }
 
 /// Reads the file (not standard input) once, or twice if text columns turn out to hold numbers or dates.
@@ -312,17 +289,18 @@ impl PartSurvey {
             }
             None => columns.places.as_ref(),
         };
-        let sample = |most: usize, number: u64| Reservoir::new(most, survey.seed, number, part as u64);
+        let inducing = survey.options.inducing.unwrap_or_default();
+        let seed = survey.options.seed;
+        let sample = |most: usize, number: u64| Reservoir::new(most, seed, number, part as u64);
         Ok(PartSurvey {
             facts: TableFacts::new(source, names, &|name| columns.demand(name), places),
-            start: sample(survey.start_rows, 0),
-            check: sample(survey.check_rows, 1),
-            validation: sample(survey.validation_rows, 2),
+            start: sample(WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)), 0),
+            check: sample(CHECK_ROWS, 1),
+            validation: sample(VALIDATION_ROWS, 2),
             rows: 0,
             codes: (f64::INFINITY, f64::NEG_INFINITY),
             levels: GroupLevels::default(),
             parts: vec![(part, 0)],
-            training: Vec::new(),
         })
     }
 
@@ -339,10 +317,10 @@ impl PartSurvey {
         if let Some(schema) = known {
             self.check_known(schema, block)?;
         }
-        self.training.clear();
+        let mut training = Vec::with_capacity(block.rows());
         for row in 0..block.rows() {
             let role = survey.roles.of(block.row(row));
-            self.training.push(role == Role::Train);
+            training.push(role == Role::Train);
             match role {
                 Role::Train => {
                     self.start.offer(block, row);
@@ -353,9 +331,9 @@ impl PartSurvey {
                 Role::Test => {}
             }
         }
-        self.facts.push(block, Some(&self.training));
+        self.facts.push(block, Some(&training));
         if known.is_none() && !groups.is_empty() {
-            let train: Vec<usize> = (0..block.rows()).filter(|&row| self.training[row]).collect();
+            let train: Vec<usize> = (0..block.rows()).filter(|&row| training[row]).collect();
             self.levels.push(&block.take(&train), survey.columns)?;
         }
         Ok(())
