@@ -183,9 +183,7 @@ impl Results {
 
     /// Returns the error of a comparison without any successful fit.
     ///
-    /// # Errors
-    ///
-    /// If every unit failed.
+    /// Fails if every unit failed.
     pub fn check(&self) -> Result<()> {
         match self.failures().next() {
             Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => Err(Error::fit(format!(
@@ -200,9 +198,7 @@ impl Results {
 
 /// Formats the file of all fits, one row each; values that do not apply are empty.
 ///
-/// # Errors
-///
-/// If the text cannot be built, which does not happen for any row.
+/// Fails if the text cannot be built, which does not happen for any row.
 pub fn results_csv(results: &Results) -> Result<String> {
     let first = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
     let header: Vec<String> =

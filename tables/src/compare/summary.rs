@@ -106,9 +106,7 @@ pub fn summarise(results: &Results) -> Vec<Group> {
 
 /// Formats the file of the groups, one row each; values that do not apply are empty.
 ///
-/// # Errors
-///
-/// If the text cannot be built, which does not happen for any group.
+/// Fails if the text cannot be built, which does not happen for any group.
 pub fn summary_csv(groups: &[Group]) -> Result<String> {
     let mut header: Vec<String> =
         ["objective", "train_size", "role", "beta", "runs"].map(str::to_owned).to_vec();

@@ -316,9 +316,7 @@ impl Grouping {
 impl SchemaOptions {
     /// Refuses grouped effects.
     ///
-    /// # Errors
-    ///
-    /// A usage error that names `what`, which they cannot be combined with.
+    /// Fails with a usage error that names `what`, which they cannot be combined with.
     pub fn check_no_groups(&self, what: &str) -> Result<()> {
         if self.groups.is_empty() {
             return Ok(());

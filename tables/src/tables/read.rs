@@ -21,9 +21,7 @@ use std::thread::{Builder, JoinHandle};
 /// Every format except CSV is recognised by its first bytes, for any file name. The type of each column is found over the whole column;
 /// see [`Column`](super::Column).
 ///
-/// # Errors
-///
-/// When the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
+/// Fails when the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
 /// UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
     read_table_with(path, None, &[])
@@ -32,9 +30,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
 /// Like [`read_table`], for a CSV file whose columns are separated by `delimiter` (`None` finds it in the first lines). The values `missing`
 /// count as missing cells in every column, in addition to the usual ones.
 ///
-/// # Errors
-///
-/// As for [`read_table`].
+/// Fails as for [`read_table`].
 pub fn read_table_with(path: &Path, delimiter: Option<u8>, missing: &[String]) -> Result<Table> {
     let how = How { delimiter, missing, ..How::default() };
     whole(TableBlocks::new(path, usize::MAX, &|_| true, how)?)
@@ -42,9 +38,7 @@ pub fn read_table_with(path: &Path, delimiter: Option<u8>, missing: &[String]) -
 
 /// Returns the names of a file's columns; `None` for standard input or a pipe, which cannot be read twice.
 ///
-/// # Errors
-///
-/// As for [`read_table_with`], for the first lines of the file.
+/// Fails as for [`read_table_with`], for the first lines of the file.
 pub fn column_names(path: &Path, delimiter: Option<u8>) -> Result<Option<Vec<String>>> {
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(None);
@@ -141,9 +135,7 @@ impl Input {
 
 /// Reads a whole table from CSV text, which may be gzip-compressed, or from the bytes of a Parquet file; messages call it `source`.
 ///
-/// # Errors
-///
-/// As for [`read_table`].
+/// Fails as for [`read_table`].
 pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
     let input = Input::of(source, Box::new(input))?;
     whole(TableBlocks::of(input, usize::MAX, &|_| true, How::default())?)
@@ -304,9 +296,7 @@ pub struct Ahead<T> {
 impl<T: Send + 'static> Ahead<T> {
     /// Starts the thread, which calls `next` until it returns `None`. Up to `most` finished items (at least one) wait for the consumer.
     ///
-    /// # Errors
-    ///
-    /// If no thread can be started.
+    /// Fails if no thread can be started.
     pub fn new(most: usize, mut next: impl FnMut() -> Option<T> + Send + 'static) -> Result<Ahead<T>> {
         let (sender, receiver) = sync_channel(most.max(1));
         let make = move || {
