@@ -136,11 +136,7 @@ impl Schema {
             let column = facts.require(&feature.columns()[0])?;
             let missing = of_share(share_affine(gaps(facts, feature)?.1, rows));
             match &feature.kind {
-                FeatureKind::Place { .. } => {
-                    let place = facts.require_place()?;
-                    inputs
-                        .extend(place.affines().into_iter().zip(place.varies().iter().map(|varies| !varies)));
-                }
+                FeatureKind::Place { .. } => inputs.extend(facts.require_place()?.affines()),
                 FeatureKind::Numeric => inputs.push((column.affine(), !column.varies_in_training())),
                 FeatureKind::Date { origin, cycles } => {
                     let calendar = column.calendar.clone().unwrap_or_default();

@@ -189,19 +189,14 @@ impl<'a> PlaceCells<'a> {
         Ok(PlaceCells { places, values: [table.numbers(a)?, table.numbers(b)?] })
     }
 
-    /// Returns true if one of the two cells is missing.
-    pub(super) fn is_missing(&self, row: usize) -> bool {
-        self.values.iter().any(|values| values[row].is_nan())
-    }
-
     /// The coordinates of a row; `None` if a cell is missing.
     ///
     /// Fails if a number is infinite, or a longitude or latitude is out of range.
     pub(super) fn at(&self, table: &Table, row: usize) -> Result<Option<[f64; 3]>> {
-        if self.is_missing(row) {
+        let [a, b] = [self.values[0][row], self.values[1][row]];
+        if a.is_nan() || b.is_nan() {
             return Ok(None);
         }
-        let [a, b] = [self.values[0][row], self.values[1][row]];
         for (column, value) in self.places.columns.iter().zip([a, b]) {
             table.finite(row, column, value)?;
         }
@@ -278,14 +273,10 @@ impl PlaceFacts {
         self.spreads[..dims].iter().map(|spread| spread.affine().shift).collect()
     }
 
-    /// Shift and scale of every coordinate over the training rows; rows without a place count as rows at the centre.
-    pub(super) fn affines(&self) -> Vec<Affine> {
+    /// Shift and scale of every coordinate over the training rows, and true if it is constant; rows without a place count as rows at the
+    /// centre.
+    pub(super) fn affines(&self) -> impl Iterator<Item = (Affine, bool)> {
         let spreads = &self.spreads[..self.places.surface.dims()];
-        spreads.iter().map(|spread| spread.affine_with(self.gaps.1)).collect()
-    }
-
-    /// Returns for each coordinate true if it varies among the training rows.
-    pub(super) fn varies(&self) -> Vec<bool> {
-        self.spreads[..self.places.surface.dims()].iter().map(Spread::varies).collect()
+        spreads.iter().map(|spread| (spread.affine_with(self.gaps.1), !spread.varies()))
     }
 }

@@ -181,12 +181,6 @@ impl TextColumn {
         TextColumn { levels, codes, numbers: 0, first_text: 0 }
     }
 
-    pub(crate) fn of_texts(texts: Vec<String>) -> Self {
-        let mut builder = TextBuilder::of_numbers(&[]);
-        texts.iter().for_each(|text| builder.push(Cell::Text(text)));
-        builder.column
-    }
-
     /// Returns the distinct values, in the order of their first rows.
     pub fn levels(&self) -> &[String] {
         &self.levels
@@ -299,16 +293,10 @@ pub(crate) struct ColumnBuilder {
     copy: Option<TypedCells>,
 }
 
-impl Default for ColumnBuilder {
-    fn default() -> Self {
-        ColumnBuilder { values: Some(TypedCells::default()), is_copied: false, copy: None }
-    }
-}
-
 impl ColumnBuilder {
-    /// Creates the builder of a copied column, which is also collected if it is `used`.
-    pub(crate) fn copied(used: bool) -> ColumnBuilder {
-        ColumnBuilder { values: used.then(TypedCells::default), is_copied: true, copy: None }
+    /// Creates the builder of a column that is used, copied or both.
+    pub(crate) fn new(used: bool, is_copied: bool) -> ColumnBuilder {
+        ColumnBuilder { values: used.then(TypedCells::default), is_copied, copy: None }
     }
 
     /// Adds a cell with one text to copy and another text to read. In a copy, only an empty cell is missing.

@@ -176,12 +176,6 @@ pub struct TableBlocks {
     done: bool,
 }
 
-impl std::fmt::Debug for TableBlocks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TableBlocks").field("source", &self.source).finish_non_exhaustive()
-    }
-}
-
 impl TableBlocks {
     /// Opens a file (or `-`) to read the wanted columns.
     pub(crate) fn new(
@@ -204,7 +198,7 @@ impl TableBlocks {
         let rows = input.rows(&read, how)?;
         let names = &rows.head().names;
         let mut builders: Vec<Option<ColumnBuilder>> =
-            names.iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
+            names.iter().map(|name| wanted(name).then(|| ColumnBuilder::new(true, false))).collect();
         for name in how.copied {
             let Some(place) = names.iter().position(|known| known == name) else {
                 return Err(absent(&source, "column", name, names.iter().map(String::as_str)));
@@ -215,7 +209,7 @@ impl TableBlocks {
                     quoted(name)
                 )));
             }
-            builders[place] = Some(ColumnBuilder::copied(wanted(name)));
+            builders[place] = Some(ColumnBuilder::new(wanted(name), true));
         }
         let (copied, missing) = (how.copied.to_vec(), Markers::new(how.missing));
         let block_rows = block_rows.max(1);

@@ -2,8 +2,7 @@
 
 use super::model::TableModel;
 use super::outputs::TableOutputs;
-use crate::tables::column::{Column, TextColumn};
-use crate::tables::{PredictedRows, PredictedTable};
+use crate::tables::{Column, PredictedRows, PredictedTable};
 use sparsegp::error::{Error, Result};
 use sparsegp::model::LevelEffect;
 
@@ -61,7 +60,7 @@ impl TableOutputs {
             return Err(Error::data("the model has no grouped effects").hint("fit it with ⟨group⟩"));
         }
         let rows = numbers.len() / 2;
-        let columns = texts.into_iter().map(|texts| Column::Text(TextColumn::of_texts(texts))).collect();
+        let columns = texts.iter().map(|texts| Column::of_labels(texts, (0..rows).map(Some))).collect();
         let numbers_of = ["estimate", "sd"].map(str::to_owned).to_vec();
         let table = PredictedTable { leading, numbers: numbers_of, csv_safe: false };
         Ok((table, PredictedRows { leading: columns, numbers, rows }))

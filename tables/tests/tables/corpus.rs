@@ -1,6 +1,9 @@
-//! Replays the fuzzing corpus: inputs named `good-…` are accepted, inputs named `bad-…` refused, and none panics.
+//! Replays the fuzzing corpus: inputs named `good-…` are accepted, inputs named `bad-…` refused, and none panics. Fits with default options
+//! never fail for numerical reasons: seeded tables of ugly columns.
 
+use super::common::*;
 use super::fuzzing;
+use rand::RngExt;
 use std::path::Path;
 
 /// Runs every input of a target.
@@ -29,4 +32,15 @@ fn inputs_are_accepted_or_refused() {
     replay("kernel", fuzzing::kernel::run);
     replay("model", fuzzing::model::run);
     replay("checkpoint", fuzzing::checkpoint::run);
+}
+
+#[test]
+fn ugly_tables_are_fitted_or_refused_for_their_data() {
+    let input = |number: u64| -> Vec<u8> {
+        let mut random = ChaCha8Rng::seed_from_u64(number);
+        let length = random.random_range(0..24usize);
+        (0..length).map(|_| random.random()).collect()
+    };
+    let fitted = (0..12).filter(|&number| fuzzing::fit::run(&input(number))).count();
+    assert!(fitted > 6, "{fitted} of 12 tables were fitted");
 }
