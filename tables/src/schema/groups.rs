@@ -22,12 +22,7 @@ pub(super) const SEPARATOR: char = '\u{1f}';
 /// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells. Names of columns that contain one of the
 /// signs of a formula are written in backticks, as in R.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GroupFormula {
-    pub(super) intercept: bool,
-    pub(super) slopes: Vec<String>,
-    pub(super) correlated: bool,
-    pub(super) groupings: Vec<Vec<String>>,
-}
+pub struct GroupFormula(Vec<Grouping>);
 
 impl FromStr for GroupFormula {
     type Err = Error;
@@ -65,7 +60,11 @@ impl FromStr for GroupFormula {
             return Err(wrong());
         }
         let correlated = correlated && usize::from(intercept) + slopes.len() > 1;
-        Ok(GroupFormula { intercept, slopes, correlated, groupings })
+        let grouping = |columns| {
+            let slopes = slopes.clone();
+            Grouping { columns, levels: Vec::new(), intercept, slopes, correlated }
+        };
+        Ok(GroupFormula(groupings.into_iter().map(grouping).collect()))
     }
 }
 
@@ -86,16 +85,20 @@ fn unquoted(name: &str) -> String {
 
 impl GroupFormula {
     pub(super) fn grouping_columns(&self) -> impl Iterator<Item = &str> {
-        self.groupings.iter().flatten().map(String::as_str)
+        self.0.iter().flat_map(|grouping| &grouping.columns).map(String::as_str)
     }
 
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
-        self.grouping_columns().chain(self.slopes.iter().map(String::as_str))
+        self.grouping_columns().chain(self.slopes())
+    }
+
+    fn slopes(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().take(1).flat_map(|grouping| &grouping.slopes).map(String::as_str)
     }
 }
 
 /// A grouping of a fitted model: the columns and the levels that training knows, with the effects of each level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grouping {
     pub(super) columns: Vec<String>,
     /// The levels in the order of their codes; cells of several columns are separated by U+001F.
@@ -134,15 +137,7 @@ pub(crate) struct GroupLevels(Vec<BTreeSet<String>>);
 
 /// Returns the groupings of all formulae, in their order and without levels.
 fn groupings(options: &SchemaOptions) -> impl Iterator<Item = Grouping> {
-    options.groups.iter().flat_map(|formula| {
-        formula.groupings.iter().map(|columns| Grouping {
-            columns: columns.clone(),
-            levels: Vec::new(),
-            intercept: formula.intercept,
-            slopes: formula.slopes.clone(),
-            correlated: formula.correlated,
-        })
-    })
+    options.groups.iter().flat_map(|formula| formula.0.iter().cloned())
 }
 
 impl GroupLevels {
@@ -339,7 +334,7 @@ pub(super) fn check_groups(facts: &TableFacts, options: &SchemaOptions) -> Resul
             return Err(Error::usage(format!("the target {} cannot be in ⟨group⟩ too", quoted(name))));
         }
     }
-    for slope in options.groups.iter().flat_map(|formula| &formula.slopes) {
+    for slope in options.groups.iter().flat_map(GroupFormula::slopes) {
         let column = facts.require(slope)?;
         if column.has_text() {
             return Err(column.not_a_number().hint("a slope varies with a column of numbers"));
@@ -398,38 +393,25 @@ mod tests {
     use super::*;
     use crate::tables::read_csv;
 
-    fn formula(text: &str) -> GroupFormula {
-        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
-    }
-
     #[test]
     fn formulae_are_those_of_lme4() {
-        let names = |groupings: &[&[&str]]| -> Vec<Vec<String>> {
-            groupings.iter().map(|columns| columns.iter().map(|c| (*c).to_owned()).collect()).collect()
-        };
-        let plain = GroupFormula {
-            intercept: true,
-            slopes: Vec::new(),
-            correlated: false,
-            groupings: names(&[&["school"]]),
-        };
-        assert_eq!(formula("school"), plain);
-        assert_eq!(formula(" 1 | school "), plain);
-        let slope = GroupFormula {
-            slopes: vec!["days".into()],
-            correlated: true,
-            groupings: names(&[&["g"]]),
-            ..plain.clone()
-        };
-        assert_eq!(formula("days | g"), slope);
-        assert_eq!(formula("1 + days | g"), slope);
-        assert_eq!(formula("days||g"), GroupFormula { correlated: false, ..slope.clone() });
-        assert_eq!(formula("0 + days | g"), GroupFormula { correlated: false, intercept: false, ..slope });
-        let nested = GroupFormula { groupings: names(&[&["batch"], &["batch", "cask"]]), ..plain };
-        assert_eq!(formula("batch/cask"), nested);
-        let quoted = formula("`x|y` || `a:b`/c");
-        assert_eq!((quoted.slopes, quoted.correlated), (vec!["x|y".to_owned()], false));
-        assert_eq!(quoted.groupings, names(&[&["a:b"], &["a:b", "c"]]));
+        for (text, intercept, slopes, correlated, names) in [
+            ("school", true, "", false, "school"),
+            (" 1 | school ", true, "", false, "school"),
+            ("days | g", true, "days", true, "g"),
+            ("1 + days | g", true, "days", true, "g"),
+            ("days||g", true, "days", false, "g"),
+            ("0 + days | g", false, "days", false, "g"),
+            ("batch/cask", true, "", false, "batch batch:cask"),
+            ("`x|y` || `a:b`/c", true, "x|y", false, "`a:b` `a:b`:c"),
+        ] {
+            let GroupFormula(groupings) = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(groupings.iter().map(Grouping::name).collect::<Vec<_>>().join(" "), names);
+            for group in groupings {
+                let found = (group.intercept, group.slopes.join(" "), group.correlated);
+                assert_eq!(found, (intercept, slopes.to_owned(), correlated), "{text}");
+            }
+        }
         for wrong in ["`a", "", "|", "days |", "| g", "0 | g", "a + a | g", "a | b | c", "a//b", "a:"] {
             assert!(wrong.parse::<GroupFormula>().is_err(), "{wrong}");
         }
