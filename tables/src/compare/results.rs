@@ -141,7 +141,6 @@ fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(pit).collect()
 }
 
-/// Returns the names of [`Row::figures`].
 pub(super) fn figure_names() -> Vec<String> {
     figures(&Report::default()).into_iter().map(|(name, _)| name).collect()
 }

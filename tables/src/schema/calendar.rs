@@ -12,9 +12,6 @@ use sparsegp::data::Affine;
 /// The number of seconds in a mean year.
 const YEAR: f64 = 365.2425 * DAY;
 
-/// The shortest span, in days, that shows a year.
-const SPAN_OF_YEAR: f64 = 365.0;
-
 /// A period of the calendar. The phase of a date in the period makes two inputs, its sine and its cosine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -110,7 +107,7 @@ impl Calendar {
         let shown = |cycle: &Cycle| match cycle {
             Cycle::Day => time,
             Cycle::Week => self.weekdays.count_ones() > 1 && days >= 7.0 && day_of_month,
-            Cycle::Year => days >= SPAN_OF_YEAR && day_of_year,
+            Cycle::Year => days >= 365.0 && day_of_year,
         };
         Cycle::ALL.into_iter().filter(shown).collect()
     }

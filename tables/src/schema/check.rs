@@ -10,7 +10,6 @@ use sparsegp::error::Result;
 use sparsegp::likelihood::TargetKind;
 use std::hash::{DefaultHasher, Hasher};
 
-/// The most columns that a warning names.
 const MOST_NAMED: usize = 5;
 
 /// Lists the first few items in words, and the number of further items.

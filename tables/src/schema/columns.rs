@@ -412,7 +412,6 @@ impl Schema {
             .hint("choose a likelihood of counts, or leave the exposure out"))
     }
 
-    /// Checks that every column that predictions need is among the names of a file's columns.
     pub(crate) fn check_columns<'a>(
         &self,
         source: &str,

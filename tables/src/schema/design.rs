@@ -278,7 +278,6 @@ impl Schema {
         self.weights.as_ref().map(|name| self.positive_numbers(table, name, Role::Weight)).transpose()
     }
 
-    /// Returns the values of a column, which must all be above 0.
     fn positive_numbers(&self, table: &Table, name: &str, role: Role) -> Result<Vec<f64>> {
         let table = table.read(&self.readings, &|column| column == name)?;
         let values = table.numbers(name)?;
@@ -460,7 +459,6 @@ impl CategoryCells<'_> {
             .hint("⟨unseen new⟩ treats it as a level unlike all others"))
     }
 
-    /// The cell of a row, unless it is missing.
     fn cell(&self, row: usize) -> Option<Cow<'_, str>> {
         self.column.spelling(row)
     }

@@ -24,7 +24,6 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Checks a value that is not missing; `row` counts from 0 within the table.
     pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
         let value = table.finite(row, name, value)?;
         let (expected, hint) = match self {

@@ -161,7 +161,6 @@ impl Schema {
         &self.groups
     }
 
-    /// The distinct columns of slopes, in the order of their inputs.
     pub(super) fn slope_columns(&self) -> Vec<&str> {
         let mut seen = HashSet::new();
         let all = self.groups.iter().flat_map(|group| &group.slopes);
@@ -219,7 +218,6 @@ impl Schema {
         known.eq(groupings(options))
     }
 
-    /// Adds the levels of a table that are not known yet.
     pub(crate) fn add_levels(&mut self, table: &Table) -> Result<()> {
         for group in &mut self.groups {
             let known: HashSet<&String> = group.levels.iter().collect();
@@ -275,7 +273,6 @@ impl Schema {
         Ok(())
     }
 
-    /// The groupings in which a table has levels that training did not see.
     pub(super) fn unseen_groups(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
         let mut found = Vec::new();
         // Population predictions work without these columns.
