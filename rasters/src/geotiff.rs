@@ -15,7 +15,6 @@ const STRIP_BYTES: u64 = 1 << 16;
 /// value. 1024: the coordinates are geographic. 1025: pixels are areas, which is the default. 2048: WGS 84. 2054: degrees.
 const DEGREES: [u16; 20] = [1, 1, 0, 4, 1024, 0, 1, 2, 1025, 0, 1, 1, 2048, 0, 1, 4326, 2054, 0, 1, 9102];
 
-/// A field of a directory.
 struct Field {
     tag: u16,
     kind: u16,

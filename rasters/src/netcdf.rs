@@ -18,7 +18,6 @@ const ATTRIBUTES: u32 = 12;
 const MOST_VALUES: u64 = i32::MAX as u64;
 const MOST_BYTES: u64 = u32::MAX as u64 - 3;
 
-/// The types of values.
 const CHAR: u32 = 2;
 const DOUBLE: u32 = 6;
 
@@ -64,7 +63,6 @@ impl Variable {
     }
 }
 
-/// The content of a header.
 #[derive(Default)]
 struct Header {
     names: HashSet<String>,
@@ -103,7 +101,6 @@ impl Header {
         name
     }
 
-    /// Adds the axes, the coordinate system, and the bands.
     fn add_variables(&mut self, raster: &Raster, bands: &[Band]) {
         raster.varying().for_each(|axis| drop(self.add_axis(raster, axis)));
         let of_band: Vec<usize> = (0..self.dimensions.len()).collect();

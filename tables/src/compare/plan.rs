@@ -63,10 +63,6 @@ impl Contender {
     pub(crate) fn chooses_beta(self) -> bool {
         !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
     }
-
-    fn needs_gaussian(self) -> bool {
-        self.objective().is_closed()
-    }
 }
 
 /// The training rows that a stored model was fitted to.
@@ -78,7 +74,6 @@ pub enum Seen {
     AllButValidation,
 }
 
-/// The maximum number of repeats of a comparison.
 const MOST_REPEATS: u64 = 10_000;
 
 /// The settings of a comparison, as the user gave them.
@@ -105,9 +100,7 @@ pub struct Settings {
 impl Settings {
     /// Validates the settings without the data.
     ///
-    /// # Errors
-    ///
-    /// Usage errors for values out of range, and for settings that contradict each other.
+    /// Fails with usage errors for values out of range, and for settings that contradict each other.
     pub fn validate(&self) -> Result<()> {
         self.validate_contenders()?;
         if !(1..=MOST_REPEATS).contains(&self.repeats) {
@@ -160,7 +153,7 @@ impl Settings {
     }
 
     fn validate_likelihood(&self, likelihood: LikelihoodKind) -> Result<()> {
-        let misfit = self.objectives.iter().find(|contender| contender.needs_gaussian());
+        let misfit = self.objectives.iter().find(|contender| contender.objective().is_closed());
         match misfit.filter(|_| !likelihood.has_gaussian_noise()) {
             Some(contender) => Err(Error::usage(format!(
                 "⟨objectives {contender}⟩ needs the gaussian likelihood, not {likelihood}"
@@ -263,9 +256,7 @@ impl<'a> Plan<'a> {
     ///
     /// The columns are found in the whole table, so that every part of it has the same categories and the same task.
     ///
-    /// # Errors
-    ///
-    /// As for [`Settings::validate`]; data errors for a table that no model can learn from.
+    /// Fails as for [`Settings::validate`], and with data errors for a table that no model can learn from.
     pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
         settings.validate()?;
         let shares = Shares { test: settings.test_fraction, validation: 0.0, seed: settings.options.seed };
@@ -286,7 +277,6 @@ impl<'a> Plan<'a> {
         Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
     }
 
-    /// Returns the reported units, in the order of the results.
     pub(crate) fn reported(&self) -> Vec<Unit> {
         self.units(&self.settings.objectives)
     }
@@ -312,9 +302,7 @@ impl<'a> Plan<'a> {
     /// Returns the training and the test rows of a repeat. The test rows depend only on the repeat, and a smaller training set is part of
     /// a larger one.
     ///
-    /// # Errors
-    ///
-    /// If too few rows are left.
+    /// Fails if too few rows are left.
     pub fn rows(&self, size: usize, repeat: u64) -> Result<(Vec<usize>, Vec<usize>)> {
         let seed = self.settings.seed(repeat);
         let shares = Shares { test: self.settings.test_fraction, validation: 0.0, seed };
@@ -328,9 +316,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the training and the test part of the table in a repeat.
     ///
-    /// # Errors
-    ///
-    /// As for [`Plan::rows`].
+    /// Fails as for [`Plan::rows`].
     pub fn tables(&self, size: usize, repeat: u64) -> Result<(Table, Table)> {
         let (train, test) = self.rows(size, repeat)?;
         Ok((self.table.take(&train), self.table.take(&test)))

@@ -141,7 +141,6 @@ fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(pit).collect()
 }
 
-/// Returns the names of [`Row::figures`].
 pub(super) fn figure_names() -> Vec<String> {
     figures(&Report::default()).into_iter().map(|(name, _)| name).collect()
 }
@@ -183,9 +182,7 @@ impl Results {
 
     /// Returns the error of a comparison without any successful fit.
     ///
-    /// # Errors
-    ///
-    /// If every unit failed.
+    /// Fails if every unit failed.
     pub fn check(&self) -> Result<()> {
         match self.failures().next() {
             Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => Err(Error::fit(format!(
@@ -200,9 +197,7 @@ impl Results {
 
 /// Formats the file of all fits, one row each; values that do not apply are empty.
 ///
-/// # Errors
-///
-/// If the text cannot be built, which does not happen for any row.
+/// Fails if the text cannot be built, which does not happen for any row.
 pub fn results_csv(results: &Results) -> Result<String> {
     let first = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
     let header: Vec<String> =
@@ -219,7 +214,6 @@ pub fn results_csv(results: &Results) -> Result<String> {
 /// The name of a column of the file, and the cell of a fit.
 type ResultColumn = (&'static str, fn(&Row) -> String);
 
-/// The columns of the file before the test figures.
 const COLUMNS: [ResultColumn; 13] = [
     ("objective", |row| row.objective.to_string()),
     ("hyper", |row| row.hyper.to_string()),

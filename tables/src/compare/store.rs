@@ -15,9 +15,7 @@ const FORMAT: u32 = 1;
 
 /// Returns everything that determines the results: the settings, the contents of the data file and the version of the program.
 ///
-/// # Errors
-///
-/// If the file cannot be read.
+/// Fails if the file cannot be read.
 pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
     let sha256 = file_digest(data)?;
     let bytes = data.metadata().map(|metadata| metadata.len()).ok();
@@ -46,9 +44,7 @@ impl Store {
     /// Opens the folder, and creates it if it is absent. A folder with units of another plan is refused; a plan without finished units is
     /// replaced.
     ///
-    /// # Errors
-    ///
-    /// Usage errors for another plan; data errors if the folder cannot be created, read or written.
+    /// Fails with usage errors for another plan, and with data errors if the folder cannot be created, read or written.
     pub fn open(folder: &Path, fingerprint: &Value) -> Result<Store> {
         let store = Store { folder: folder.to_owned() };
         for part in ["units", "models"] {
@@ -94,9 +90,7 @@ impl Store {
 
     /// Records a unit; its file appears completely or not at all.
     ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn save(&self, unit: Unit, rows: &[Row]) -> Result<()> {
         write_json(&self.unit_path(unit), rows)
     }
@@ -105,7 +99,6 @@ impl Store {
         self.folder.join("units").join(format!("{}.json", name(unit)))
     }
 
-    /// Returns the path of the model of a unit.
     pub(super) fn model_path(&self, unit: Unit, seen: Seen) -> PathBuf {
         let inner = if seen == Seen::AllButValidation { "-without-validation" } else { "" };
         self.folder.join("models").join(format!("{}{inner}.model", name(unit)))
@@ -118,7 +111,6 @@ fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<()> {
     AtomicFile::write_all_to(path, (text + "\n").as_bytes())
 }
 
-/// Returns the name of a unit in file names.
 fn name(unit: Unit) -> String {
     // Colons have a meaning in some file systems.
     let contender = unit.contender.to_string().replace(':', "-");

@@ -93,7 +93,10 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 pub fn summarise(results: &Results) -> Vec<Group> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in &results.rows {
-        match groups.iter_mut().find(|group| same_group(group[0], row)) {
+        let key = |row: &Row| {
+            (row.objective, row.train_size, row.role, row.beta.filter(|_| row.role == Role::Grid))
+        };
+        match groups.iter_mut().find(|group| key(group[0]) == key(row)) {
             Some(group) => group.push(row),
             None => groups.push(vec![row]),
         }
@@ -101,16 +104,9 @@ pub fn summarise(results: &Results) -> Vec<Group> {
     groups.iter().filter_map(|rows| Group::of(rows)).collect()
 }
 
-fn same_group(a: &Row, b: &Row) -> bool {
-    (a.objective, a.train_size, a.role) == (b.objective, b.train_size, b.role)
-        && (a.role != Role::Grid || a.beta == b.beta)
-}
-
 /// Formats the file of the groups, one row each; values that do not apply are empty.
 ///
-/// # Errors
-///
-/// If the text cannot be built, which does not happen for any group.
+/// Fails if the text cannot be built, which does not happen for any group.
 pub fn summary_csv(groups: &[Group]) -> Result<String> {
     let mut header: Vec<String> =
         ["objective", "train_size", "role", "beta", "runs"].map(str::to_owned).to_vec();

@@ -14,7 +14,6 @@ struct Term {
     values: Vec<f64>,
 }
 
-/// Kernels that are added.
 type Kernels = Vec<Box<dyn Kernel>>;
 
 impl Explainer<'_> {

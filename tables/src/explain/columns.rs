@@ -52,7 +52,6 @@ impl InputColumn {
         self.inputs.clone().chain(self.slope)
     }
 
-    /// Returns the names of the categories, in their order; empty for other kinds.
     fn names(&self) -> &[String] {
         match &self.kind {
             InputKind::Codes { names } | InputKind::Categories { names, .. } => names,

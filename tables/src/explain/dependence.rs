@@ -127,7 +127,6 @@ impl Explainer<'_> {
         }
     }
 
-    /// Returns the values that a column is set to.
     fn settings(&self, column: usize, rows: Rows<'_>) -> Vec<Setting> {
         let about = &self.columns[column];
         let first = about.inputs.start;

@@ -62,7 +62,6 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Returns the probability of every class, averaged over rows.
 pub(super) fn mean_probabilities(rows: &Predictions<'_>) -> Vec<f64> {
     let all: Vec<Vec<f64>> = (0..rows.rows()).into_par_iter().map(|row| rows.probabilities(row)).collect();
     let classes = all.first().map_or(0, Vec::len);

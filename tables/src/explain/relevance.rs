@@ -289,7 +289,6 @@ impl Explainer<'_> {
     }
 }
 
-/// Returns the indices of `rows` rows in a random order.
 pub(super) fn shuffled(rows: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows).collect();
     order.shuffle(&mut generator(seed, Purpose::Explanation, 0));

@@ -12,9 +12,6 @@ use sparsegp::data::Affine;
 /// The number of seconds in a mean year.
 const YEAR: f64 = 365.2425 * DAY;
 
-/// The shortest span, in days, that shows a year.
-const SPAN_OF_YEAR: f64 = 365.0;
-
 /// A period of the calendar. The phase of a date in the period makes two inputs, its sine and its cosine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,7 +47,6 @@ impl Cycle {
     }
 }
 
-/// The years from one instant to another.
 pub(super) fn years(from: f64, to: f64) -> f64 {
     (to - from) / YEAR
 }
@@ -64,10 +60,9 @@ pub fn after(from: f64, years: f64) -> f64 {
 /// the year.
 const DIFFERENT: [f64; 3] = [0.0, 0.0, 0.01];
 
-/// The statistics of the instants of training rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {
-    seconds: Spread,
+    pub(super) seconds: Spread,
     /// The share of the day, the day of the month and the share of the year of the first date; `differ` is true for each number that differs in
     /// another date.
     first: Option<[f64; 3]>,
@@ -103,15 +98,6 @@ impl Calendar {
         }
     }
 
-    /// The first instant, 0 if there is none.
-    pub(super) fn origin(&self) -> f64 {
-        self.seconds.range().0
-    }
-
-    pub(super) fn mean(&self) -> f64 {
-        self.seconds.affine().shift
-    }
-
     /// Returns the periods that these instants can show: the day if times vary; the week if the instants span a week or more, unless all
     /// fall on one day of the month, as monthly data do; the year if they span a year or more.
     pub(super) fn cycles(&self) -> Vec<Cycle> {
@@ -121,7 +107,7 @@ impl Calendar {
         let shown = |cycle: &Cycle| match cycle {
             Cycle::Day => time,
             Cycle::Week => self.weekdays.count_ones() > 1 && days >= 7.0 && day_of_month,
-            Cycle::Year => days >= SPAN_OF_YEAR && day_of_year,
+            Cycle::Year => days >= 365.0 && day_of_year,
         };
         Cycle::ALL.into_iter().filter(shown).collect()
     }

@@ -1,13 +1,15 @@
-//! Warnings about inputs that can be used but deserve a look: constant and repeated columns and
-//! rows.
+//! Warnings about inputs that can be used but deserve a look: constant and repeated columns and rows, numbers far from all others.
 
+use super::columns::{FeatureKind, Schema};
+use super::facts::ColumnFacts;
+use super::table_facts::TableFacts;
+use crate::tables::column::{Column, number_text};
+use crate::tables::table::{Table, quoted};
+use faer::MatRef;
+use sparsegp::error::Result;
+use sparsegp::likelihood::TargetKind;
 use std::hash::{DefaultHasher, Hasher};
 
-use faer::MatRef;
-
-use crate::tables::table::quoted;
-
-/// The most columns that a warning names.
 const MOST_NAMED: usize = 5;
 
 /// Lists the first few items in words, and the number of further items.
@@ -31,7 +33,8 @@ pub(crate) fn folded(items: impl Iterator<Item = String>) -> String {
 /// models; they are reported because they often mean a mistake in the data.
 pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
     let d = x.ncols();
-    let constant: Vec<bool> = (0..d).map(|input| is_constant(x, input)).collect();
+    let is_constant = |input: usize| x.col(input).iter().all(|value| *value == x[(0, input)]);
+    let constant: Vec<bool> = (0..d).map(is_constant).collect();
     let name = |input: usize| names.get(input).map_or_else(|| format!("{input}"), |name| quoted(name));
     let mut warnings = Vec::new();
     warnings.extend(constant_inputs((0..d).filter(|&input| constant[input]).map(name)));
@@ -55,7 +58,6 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
     warnings
 }
 
-/// Returns the warning about constant inputs, given their names in messages.
 pub(crate) fn constant_inputs(names: impl Iterator<Item = String>) -> Option<String> {
     let names: Vec<String> = names.collect();
     match names.as_slice() {
@@ -66,12 +68,6 @@ pub(crate) fn constant_inputs(names: impl Iterator<Item = String>) -> Option<Str
             Some(format!("inputs {list} are the same in every row and cannot help"))
         }
     }
-}
-
-fn is_constant(x: MatRef<'_, f64>, column: usize) -> bool {
-    let mut values = x.col(column).iter();
-    let first = values.next();
-    values.all(|value| Some(value) == first)
 }
 
 /// Returns every column that equals an earlier column, in order, with the first column that it equals.
@@ -99,6 +95,84 @@ fn column_hash(x: MatRef<'_, f64>, column: usize) -> u64 {
     hasher.finish()
 }
 
+/// The minimum distance of such a number from the median, in units of the distance between the quartiles.
+const FAR: f64 = 1e4;
+
+/// The minimum ratio of its distance from the median to that of any other number. The largest of heavy-tailed numbers does not reach it,
+/// because others are nearly as large.
+const ALONE: f64 = 100.0;
+
+/// Numbers that mark missing cells by convention.
+const SENTINELS: [f64; 12] =
+    [-9.0, -99.0, -999.0, -9999.0, -99999.0, -999.9, -99.9, 99.0, 999.0, 9999.0, 99999.0, 999999.0];
+
+/// The minimum number of cells with a number far from all others for it to be a marker rather than a slip.
+const FEWEST: usize = 2;
+
+/// Returns one line about the single numbers and one about the markers that are far from all other numbers, among the numeric features and a
+/// real target. `rows` are all rows or a sample.
+pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Vec<String>> {
+    let (mut singles, mut repeated, mut markers) = (Vec::new(), Vec::new(), Vec::new());
+    let numeric = schema.features.iter().filter(|feature| feature.kind == FeatureKind::Numeric);
+    let target = Some(schema.target.as_str()).filter(|_| schema.encoding.kind() == TargetKind::Real);
+    for name in numeric.map(|feature| feature.name.as_str()).chain(target) {
+        let column = facts.require(name)?;
+        let Some(cells) = rows.column(name).and_then(Column::numbers) else { continue };
+        if let Some(row) = single(column, &cells) {
+            let (value, number) = (number_text(cells[row]), rows.row(row) + 1);
+            singles.push(format!("{value} in row {number} of {}", quoted(name)));
+        }
+        for value in <[f64; 2]>::from(column.plain.range).into_iter().filter(|end| SENTINELS.contains(end)) {
+            let count = cells.iter().filter(|&&cell| cell == value).count();
+            if count >= FEWEST && is_far(value, &cells) {
+                repeated.push(format!("{} in {}", number_text(value), quoted(name)));
+                markers.push(number_text(value).into_owned());
+            }
+        }
+    }
+    markers.sort();
+    markers.dedup();
+    let source = &facts.source;
+    let told = |words: Vec<String>| (!words.is_empty()).then(|| folded(words.into_iter()));
+    let singles = told(singles).map(|words| {
+        format!("{source}: a number far from all others in its column, by more than 10000 times the distance between its quartiles: {words}; check it")
+    });
+    let repeated = told(repeated).map(|words| {
+        let markers = markers.join(",");
+        format!("{source}: numbers far from all others in several rows: {words}; if they mark missing cells, add ⟨missing {markers}⟩")
+    });
+    Ok(singles.into_iter().chain(repeated).collect())
+}
+
+/// Returns the index of the number that is far from all others, if there is one.
+fn single(column: &ColumnFacts, cells: &[f64]) -> Option<usize> {
+    let ((low, high), affine) = (column.plain.range, column.affine());
+    // A number that is far from all others is also far from their mean. Only columns for which this may hold need their quartiles.
+    let most = (low - affine.shift).abs().max((high - affine.shift).abs()) / affine.scale;
+    if !(most > 0.25 * (column.present as f64).sqrt() && column.present > 8) {
+        return None;
+    }
+    let mut values: Vec<f64> = cells.iter().copied().filter(|value| value.is_finite()).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(f64::NAN);
+    let (median, range) = (at(0.5), at(0.75) - at(0.25));
+    let distance = |value: f64| (value - median).abs();
+    values.sort_by(|a, b| distance(*a).total_cmp(&distance(*b)));
+    let [.., next, farthest] = values[..] else { return None };
+    let alone = distance(farthest) > (ALONE * distance(next)).max(FAR * range) && range > 0.0;
+    cells.iter().position(|cell| alone && *cell == farthest)
+}
+
+/// Returns true if the distance of a value from the nearest other value is at least the range of the others, without further sentinels.
+fn is_far(value: f64, cells: &[f64]) -> bool {
+    let others = || cells.iter().copied().filter(|cell| cell.is_finite() && *cell != value);
+    let plain = || others().filter(|cell| !SENTINELS.contains(cell));
+    let (low, high) =
+        plain().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), cell| (low.min(cell), high.max(cell)));
+    let gap = if value < low { low - value } else { value - high };
+    low <= high && gap >= (high - low).max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,10 +196,6 @@ mod tests {
                 "1 of 4 rows have the same inputs as another row",
             ]
         );
-    }
-
-    #[test]
-    fn good_inputs_bring_no_warning() {
         let x = mat![[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]];
         assert_eq!(input_warnings(&["a".into(), "b".into()], x.transpose()), [""; 0]);
     }

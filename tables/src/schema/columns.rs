@@ -1,24 +1,22 @@
-//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made
-//! of them.
-
-use std::collections::{BTreeMap, HashSet};
-use std::ops::Range;
-use std::path::Path;
-
-use serde::{Deserialize, Serialize};
-use sparsegp::kernels::Dimension;
+//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made of them.
 
 use super::calendar::Cycle;
-use super::group_formula::{GroupFormula, Grouping};
-use super::surface::Places;
+use super::groups::{GroupFormula, Grouping};
+use super::places::Places;
 use super::target::TargetEncoding;
-use crate::tables::TableBlocks;
+use crate::explain::{InputColumn, InputKind};
 use crate::tables::read::How;
 use crate::tables::reading::Readings;
 use crate::tables::table::{Table, absent, listed, quoted};
+use crate::tables::{Reading, TableBlocks};
+use serde::{Deserialize, Serialize};
 use sparsegp::error::{Error, Result};
+use sparsegp::kernels::Dimension;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::options::FitOptions;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::path::Path;
 
 /// A column, or the two columns of a place, that a model takes as input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,7 +76,6 @@ impl Feature {
         self.missing && !matches!(self.kind, FeatureKind::Categorical { coded: true, .. })
     }
 
-    /// Returns true for categories.
     pub(crate) fn is_categorical(&self) -> bool {
         matches!(self.kind, FeatureKind::Categorical { .. })
     }
@@ -222,9 +219,7 @@ impl Schema {
     /// at most `block_rows` rows (0 counts as 1). The columns of a CSV file are separated by `delimiter` (`None` finds it in the first
     /// lines). The blocks have [copies](Table::copies) of the columns `copied`.
     ///
-    /// # Errors
-    ///
-    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure, and when a column to be
+    /// Fails when the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure, and when a column to be
     /// copied is absent or of a type that cannot be read.
     pub fn open_with(
         &self,
@@ -353,7 +348,7 @@ impl Schema {
                 }
                 FeatureKind::Place { places, .. } => names.extend(places.input_names()),
                 FeatureKind::Categorical { levels, .. } => {
-                    let levels = levels.iter().skip(self.first_level());
+                    let levels = levels.iter().skip(usize::from(self.drop_first));
                     names.extend(levels.map(|level| format!("{name}={level}")));
                 }
             }
@@ -363,7 +358,6 @@ impl Schema {
         names
     }
 
-    /// The columns of the features.
     pub(crate) fn feature_columns(&self) -> impl Iterator<Item = &str> {
         self.features.iter().flat_map(Feature::columns).map(String::as_str)
     }
@@ -388,7 +382,6 @@ impl Schema {
         self.needed_columns(true).into_iter().chain([self.target.as_str()]).collect()
     }
 
-    /// The columns that training uses.
     pub(crate) fn training_names(&self) -> HashSet<&str> {
         let mut names = self.used_names();
         names.extend(self.weights.as_deref());
@@ -398,9 +391,7 @@ impl Schema {
     /// Checks that a model with this schema can learn from another table: several rows, a target that is known and varies, and exposures
     /// and weights if the schema has them.
     ///
-    /// # Errors
-    ///
-    /// As for [`Schema::infer`], and when a class or level is not one of the schema.
+    /// Fails as for [`Schema::infer`], and when a class or level is not one of the schema.
     pub fn check_training(&self, table: &Table) -> Result<()> {
         table.require(&self.target)?;
         check_rows(table.source(), table.rows())?;
@@ -421,7 +412,6 @@ impl Schema {
             .hint("choose a likelihood of counts, or leave the exposure out"))
     }
 
-    /// Checks that every column that predictions need is among the names of a file's columns.
     pub(crate) fn check_columns<'a>(
         &self,
         source: &str,
@@ -449,11 +439,6 @@ impl Schema {
         }
     }
 
-    /// The first category that makes an input.
-    pub(crate) fn first_level(&self) -> usize {
-        usize::from(self.drop_first)
-    }
-
     /// The features, each with the inputs that it makes.
     pub(crate) fn feature_inputs(&self) -> impl Iterator<Item = (&Feature, Range<usize>)> {
         let mut from = 0;
@@ -470,7 +455,9 @@ impl Schema {
             FeatureKind::Numeric | FeatureKind::Categorical { coded: true, .. } => 1,
             FeatureKind::Date { cycles, .. } => 1 + 2 * cycles.len(),
             FeatureKind::Place { places, .. } => places.surface.dims(),
-            FeatureKind::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
+            FeatureKind::Categorical { levels, .. } => {
+                levels.len().saturating_sub(usize::from(self.drop_first))
+            }
         };
         own + usize::from(feature.tells_missing())
     }
@@ -504,4 +491,53 @@ pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static
     let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
     std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
+}
+
+impl Schema {
+    /// Returns the columns that explanations of a model with this schema describe: one for each feature, each grouping, and each column of
+    /// slopes that is not a feature.
+    pub fn input_columns(&self) -> Vec<InputColumn> {
+        let (of_f, slopes) = (self.feature_dims(), self.slope_columns());
+        let slope = |name: &str| {
+            slopes.iter().position(|slope| *slope == name).map(|at| of_f + self.groups().len() + at)
+        };
+        let column = |(feature, inputs): (&Feature, Range<usize>)| {
+            let kind = match &feature.kind {
+                FeatureKind::Numeric => InputKind::Number,
+                FeatureKind::Date { .. } => InputKind::Date,
+                FeatureKind::Place { .. } => InputKind::Place,
+                FeatureKind::Categorical { levels, coded, .. } => {
+                    let missing = feature.missing.then(|| "(missing)".to_owned());
+                    let names = levels.iter().cloned().chain(missing).collect();
+                    match coded {
+                        true => InputKind::Codes { names },
+                        false => InputKind::Categories { names, first_is_none: self.drops_first() },
+                    }
+                }
+            };
+            InputColumn { name: feature.name.clone(), inputs, slope: slope(&feature.name), kind }
+        };
+        let mut columns: Vec<InputColumn> = self.feature_inputs().map(column).collect();
+        let grouping = |(at, group): (usize, &Grouping)| {
+            let (inputs, names) = (of_f + at..of_f + at + 1, group.level_names().collect());
+            InputColumn { name: group.name(), inputs, slope: None, kind: InputKind::Codes { names } }
+        };
+        let alone = |name: &&str| columns.iter().all(|column| column.name != *name);
+        let alone: Vec<InputColumn> = slopes
+            .iter()
+            .filter(|name| alone(name))
+            .filter_map(|name| Some(InputColumn::number(name, slope(name)?)))
+            .collect();
+        columns.extend(self.groups().iter().enumerate().map(grouping));
+        columns.extend(alone);
+        columns
+    }
+
+    /// The levels of a column of ordered levels, lowest first; its input is the position of the level.
+    pub fn ordered_levels(&self, name: &str) -> Option<&[String]> {
+        match self.readings.get(name)? {
+            Reading::Ordered { levels, .. } => Some(levels),
+            Reading::Number { .. } | Reading::Date { .. } => None,
+        }
+    }
 }

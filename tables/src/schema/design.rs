@@ -1,23 +1,20 @@
 //! Converts the cells of a table into the numbers of a model by a schema: inputs, target, exposure
 //! and weights.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-use faer::{Mat, MatRef, RowMut};
-
 use super::calendar::{Cycle, years};
 use super::check::folded;
 use super::columns::{Feature, FeatureKind, Schema, UnseenLevels};
-use super::facts::Demand;
-use super::place_facts::PlaceCells;
-use super::role::Role;
+use super::facts::{Demand, Role};
+use super::places::PlaceCells;
 use super::table_facts::TableFacts;
 use crate::tables::column::{Column, number_text};
 use crate::tables::marker::long_whole;
 use crate::tables::table::{Table, listed, quoted, shown};
+use faer::{Mat, MatRef, RowMut};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 impl Schema {
     /// Returns the inputs of a table, `n × D`, one row for each row of the table. Columns are matched by
@@ -25,11 +22,8 @@ impl Schema {
     /// text is a level if training had missing cells, otherwise an unseen level. Different unseen levels have
     /// different codes within a table.
     ///
-    /// # Errors
-    ///
-    /// If a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a
-    /// category not seen in training (with [`UnseenLevels::Error`]). A missing number is an error if the
-    /// model file is too old to hold means.
+    /// Fails if a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a category not seen in training
+    /// (with [`UnseenLevels::Error`]). A missing number is an error if the model file is too old to hold means.
     pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
         let names = self.training_names();
         let table = &*table.read(&self.readings, &|name| names.contains(name))?;
@@ -75,11 +69,10 @@ impl Schema {
 
     /// The columns of categories in which a table has levels that training did not see, or missing cells where training had none.
     ///
-    /// # Errors
-    ///
-    /// As for [`Schema::design`].
+    /// Fails as for [`Schema::design`].
     pub fn unseen_levels(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
-        let table = &*table.read(&self.readings, &|name| self.uses(name))?;
+        let names = self.used_names();
+        let table = &*table.read(&self.readings, &|name| names.contains(name))?;
         let mut found = Vec::new();
         for feature in self.features.iter().filter(|feature| feature.is_categorical()) {
             let cells = self.categories(table, feature)?;
@@ -129,7 +122,7 @@ impl Schema {
             }
             FeatureKind::Categorical { coded, .. } => {
                 let cells = self.categories(table, feature)?;
-                Input::Category { cells, coded: *coded, first_level: self.first_level() }
+                Input::Category { cells, coded: *coded, first_level: usize::from(self.drop_first) }
             }
         })
     }
@@ -211,7 +204,7 @@ impl Schema {
                 FeatureKind::Numeric => *fill = column.affine().shift,
                 FeatureKind::Date { origin, cycles } => {
                     let calendar = column.calendar.clone().unwrap_or_default();
-                    (*fill, *origin) = (calendar.mean(), calendar.origin());
+                    (*fill, *origin) = (calendar.seconds.affine().shift, calendar.seconds.range().0);
                     if !whole {
                         *cycles = calendar.cycles();
                     }
@@ -250,9 +243,7 @@ impl Schema {
 
     /// The target of each row as a number (see [`TargetEncoding::encode`](super::TargetEncoding::encode)), or `None` when the table has no such column.
     ///
-    /// # Errors
-    ///
-    /// When a value is missing, not of the kind of target, or a class or level not seen in training.
+    /// Fails when a value is missing, not of the kind of target, or a class or level not seen in training.
     pub fn target(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         let Some(values) = self.target_where_known(table)? else { return Ok(None) };
         match values.iter().position(|value| value.is_nan()) {
@@ -264,9 +255,7 @@ impl Schema {
     /// Like [`Schema::target`], but missing targets (rows to predict) are NaN. Returns `None` if the table
     /// has no target column.
     ///
-    /// # Errors
-    ///
-    /// When a value is not of the kind of target, or a class or level not seen in training.
+    /// Fails when a value is not of the kind of target, or a class or level not seen in training.
     pub fn target_where_known(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         if table.column(&self.target).is_none() {
             return Ok(None);
@@ -277,23 +266,18 @@ impl Schema {
 
     /// The exposure of each row, or `None` when the model has none.
     ///
-    /// # Errors
-    ///
-    /// When the column is absent, or a value is missing, infinite, text or not above 0.
+    /// Fails when the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         self.exposure.as_ref().map(|name| self.positive_numbers(table, name, Role::Exposure)).transpose()
     }
 
     /// The weight of each row, or `None` when the model has none.
     ///
-    /// # Errors
-    ///
-    /// When the column is absent, or a value is missing, infinite, text or not above 0.
+    /// Fails when the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         self.weights.as_ref().map(|name| self.positive_numbers(table, name, Role::Weight)).transpose()
     }
 
-    /// Returns the values of a column, which must all be above 0.
     fn positive_numbers(&self, table: &Table, name: &str, role: Role) -> Result<Vec<f64>> {
         let table = table.read(&self.readings, &|column| column == name)?;
         let values = table.numbers(name)?;
@@ -317,7 +301,6 @@ fn dates<'a>(table: &'a Table, name: &str) -> Result<&'a [f64]> {
     }
 }
 
-/// The reader of one feature of a table.
 enum Input<'a> {
     Number {
         name: &'a str,
@@ -444,7 +427,6 @@ fn bits(value: f64) -> u64 {
     if value == 0.0 { 0 } else { value.to_bits() }
 }
 
-/// The cells of a categorical feature of a table.
 struct CategoryCells<'a> {
     name: &'a str,
     column: &'a Column,
@@ -463,7 +445,6 @@ impl CategoryCells<'_> {
         self.codes.iter().copied().enumerate().filter(|(_, code)| *code >= self.seen)
     }
 
-    /// The code of a row.
     fn code(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<usize> {
         let code = self.codes[row];
         if code < self.seen || unseen != UnseenLevels::Error {
@@ -478,11 +459,7 @@ impl CategoryCells<'_> {
             .hint("⟨unseen new⟩ treats it as a level unlike all others"))
     }
 
-    /// The cell of a row, unless it is missing.
     fn cell(&self, row: usize) -> Option<Cow<'_, str>> {
-        match self.column {
-            Column::Number(values) => (!values[row].is_nan()).then(|| number_text(values[row])),
-            column => column.text(row).map(Cow::Borrowed),
-        }
+        self.column.spelling(row)
     }
 }

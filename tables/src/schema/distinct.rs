@@ -10,7 +10,6 @@ use crate::tables::marker::{long_whole, plain_number};
 /// The maximum number of distinct values that are counted for a column, far more than categories, levels or classes may have.
 const MOST_DISTINCT: usize = 10_000;
 
-/// A distinct value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Level {
     /// The spelling in a column of text.
@@ -23,7 +22,6 @@ pub(crate) struct Level {
     pub rows: u64,
 }
 
-/// The distinct values of a column in the order of their first row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Levels")]
 pub(crate) struct Distinct {
@@ -56,7 +54,6 @@ impl From<Levels> for Distinct {
 }
 
 impl Distinct {
-    /// Adds the values of later rows.
     pub(crate) fn take_in(&mut self, levels: Vec<Level>) {
         for Level { text, place, training, rows } in levels {
             if let Some(index) = self.text(&text, || place) {
@@ -83,10 +80,6 @@ impl Distinct {
             each.map(|(place, level)| (place as f64).powi(power) * level.training as f64).sum::<f64>() / rows
         };
         (moment(2) - moment(1) * moment(1)).max(0.0).sqrt()
-    }
-
-    pub(crate) fn rows(&self) -> u64 {
-        self.levels.iter().map(|level| level.rows).sum()
     }
 
     pub(crate) fn texts(&self) -> Vec<String> {

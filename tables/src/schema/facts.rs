@@ -1,13 +1,10 @@
-//! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct
-//! values, ranges, unusable cells.
+//! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct values, ranges, unusable cells.
 
 use super::calendar::Calendar;
 use super::distinct::{Distinct, Level};
-use super::extremes::Extremes;
 use super::ratings::rating_order;
-use super::role::Role;
 use super::spread::Spread;
-use crate::tables::column::{Column, TextColumn, boolean};
+use crate::tables::column::{Column, TextColumn, boolean, number_text};
 use crate::tables::marker::{Marker, marker, plain_number};
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::{Table, shown};
@@ -15,7 +12,53 @@ use crate::tables::written;
 use serde::{Deserialize, Serialize};
 use sparsegp::data::Affine;
 use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::{EXPOSURES, HIGHEST_WHOLE, TargetKind};
 use std::cmp::Ordering;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Role {
+    /// The target, of this kind.
+    Target(TargetKind),
+    Exposure,
+    Weight,
+}
+
+impl Role {
+    pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
+        let value = table.finite(row, name, value)?;
+        let (expected, hint) = match self {
+            Role::Exposure if EXPOSURES.contains(&value) => return Ok(()),
+            Role::Exposure => (
+                if value > 0.0 { "an exposure from 1e-100 to 1e100" } else { "an exposure above 0" },
+                "an exposure is the time, area or number of units that could have had events; remove rows without exposure",
+            ),
+            Role::Weight if value <= 0.0 => {
+                ("a weight above 0", "remove rows that should not count, instead of giving them the weight 0")
+            }
+            Role::Target(TargetKind::Positive) if value <= 0.0 => {
+                ("a number above 0", "correct or remove the row, or use a likelihood of any real number")
+            }
+            Role::Target(TargetKind::UnitInterval) if value <= 0.0 || value >= 1.0 => (
+                "a number above 0 and below 1",
+                "to keep targets of exactly 0 or 1, shrink all of them inside with (y(n−1)+0.5)/n for n rows \
+                 (Smithson & Verkuilen 2006)",
+            ),
+            Role::Target(TargetKind::Count) if value < 0.0 || value.fract() != 0.0 => {
+                ("a count (0, 1, 2, …)", "correct or remove the row, or use a likelihood of any real number")
+            }
+            Role::Target(TargetKind::Count) if value > HIGHEST_WHOLE => (
+                "a count of at most 2^53",
+                "larger counts cannot be distinguished; use a likelihood of any real number",
+            ),
+            Role::Target(TargetKind::Ordinal) if value.fract() != 0.0 || value.abs() > HIGHEST_WHOLE => (
+                "a level written as a whole number",
+                "number the levels 1, 2, 3, … in their order, or use a likelihood of any real number",
+            ),
+            _ => return Ok(()),
+        };
+        Err(table.unfit(row, name, &number_text(value), expected).hint(hint))
+    }
+}
 
 /// The largest value of numbers that may be counts; whole numbers beyond it are more likely amounts.
 const HIGHEST_GUESS: f64 = 1e4;
@@ -65,10 +108,8 @@ const FEWEST_CELLS: usize = 20;
 /// ... and the minimum share of numbers among them for text to be a mistake.
 const NUMBERS_OF_A_NUMBER: f64 = 0.9;
 
-/// The facts about one column.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ColumnFacts {
-    /// The requirement for its values.
     pub(super) demand: Demand,
     /// The error for an unsupported type.
     unsupported: Option<Error>,
@@ -106,14 +147,10 @@ pub(crate) struct ColumnFacts {
     last: Option<f64>,
     /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
-    /// The numbers at both ends.
-    pub(super) extremes: Extremes,
-    /// The facts about instants.
     pub(super) calendar: Option<Calendar>,
 }
 
 impl ColumnFacts {
-    /// Creates the facts without any cell.
     pub(crate) fn new(demand: Demand) -> ColumnFacts {
         let roles = if let Demand::Role(roles) = &demand { roles.as_slice() } else { &[] };
         let unsuited = roles.iter().map(|&role| (role, None)).collect();
@@ -135,15 +172,15 @@ impl ColumnFacts {
         for ((_, first), (_, later)) in self.unsuited.iter_mut().zip(later.unsuited) {
             keep_earlier(first, later);
         }
-        self.plain.merge(later.plain);
         self.uncountable |= later.uncountable;
         self.divisor = common_divisor(self.divisor, later.divisor);
         self.spread.merge(later.spread);
         self.forms.merge(later.forms);
-        self.not_rising |= later.not_rising || !self.extremes.end_below(&later.extremes);
+        let rises = self.plain.range.1 < later.plain.range.0;
+        self.not_rising |= later.not_rising || !rises;
+        self.plain.merge(later.plain);
         self.last = later.last.or(self.last);
         self.steps.merge(later.steps);
-        self.extremes.merge(later.extremes);
         match (&mut self.calendar, later.calendar) {
             (Some(calendar), Some(later)) => calendar.merge(later),
             (own, later) => *own = own.take().or(later),
@@ -253,7 +290,6 @@ impl ColumnFacts {
     fn push_value(&mut self, table: &Table, name: &str, row: usize, value: f64, trains: bool) {
         let at = table.row(row);
         self.plain.push(value);
-        self.extremes.push(value, at);
         self.step_to(value);
         if value.is_infinite() {
             keep_first(&mut self.infinite, at, || table.finite(row, name, value).map(|_| ()));
@@ -294,11 +330,6 @@ impl ColumnFacts {
         rows > 2.0 && spread > 0.0 && (1.0 - 0.5 * ratio * ratio) * rows.sqrt() > 3.0
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
-        self.plain.whole && self.numbers > 0
-    }
-
-    /// Returns true if the column holds instants.
     pub(crate) fn is_time(&self) -> bool {
         self.calendar.is_some()
     }
@@ -375,7 +406,6 @@ impl ColumnFacts {
         self.has_text() && !self.distinct.more && levels.all(|level| boolean(&level.text).is_some())
     }
 
-    /// Checks that the column can be read as numbers.
     pub(crate) fn check_numbers(&self) -> Result<()> {
         self.supported()?;
         if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
@@ -389,12 +419,10 @@ impl ColumnFacts {
         whole.then(|| self.distinct.levels.iter().filter_map(value).collect())
     }
 
-    /// The first value that does not suit a role.
     pub(crate) fn unsuited(&self, role: Role) -> Option<&Misfit> {
         self.unsuited.iter().find(|(known, _)| *known == role).and_then(|(_, first)| first.as_ref())
     }
 
-    /// Returns true if the values of the training rows differ.
     pub(crate) fn varies_in_training(&self) -> bool {
         let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
         let Some(first) = held.next() else { return false };

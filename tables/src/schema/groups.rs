@@ -2,10 +2,8 @@
 
 use super::columns::{Schema, SchemaOptions, UnseenLevels};
 use super::design::UnseenColumn;
-use super::group_formula::{GroupFormula, Grouping, SEPARATOR, parts};
 use super::table_facts::TableFacts;
-use crate::tables::column::{Column, boolean, level_order, number_text};
-use crate::tables::instant::exact;
+use crate::tables::column::{Column, boolean, level_order};
 use crate::tables::table::{Table, quoted};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
@@ -13,6 +11,122 @@ use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::error::{Error, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::str::FromStr;
+
+/// The separator of cells in a level of several columns.
+pub(super) const SEPARATOR: char = '\u{1f}';
+
+/// A formula of grouped effects, as in lme4: `school`, `days | subject`, `days || subject`, `0 + days | subject`, `batch/cask`, `batch:cask`.
+///
+/// The terms before the bar vary by level: an intercept, unless 0 removes it, and slopes in columns of numbers. `||` makes them
+/// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells. Names of columns that contain one of the
+/// signs of a formula are written in backticks, as in R.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupFormula(Vec<Grouping>);
+
+impl FromStr for GroupFormula {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<GroupFormula> {
+        let wrong = || {
+            Error::usage(format!("⟨group⟩: found {text:?}, expected a formula of grouped effects"))
+                .hint("write a column, 'slope | column', 'slope || column' for independent effects, or 'outer/inner'")
+        };
+        let (left, right, correlated) = match *parts(text, '|').as_slice() {
+            [right] => ("1", right, false),
+            [left, right] => (left, right, true),
+            [left, "", right] => (left, right, false),
+            _ => return Err(wrong()),
+        };
+        let (mut intercept, mut slopes) = (true, Vec::new());
+        for word in parts(left, '+') {
+            match word {
+                "" => return Err(wrong()),
+                "0" => intercept = false,
+                "1" => {}
+                slope => slopes.push(unquoted(slope)),
+            }
+        }
+        let mut groupings: Vec<Vec<String>> = Vec::new();
+        for part in parts(right, '/') {
+            let mut columns = groupings.last().cloned().unwrap_or_default();
+            columns.extend(parts(part, ':').into_iter().map(unquoted));
+            groupings.push(columns);
+        }
+        let bad = |column: &String| column.is_empty() || column.contains('`');
+        let repeated = slopes.iter().enumerate().any(|(at, slope)| slopes[..at].contains(slope));
+        if groupings.iter().flatten().chain(&slopes).any(bad) || repeated || (!intercept && slopes.is_empty())
+        {
+            return Err(wrong());
+        }
+        let correlated = correlated && usize::from(intercept) + slopes.len() > 1;
+        let grouping = |columns| {
+            let slopes = slopes.clone();
+            Grouping { columns, levels: Vec::new(), intercept, slopes, correlated }
+        };
+        Ok(GroupFormula(groupings.into_iter().map(grouping).collect()))
+    }
+}
+
+/// Splits a formula at a sign, except within backticks.
+pub(super) fn parts(text: &str, sign: char) -> Vec<&str> {
+    let mut quoted = false;
+    let is_end = |c: char| {
+        quoted ^= c == '`';
+        c == sign && !quoted
+    };
+    text.split(is_end).map(str::trim).collect()
+}
+
+/// Returns a name without backticks around it.
+fn unquoted(name: &str) -> String {
+    name.strip_prefix('`').and_then(|name| name.strip_suffix('`')).unwrap_or(name).to_owned()
+}
+
+impl GroupFormula {
+    pub(super) fn grouping_columns(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|grouping| &grouping.columns).map(String::as_str)
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.grouping_columns().chain(self.slopes())
+    }
+
+    fn slopes(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().take(1).flat_map(|grouping| &grouping.slopes).map(String::as_str)
+    }
+}
+
+/// A grouping of a fitted model: the columns and the levels that training knows, with the effects of each level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grouping {
+    pub(super) columns: Vec<String>,
+    /// The levels in the order of their codes; cells of several columns are separated by U+001F.
+    pub(super) levels: Vec<String>,
+    pub(super) intercept: bool,
+    pub(super) slopes: Vec<String>,
+    pub(super) correlated: bool,
+}
+
+impl Grouping {
+    /// The name, such as `school` or `batch:cask`.
+    ///
+    /// Columns whose names contain a colon are in backticks.
+    pub fn name(&self) -> String {
+        let quoted = |name: &String| if name.contains(':') { format!("`{name}`") } else { name.clone() };
+        self.columns.iter().map(quoted).collect::<Vec<_>>().join(":")
+    }
+
+    /// The columns whose cells are levels.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The names of the levels in the order of their codes.
+    pub fn level_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.levels.iter().map(|level| level.replace(SEPARATOR, ":"))
+    }
+}
 
 /// The name of missing cells among the levels of a grouping.
 const MISSING: &str = "(missing)";
@@ -23,15 +137,7 @@ pub(crate) struct GroupLevels(Vec<BTreeSet<String>>);
 
 /// Returns the groupings of all formulae, in their order and without levels.
 fn groupings(options: &SchemaOptions) -> impl Iterator<Item = Grouping> {
-    options.groups.iter().flat_map(|formula| {
-        formula.groupings.iter().map(|columns| Grouping {
-            columns: columns.clone(),
-            levels: Vec::new(),
-            intercept: formula.intercept,
-            slopes: formula.slopes.clone(),
-            correlated: formula.correlated,
-        })
-    })
+    options.groups.iter().flat_map(|formula| formula.0.iter().cloned())
 }
 
 impl GroupLevels {
@@ -55,12 +161,6 @@ impl Schema {
         &self.groups
     }
 
-    /// The same columns without grouped effects.
-    pub(crate) fn without_groups(&self) -> Schema {
-        Schema { groups: Vec::new(), ..self.clone() }
-    }
-
-    /// The distinct columns of slopes, in the order of their inputs.
     pub(super) fn slope_columns(&self) -> Vec<&str> {
         let mut seen = HashSet::new();
         let all = self.groups.iter().flat_map(|group| &group.slopes);
@@ -78,7 +178,6 @@ impl Schema {
         codes.chain(self.slope_columns().into_iter().map(|slope| format!("slope of {slope}"))).collect()
     }
 
-    /// The terms of grouped effects.
     pub(crate) fn effect_terms(&self) -> Vec<EffectTerm> {
         let slopes = self.slope_columns();
         let term = |(code, group): (usize, &Grouping)| EffectTerm {
@@ -114,13 +213,11 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns true if the groupings are those of the formulae.
     pub(crate) fn has_groups(&self, options: &SchemaOptions) -> bool {
         let known = self.groups.iter().map(|group| Grouping { levels: Vec::new(), ..group.clone() });
         known.eq(groupings(options))
     }
 
-    /// Adds the levels of a table that are not known yet.
     pub(crate) fn add_levels(&mut self, table: &Table) -> Result<()> {
         for group in &mut self.groups {
             let known: HashSet<&String> = group.levels.iter().collect();
@@ -176,7 +273,6 @@ impl Schema {
         Ok(())
     }
 
-    /// The groupings in which a table has levels that training did not see.
     pub(super) fn unseen_groups(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
         let mut found = Vec::new();
         // Population predictions work without these columns.
@@ -212,9 +308,7 @@ impl Grouping {
 impl SchemaOptions {
     /// Refuses grouped effects.
     ///
-    /// # Errors
-    ///
-    /// A usage error that names `what`, which they cannot be combined with.
+    /// Fails with a usage error that names `what`, which they cannot be combined with.
     pub fn check_no_groups(&self, what: &str) -> Result<()> {
         if self.groups.is_empty() {
             return Ok(());
@@ -237,7 +331,7 @@ pub(super) fn check_groups(facts: &TableFacts, options: &SchemaOptions) -> Resul
             return Err(Error::usage(format!("the target {} cannot be in ⟨group⟩ too", quoted(name))));
         }
     }
-    for slope in options.groups.iter().flat_map(|formula| &formula.slopes) {
+    for slope in options.groups.iter().flat_map(GroupFormula::slopes) {
         let column = facts.require(slope)?;
         if column.has_text() {
             return Err(column.not_a_number().hint("a slope varies with a column of numbers"));
@@ -252,11 +346,6 @@ fn by_cells(a: &str, b: &str) -> std::cmp::Ordering {
     pairs.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// The text of an instant: a date, followed by the time of day unless it is midnight.
-fn date_text(seconds: f64) -> String {
-    exact(seconds).trim_end_matches("T00:00:00").to_owned()
-}
-
 /// The level of every row of a table, as an index into the distinct levels, which have the order of their first rows.
 #[derive(Default)]
 struct LevelCells {
@@ -266,13 +355,13 @@ struct LevelCells {
 
 impl LevelCells {
     fn of(table: &Table, columns: &[String]) -> Result<LevelCells> {
-        let labels = columns.iter().map(|name| labels(table, name)).collect::<Result<Vec<_>>>()?;
+        let columns = columns.iter().map(|name| table.supported(name)).collect::<Result<Vec<_>>>()?;
         let (mut cells, mut known) = (LevelCells::default(), HashMap::new());
         for row in 0..table.rows() {
             let mut text = String::new();
-            for (place, label) in labels.iter().enumerate() {
+            for (place, column) in columns.iter().enumerate() {
                 text.extend((place > 0).then_some(SEPARATOR));
-                text.push_str(&label(row));
+                text.push_str(&label(column, row));
             }
             let next = cells.texts.len() as u32;
             let code = *known.entry(text).or_insert_with_key(|text| {
@@ -285,44 +374,45 @@ impl LevelCells {
     }
 }
 
-/// The texts of a column by row.
-pub(crate) type Labels<'a> = Box<dyn Fn(usize) -> Cow<'a, str> + 'a>;
-
-/// Returns the text of each row of a column.
-pub(crate) fn labels<'a>(table: &'a Table, name: &str) -> Result<Labels<'a>> {
-    Ok(match table.require(name)? {
-        Column::Text(text) => {
-            // True and false have one spelling in all formats of files.
-            let label = |level: &'a String| match boolean(level) {
-                Some(value) => {
-                    if value == 1.0 {
-                        "true"
-                    } else {
-                        "false"
-                    }
-                }
-                None => level.as_str(),
-            };
-            let labels: Vec<&str> = text.levels().iter().map(label).collect();
-            Box::new(move |row| text.code(row).map_or(MISSING, |code| labels[code]).into())
-        }
-        // Both zeros are one level.
-        Column::Number(values) => Box::new(|row| match values[row] + 0.0 {
-            value if value.is_nan() => MISSING.into(),
-            value => number_text(value),
-        }),
-        Column::Time(values) => Box::new(|row| match values[row] {
-            value if value.is_nan() => MISSING.into(),
-            value => date_text(value).into(),
-        }),
-        Column::Unsupported { data_type, .. } => return Err(table.unsupported(name, data_type)),
-    })
+/// Returns the text of a cell by which rows are grouped.
+pub(crate) fn label(column: &Column, row: usize) -> Cow<'_, str> {
+    match (column.spelling(row), column) {
+        (None, _) => MISSING.into(),
+        (Some(instant), Column::Time(_)) => instant.trim_end_matches("T00:00:00").to_owned().into(),
+        // True and false have one spelling in all formats of files.
+        (Some(text), _) if boolean(&text).is_some() => text.to_lowercase().into(),
+        (Some(text), _) => text,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tables::read_csv;
+
+    #[test]
+    fn formulae_are_those_of_lme4() {
+        for (text, intercept, slopes, correlated, names) in [
+            ("school", true, "", false, "school"),
+            (" 1 | school ", true, "", false, "school"),
+            ("days | g", true, "days", true, "g"),
+            ("1 + days | g", true, "days", true, "g"),
+            ("days||g", true, "days", false, "g"),
+            ("0 + days | g", false, "days", false, "g"),
+            ("batch/cask", true, "", false, "batch batch:cask"),
+            ("`x|y` || `a:b`/c", true, "x|y", false, "`a:b` `a:b`:c"),
+        ] {
+            let GroupFormula(groupings) = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(groupings.iter().map(Grouping::name).collect::<Vec<_>>().join(" "), names);
+            for group in groupings {
+                let found = (group.intercept, group.slopes.join(" "), group.correlated);
+                assert_eq!(found, (intercept, slopes.to_owned(), correlated), "{text}");
+            }
+        }
+        for wrong in ["`a", "", "|", "days |", "| g", "0 | g", "a + a | g", "a | b | c", "a//b", "a:"] {
+            assert!(wrong.parse::<GroupFormula>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn levels_are_cells_and_pairs_of_them_and_keep_their_codes_in_other_tables() {

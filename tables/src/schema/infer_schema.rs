@@ -1,18 +1,15 @@
 //! Derives the features of a table, and the statistics of its inputs, from its cells.
 
 use super::check::folded;
+use super::check::odd_values;
 use super::columns::{
     Feature, FeatureKind, Schema, SchemaOptions, SplitBy, check_labelled, check_rows, special,
 };
 use super::distinct::Level;
-use super::facts::BadCells;
-use super::facts::{ColumnFacts, Demand, check_first, share_affine};
-use super::group_formula::GroupFormula;
-use super::groups::{GroupLevels, check_groups};
+use super::facts::{BadCells, ColumnFacts, Demand, Role, check_first, share_affine};
+use super::groups::{GroupFormula, GroupLevels, check_groups};
 use super::left_out::reason;
-use super::odd::odd_values;
 use super::places::{check_places, gaps, infer_place};
-use super::role::Role;
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
 use crate::tables::column::level_order;
@@ -139,11 +136,7 @@ impl Schema {
             let column = facts.require(&feature.columns()[0])?;
             let missing = of_share(share_affine(gaps(facts, feature)?.1, rows));
             match &feature.kind {
-                FeatureKind::Place { .. } => {
-                    let place = facts.require_place()?;
-                    inputs
-                        .extend(place.affines().into_iter().zip(place.varies().iter().map(|varies| !varies)));
-                }
+                FeatureKind::Place { .. } => inputs.extend(facts.require_place()?.affines()),
                 FeatureKind::Numeric => inputs.push((column.affine(), !column.varies_in_training())),
                 FeatureKind::Date { origin, cycles } => {
                     let calendar = column.calendar.clone().unwrap_or_default();
@@ -159,7 +152,7 @@ impl Schema {
                     inputs.push((Affine::IDENTITY, constant));
                 }
                 FeatureKind::Categorical { levels, .. } => {
-                    let levels = levels.iter().skip(self.first_level());
+                    let levels = levels.iter().skip(usize::from(self.drop_first));
                     inputs.extend(levels.map(|level| of_share(column.level_affine(level, rows))));
                 }
             }
@@ -177,23 +170,17 @@ impl Schema {
 }
 
 impl SchemaOptions {
-    /// Returns true if a column of the file is a feature.
     fn is_feature(&self, name: &str) -> bool {
-        let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
-        let named = named || self.is_place(name);
-        let group = match &self.split {
-            Some(SplitBy::Group(group)) => self.features.is_none() && group == name,
-            _ => false,
+        let is = |known: &String| known == name;
+        let by_default = || {
+            let splits = matches!(&self.split, Some(SplitBy::Group(group)) if is(group));
+            !splits && !self.groups.iter().flat_map(GroupFormula::grouping_columns).any(|known| known == name)
         };
-        let levels = self.groups.iter().flat_map(GroupFormula::grouping_columns).any(|column| column == name);
-        let group = (group || (levels && self.features.is_none())) && !self.is_place(name);
-        named
-            && !group
-            && !special(self).any(|(_, column)| column == name)
-            && !self.exclude.iter().any(|known| known == name)
+        let wanted = self.is_place(name)
+            || self.features.as_ref().map_or_else(by_default, |features| features.iter().any(is));
+        wanted && !special(self).any(|(_, known)| known == name) && !self.exclude.iter().any(is)
     }
 
-    /// Returns true if a column is declared as categories.
     fn is_categorical(&self, name: &str) -> bool {
         self.categorical.iter().any(|known| known == name)
     }
@@ -386,7 +373,6 @@ fn left_out<'a>(
     Ok(kept)
 }
 
-/// Returns the features: the meaning of every column that is used as one.
 fn infer_features(
     facts: &TableFacts,
     options: &SchemaOptions,
@@ -510,13 +496,10 @@ impl Schema {
     ///
     /// Returns the schema, and warnings about columns that can be used but look wrong.
     ///
-    /// # Errors
-    ///
-    /// If the target or another named column is absent, no feature is left, a column holds values that do not
-    /// suit its role, there is only one row, or the target cannot be learned from: a value is missing or not of the kind, the values do not
-    /// vary, there are not exactly two classes, the levels have a gap or are too few or too many, or the requested positive class does not
-    /// occur. Usage errors if a column has two roles, if an exposure is given for a target that is not a count, or if a positive class is
-    /// requested for a target without classes.
+    /// Fails if the target or another named column is absent, no feature is left, a column holds values that do not suit its role, there is only
+    /// one row, or the target cannot be learned from: a value is missing or not of the kind, the values do not vary, there are not exactly two
+    /// classes, the levels have a gap or are too few or too many, or the requested positive class does not occur. Fails with usage errors if a column has
+    /// two roles, if an exposure is given for a target that is not a count, or if a positive class is requested for a target without classes.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
         if let Some(known) = &options.known {

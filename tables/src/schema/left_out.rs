@@ -26,7 +26,8 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
     let (text, more) = (column.has_text(), column.distinct.more);
     let all = !more && distinct == present && present > 2;
     // Beyond the maximum number of distinct values, the rows of the values that are known stand for all.
-    let rows = if more { column.distinct.rows() } else { present as u64 };
+    let rows =
+        if more { column.distinct.levels.iter().map(|level| level.rows).sum() } else { present as u64 };
     let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * rows as f64);
     let rising = !column.not_rising && present > 2;
     let (low, high) = column.plain.range;
@@ -38,7 +39,7 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
         (text && (column.is_boolean() || column.holds_mistakes()), None),
         (text && nearly, Some("a different value in nearly every row")),
         (text && distinct > most, Some("too many categories")),
-        (text || column.is_time() || !column.is_whole(), None),
+        (text || column.is_time() || !column.plain.whole || column.numbers == 0, None),
         (name.starts_with("Unnamed: "), Some("whole numbers without a name")),
         (
             is_named_so(name) && (all || rising || more),

@@ -1,15 +1,12 @@
 //! The facts of all columns of a table, gathered block by block and merged part by part.
 
+use super::facts::{ColumnFacts, Demand};
+use super::places::{PlaceFacts, Places};
+use crate::tables::table::{Table, absent};
+use serde::{Deserialize, Serialize};
+use sparsegp::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::OnceLock;
-
-use serde::{Deserialize, Serialize};
-
-use super::facts::{ColumnFacts, Demand};
-use super::place_facts::PlaceFacts;
-use super::surface::Places;
-use crate::tables::table::{Table, absent};
-use sparsegp::error::{Error, Result};
 
 /// The facts about the columns of a table or file, or of some of its rows.
 ///
@@ -46,7 +43,6 @@ impl TableFacts {
         TableFacts { source, columns: columns.collect(), place, ..TableFacts::default() }
     }
 
-    /// Returns the facts about places.
     pub(super) fn require_place(&self) -> Result<&PlaceFacts> {
         let undeclared = || Error::data(format!("{}: no columns are declared as places", self.source));
         self.place.as_ref().ok_or_else(undeclared)
@@ -100,12 +96,10 @@ impl TableFacts {
         self.notes.extend(new);
     }
 
-    /// The names of all columns, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.columns.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Checks that there is a column of this name.
     pub(crate) fn require_name(&self, name: &str) -> Result<()> {
         let absent = || absent(&self.source, "column", name, self.names());
         self.find(name).map(|_| ()).ok_or_else(absent)
@@ -116,7 +110,6 @@ impl TableFacts {
         self.get(name).ok_or_else(|| absent(&self.source, "column", name, self.names()))
     }
 
-    /// Returns the facts about a column, if it is used.
     pub(crate) fn get(&self, name: &str) -> Option<&ColumnFacts> {
         self.find(name)?.1.as_ref()
     }

@@ -1,17 +1,20 @@
-//! The kind of target in a column, its task, and the numbers that represent its cells.
+//! The kind of target in a column, its classes and levels, and the numbers that represent its cells.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
-
-use serde::{Deserialize, Serialize};
-
-use super::role::Role;
+use super::check::folded;
+use super::columns::SchemaOptions;
+use super::counts::Whole;
+use super::distinct::Level;
+use super::facts::{ColumnFacts, Role, check_first};
+use super::table_facts::TableFacts;
 use crate::readable::few;
-use crate::tables::column::{Column, TextColumn, boolean, number_text};
-use crate::tables::marker::are_markers;
-use crate::tables::table::{Table, quoted, shown};
+use crate::tables::column::{Column, boolean, level_order, number_text};
+use crate::tables::table::{Table, alike, quoted, shown};
+use serde::{Deserialize, Serialize};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::{HIGHEST_WHOLE, TargetKind, Task};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 
 /// The range of absolute values and spread of a target whose squares fit a 64-bit float.
 const TARGET_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
@@ -79,10 +82,7 @@ impl TargetEncoding {
     /// Returns the number that represents each cell of a column, NaN if it is missing. It is 0 or 1 for two classes, the index of the class
     /// or ordered level, otherwise the number itself.
     ///
-    /// # Errors
-    ///
-    /// When the column is absent or a cell is not a value of this kind of target, or a class or level that training did
-    /// not see.
+    /// Fails when the column is absent or a cell is not a value of this kind of target, or a class or level that training did not see.
     pub fn encode(&self, table: &Table, name: &str) -> Result<Vec<f64>> {
         if matches!(self.kind, TargetKind::Binary | TargetKind::Class) {
             return self.encode_classes(table, name);
@@ -129,7 +129,6 @@ impl TargetEncoding {
         Ok(())
     }
 
-    /// Returns the spelling of a code, for messages.
     fn spelling(&self, code: f64) -> String {
         // The codes of classes and levels are indices into the list; other numbers are written as they are.
         match self.levels.get(code as usize) {
@@ -145,40 +144,29 @@ impl TargetEncoding {
     }
 
     fn encode_classes(&self, table: &Table, name: &str) -> Result<Vec<f64>> {
-        match table.require(name)? {
-            Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
-            Column::Time(_) => Err(table.unsupported(name, "date")),
-            Column::Number(values) => self.classes_of_numbers(table, name, values),
-            Column::Text(text) => self.classes_of_text(table, name, text),
+        let column = table.supported(name)?;
+        if let Column::Time(_) = column {
+            return Err(table.unsupported(name, "date"));
         }
-    }
-
-    fn classes_of_numbers(&self, table: &Table, name: &str, values: &[f64]) -> Result<Vec<f64>> {
-        let classes: Vec<Option<f64>> = self.levels.iter().map(|level| class_number(level)).collect();
-        let code = |(row, &value): (usize, &f64)| {
-            if value.is_nan() {
-                return Ok(f64::NAN);
+        let (lacking, mut known) = (column.lacking(), HashMap::new());
+        let code = |row: usize| {
+            let Some(text) = column.spelling(row) else { return Ok(f64::NAN) };
+            match *known.entry(text.clone()).or_insert_with(|| self.class_or_number(&text)) {
+                Some(place) => Ok(place as f64),
+                None if lacking(row) => Ok(f64::NAN),
+                None => Err(self.unseen(table, row, name, &text)),
             }
-            let exact = self.levels.iter().position(|level| level.parse() == Ok(value));
-            let place = exact.or_else(|| classes.iter().position(|&class| class == Some(value)));
-            place.map(|place| place as f64).ok_or_else(|| self.unseen(table, row, name, &number_text(value)))
         };
-        values.iter().enumerate().map(code).collect()
+        (0..table.rows()).map(code).collect()
     }
 
-    fn classes_of_text(&self, table: &Table, name: &str, text: &TextColumn) -> Result<Vec<f64>> {
-        let number = |level: &String| self.class(&number_text(level.parse().ok()?));
-        let class = |level: &String| self.class(level).or_else(|| number(level));
-        let classes: Vec<Option<usize>> = text.levels().iter().map(class).collect();
-        let missing = are_markers(text.levels());
-        let code = |(row, code): (usize, Option<usize>)| {
-            let Some(code) = code.filter(|&code| classes[code].is_some() || !missing[code]) else {
-                return Ok(f64::NAN);
-            };
-            let unseen = || self.unseen(table, row, name, &text.levels()[code]);
-            classes[code].map(|place| place as f64).ok_or_else(unseen)
+    /// Returns the index of a class; numbers in any spelling are the class of that number.
+    fn class_or_number(&self, text: &str) -> Option<usize> {
+        let of_number = |value: f64| {
+            let same = || self.levels.iter().position(|level| level.parse() == Ok(value));
+            self.class(&number_text(value)).or_else(same)
         };
-        text.codes().enumerate().map(code).collect()
+        self.class(text).or_else(|| of_number(text.parse().ok()?))
     }
 
     fn code_of_level(&self, table: &Table, row: usize, name: &str, value: f64) -> Result<f64> {
@@ -194,14 +182,14 @@ impl TargetEncoding {
 
     /// The error for a class or level that training did not see.
     fn unseen(&self, table: &Table, row: usize, name: &str, found: &str) -> Error {
-        let place = table.place(row, name);
         let (found, expected) = match (self.kind, self.levels.as_slice()) {
             (TargetKind::Ordinal, [first, .., last]) => {
                 (found.to_owned(), format!("a level seen in training: {first} to {last}"))
             }
             (_, levels) => (shown(found), format!("a class seen in training: {}", values_listed(levels))),
         };
-        Error::data(format!("{place}: found {found}, expected {expected}"))
+        table
+            .unfit(row, name, &found, &expected)
             .hint("correct or remove the row, or fit a model to data that hold the value")
     }
 }
@@ -243,11 +231,6 @@ fn are_consecutive(levels: &[String]) -> bool {
     })
 }
 
-/// Returns the number of a class in a column of numbers; `true` and `false` are 1 and 0.
-fn class_number(label: &str) -> Option<f64> {
-    boolean(label).or_else(|| label.parse().ok())
-}
-
 /// Returns 1 or 0 for every spelling of true or false that a class may have; `None` for other classes.
 fn truth(label: &str) -> Option<bool> {
     match boolean(label) {
@@ -266,4 +249,294 @@ pub(crate) fn constant(column: &str, value: &str) -> Error {
 /// The first few values for a message.
 pub(crate) fn values_listed(values: &[String]) -> String {
     few(values.iter().map(|value| shown(value)), 5)
+}
+
+/// The most levels of an ordinal target; more are better treated as a number.
+const MOST_LEVELS: usize = 100;
+
+/// The most classes of a target; each of them has a latent function.
+const MOST_CLASSES: usize = 1000;
+
+/// Classes, in small letters, that are positive against one of [`NEGATIVE_WORDS`]; numbers are spelled in one way, so
+/// "+1" is "1".
+const POSITIVE_WORDS: [&str; 7] = ["yes", "y", "true", "t", "positive", "pos", "1"];
+
+/// The opposites of [`POSITIVE_WORDS`].
+const NEGATIVE_WORDS: [&str; 8] = ["no", "n", "false", "f", "negative", "neg", "0", "-1"];
+
+impl TargetEncoding {
+    /// Finds the encoding of the target by the rule of [`Schema::infer`](super::Schema::infer), from facts that were gathered with the same
+    /// options. Returns notes too, if the choice of the positive class, or between counts and numbers, was a guess.
+    pub(crate) fn of_facts(
+        facts: &TableFacts,
+        options: &SchemaOptions,
+    ) -> Result<(TargetEncoding, Vec<String>)> {
+        let (name, positive_label) = (&options.target, options.positive_label.as_deref());
+        let target = Target {
+            facts: facts.require(name)?,
+            rows: facts.rows,
+            column: format!("{}: the target {}", facts.source, quoted(name)),
+        };
+        let mut notes = Vec::new();
+        let two = target.facts.is_boolean() || target.facts.distinct.levels.len() <= 2;
+        let kind = match options.kind() {
+            Some(kind) => kind,
+            None if options.classes => {
+                if two {
+                    TargetKind::Binary
+                } else {
+                    TargetKind::Class
+                }
+            }
+            None if options.numbers && !target.facts.has_text() => TargetKind::Real,
+            None => target.guess(&mut notes)?,
+        };
+        let encoding = match (kind, positive_label) {
+            (TargetKind::Binary, _) => target.classes(positive_label, &mut notes)?,
+            (_, Some(label)) => return Err(target.no_positive(kind, label)),
+            (TargetKind::Ordinal, None) => TargetEncoding { kind, levels: target.levels()? },
+            (TargetKind::Class, None) => TargetEncoding { kind, levels: target.many_classes()? },
+            _ => {
+                let encoding = TargetEncoding { kind, levels: Vec::new() };
+                target.facts.check_numbers().map_err(|error| advise(kind, error))?;
+                let unsuited = target.facts.unsuited(Role::Target(kind));
+                check_first([unsuited.or(target.facts.missing.as_ref())])?;
+                let (low, high) = target.facts.plain.range;
+                encoding.check_range(&target.column, low, high)?;
+                encoding
+            }
+        };
+        Ok((encoding, notes))
+    }
+}
+
+struct Target<'a> {
+    facts: &'a ColumnFacts,
+    rows: usize,
+    column: String,
+}
+
+impl Target<'_> {
+    /// The kind of target by its values alone.
+    fn guess(&self, notes: &mut Vec<String>) -> Result<TargetKind> {
+        self.facts.supported()?;
+        if self.facts.has_text() { self.guess_text() } else { Ok(self.guess_numbers(notes)) }
+    }
+
+    fn guess_numbers(&self, notes: &mut Vec<String>) -> TargetKind {
+        let distinct = self.facts.distinct.levels.len();
+        if distinct == 2 && self.rows > 2 {
+            return TargetKind::Binary;
+        }
+        if distinct <= 2 {
+            return TargetKind::Real;
+        }
+        let Some(values) = self.facts.whole_numbers() else { return TargetKind::Real };
+        let whole = Whole::of(values);
+        let (low, high) = self.facts.plain.range;
+        notes.push(format!("{}: {}", self.column, whole.words(low, high)));
+        if whole == Whole::Counts { TargetKind::Count } else { TargetKind::Real }
+    }
+
+    fn guess_text(&self) -> Result<TargetKind> {
+        let facts = self.facts;
+        let two = facts.distinct.levels.len() <= 2 && (facts.numbers == 0 || self.rows > 2);
+        if two || facts.is_boolean() {
+            return Ok(TargetKind::Binary);
+        }
+        // As for a feature, a column of mostly numbers is a column of numbers that contains a mistake.
+        if facts.is_mostly_numbers() {
+            return Err(facts.not_a_number().hint("correct or remove the row"));
+        }
+        let levels = &facts.distinct.levels;
+        let twice = 2 * levels.len() <= facts.present;
+        if levels.len() <= MOST_CLASSES && !facts.distinct.more && twice {
+            // A text that comes once among classes is more likely a mistake than a class.
+            let once: Vec<&Level> = levels.iter().filter(|level| level.training <= 1).collect();
+            return if once.is_empty() { Ok(TargetKind::Class) } else { Err(self.lone_classes(&once)) };
+        }
+        let (count, values) = (facts.distinct.count(), values_listed(&facts.distinct.texts()));
+        let found = format!("holds text with {count} distinct values ({values})");
+        let expected = "expected numbers, or classes with at least two rows each";
+        Err(self.error(&found, expected, "check that ⟨target⟩ names the right column"))
+    }
+
+    /// Returns the error for classes with one row each, and suggests a similar class for each.
+    fn lone_classes(&self, lone: &[&Level]) -> Error {
+        let others = self.facts.distinct.levels.iter().filter(|level| level.training > 1);
+        let others = others.map(|level| level.text.as_str());
+        let named = |level: &&Level| match alike(&level.text, others.clone()).first() {
+            Some(class) => format!("{} (did you mean {}?)", shown(&level.text), shown(class)),
+            None => shown(&level.text),
+        };
+        let found = format!("has {} in one row only", folded(lone.iter().map(named)));
+        let hint = "correct or remove the row; ⟨task classification⟩ accepts it as a class";
+        self.error(&found, "expected classes of several rows", hint)
+    }
+
+    fn error(&self, found: &str, expected: &str, hint: &str) -> Error {
+        Error::data(format!("{} {found}, {expected}", self.column)).hint(hint)
+    }
+
+    /// Returns the classes of a target with any number of classes: numbers by value, then text in
+    /// alphabetical order.
+    fn many_classes(&self) -> Result<Vec<String>> {
+        let facts = self.facts;
+        self.check_classes()?;
+        let mut classes = facts.distinct.texts();
+        if classes.len() < 2 {
+            return Err(self.one_class(classes.first().map(String::as_str)));
+        }
+        if facts.distinct.more || classes.len() > MOST_CLASSES {
+            let found = format!("has {} distinct values", facts.distinct.count());
+            let expected = format!("expected at most {MOST_CLASSES} classes");
+            return Err(self.error(&found, &expected, "group the classes, or use a likelihood of numbers"));
+        }
+        classes.sort_by(|a, b| level_order(a, b));
+        Ok(classes)
+    }
+
+    /// Checks that every cell can be a class.
+    fn check_classes(&self) -> Result<()> {
+        self.facts.supported()?;
+        let text = self.facts.has_text();
+        check_first([self.facts.missing.as_ref(), self.facts.infinite.as_ref().filter(|_| !text)])
+    }
+
+    fn no_positive(&self, kind: TargetKind, label: &str) -> Error {
+        let (column, label) = (&self.column, shown(label));
+        let of_kind = format!("{column} is of kind {kind}, which has no positive class");
+        Error::usage(format!("{of_kind}, found the positive label {label}"))
+            .hint("leave the positive label out, or ask for a likelihood of two classes")
+    }
+
+    fn classes(&self, positive_label: Option<&str>, notes: &mut Vec<String>) -> Result<TargetEncoding> {
+        let found = self.first_classes()?;
+        let (a, b) = match found.as_slice() {
+            [a, b] => (a.text.clone(), b.text.clone()),
+            [a, b, third, ..] => return Err(third_class([&a.text, &b.text], third)),
+            _ => return Err(self.one_class(found.first().map(|class| class.text.as_str()))),
+        };
+        let known = is_positive(&a, &b);
+        let numbers = [&a, &b].iter().all(|class| class.parse::<f64>().is_ok());
+        let rarer = found[1].rows.cmp(&found[0].rows).then(level_order(&a, &b));
+        let order = if numbers { level_order(&a, &b) } else { rarer };
+        let a_is_positive = known.unwrap_or(order == Ordering::Greater);
+        let levels = if a_is_positive { vec![b, a] } else { vec![a, b] };
+        let mut encoding = TargetEncoding { kind: TargetKind::Binary, levels };
+        if let Some(label) = positive_label {
+            let place = positive_place(&encoding, label);
+            if place.ok_or_else(|| self.not_a_class(&encoding, label))? == 0 {
+                encoding.levels.reverse();
+            }
+        } else if known.is_none() {
+            notes.push(format!(
+                "{} takes only the values {}: they are two classes, with {} as the positive one",
+                self.column,
+                values_listed(&encoding.levels),
+                shown(encoding.positive().unwrap_or_default())
+            ));
+        }
+        Ok(encoding)
+    }
+
+    /// The first three classes at most.
+    fn first_classes(&self) -> Result<Vec<Level>> {
+        let facts = self.facts;
+        self.check_classes()?;
+        let levels = facts.distinct.levels.iter().take(3).cloned();
+        if !facts.is_boolean() {
+            return Ok(levels.collect());
+        }
+        // Every spelling of true is one class, and so is every one of false.
+        let mut classes: Vec<Level> = Vec::with_capacity(2);
+        for level in &facts.distinct.levels {
+            let text = level.text.to_lowercase();
+            if classes.iter().all(|class| class.text != text) {
+                classes.push(Level { text, ..level.clone() });
+            }
+        }
+        Ok(classes)
+    }
+
+    fn not_a_class(&self, encoding: &TargetEncoding, label: &str) -> Error {
+        let (classes, label) = (values_listed(encoding.levels()), shown(label));
+        let found = format!("has the classes {classes}, found the positive label {label}");
+        self.error(&found, "expected one of them", "write the positive label as it is in the file")
+    }
+
+    fn one_class(&self, class: Option<&str>) -> Error {
+        let class = class.map_or_else(String::new, |class| format!(", {}", shown(class)));
+        let hint = "check that ⟨target⟩ names the right column and that the file has rows of both classes";
+        self.error(&format!("has one class only{class}"), "expected two", hint)
+    }
+
+    fn levels(&self) -> Result<Vec<String>> {
+        let (kind, facts) = (TargetKind::Ordinal, self.facts);
+        facts.check_numbers().map_err(|error| advise(kind, error))?;
+        check_first([facts.unsuited(Role::Target(kind)), facts.missing.as_ref()])?;
+        let mut numbers: Vec<f64> = if facts.is_boolean() {
+            vec![facts.plain.range.0, facts.plain.range.1]
+        } else {
+            facts.distinct.levels.iter().filter_map(|level| level.text.parse().ok()).collect()
+        };
+        numbers.sort_by(f64::total_cmp);
+        numbers.dedup();
+        self.check_levels(&numbers, &facts.distinct.count())?;
+        Ok(numbers.into_iter().map(|level| number_text(level).into_owned()).collect())
+    }
+
+    /// Checks the levels of an ordinal target, of which there are `count` in words.
+    fn check_levels(&self, levels: &[f64], count: &str) -> Result<()> {
+        let text = |level: f64| number_text(level).into_owned();
+        let (found, expected, hint) = match *levels {
+            [] => return Err(constant(&self.column, "0")),
+            [only] => return Err(constant(&self.column, &text(only))),
+            [low, high] => (
+                format!("has the 2 levels {} and {}", text(low), text(high)),
+                "expected at least 3 ordered levels".to_owned(),
+                "two levels are two classes: use a Bernoulli likelihood",
+            ),
+            _ if levels.len() > MOST_LEVELS => (
+                format!("has {count} levels"),
+                format!("expected at most {MOST_LEVELS} ordered levels"),
+                "use a likelihood of any real number, or group the levels",
+            ),
+            _ => match levels.windows(2).find(|pair| pair[1] - pair[0] > 1.0) {
+                None => return Ok(()),
+                Some(pair) => {
+                    let [missing, low, high] = [pair[0] + 1.0, pair[0], pair[1]].map(text);
+                    (
+                        format!("has no row of level {missing} between {low} and {high}"),
+                        "expected levels without gaps".to_owned(),
+                        "number the levels that occur 1, 2, 3, … in their order",
+                    )
+                }
+            },
+        };
+        Err(self.error(&found, &expected, hint))
+    }
+}
+
+/// Returns true if `a` is the positive class and `b` its opposite, false for the reverse, and `None` for other words.
+fn is_positive(a: &str, b: &str) -> Option<bool> {
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    let differ = |yes: &str, no: &str| POSITIVE_WORDS.contains(&yes) && NEGATIVE_WORDS.contains(&no);
+    if differ(&a, &b) { Some(true) } else { differ(&b, &a).then_some(false) }
+}
+
+/// Returns the index of the class that the user named as positive. "1.0" and "+1" are the class "1", as in a
+/// file.
+fn positive_place(encoding: &TargetEncoding, label: &str) -> Option<usize> {
+    let label = label.trim();
+    match label.parse::<f64>() {
+        Ok(value) => encoding.class(&number_text(value)),
+        Err(_) => encoding.class(label),
+    }
+}
+
+fn third_class(two: [&String; 2], third: &Level) -> Error {
+    let ([a, b], place, found) = (two.map(|class| shown(class)), &third.place, shown(&third.text));
+    Error::data(format!("{place}: found {found}, expected {a} or {b}, the two classes of the rows before"))
+        .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two classes")
 }

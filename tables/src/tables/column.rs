@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use super::instant::exact;
 use super::marker::{are_markers, code_digits, long_whole, plain_number};
 
 /// The code of a missing cell in a [`TextColumn`].
@@ -92,6 +93,15 @@ impl Column {
         }
     }
 
+    /// Returns a cell in the spelling that all formats of files share; `None` if it is missing.
+    pub(crate) fn spelling(&self, row: usize) -> Option<Cow<'_, str>> {
+        match self {
+            Column::Number(values) if !values[row].is_nan() => Some(number_text(values[row])),
+            Column::Time(values) if !values[row].is_nan() => Some(Cow::Owned(exact(values[row]))),
+            _ => self.text(row).map(Cow::Borrowed),
+        }
+    }
+
     pub(crate) fn text(&self, row: usize) -> Option<&str> {
         match self {
             Column::Text(text) => text.get(row),
@@ -99,7 +109,6 @@ impl Column {
         }
     }
 
-    /// Converts numbers to instants.
     pub(crate) fn into_time(self) -> Column {
         match self {
             Column::Number(values) => Column::Time(values),
@@ -142,7 +151,9 @@ impl Column {
         match self {
             Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
             Column::Time(values) => Column::Time(rows.iter().map(|&row| values[row]).collect()),
-            Column::Text(text) => Column::Text(text.take(rows)),
+            Column::Text(text) => {
+                Column::Text(text.with_codes(rows.iter().map(|&row| text.codes[row]).collect()))
+            }
             Column::Unsupported { data_type, .. } => {
                 Column::Unsupported { data_type: data_type.clone(), rows: rows.len() }
             }
@@ -159,7 +170,8 @@ pub struct TextColumn {
     levels: Vec<String>,
     codes: Vec<usize>,
     numbers: usize,
-    first_text: usize,
+    /// The first row (from 0) whose value does not read as a number.
+    pub(crate) first_text: usize,
 }
 
 impl TextColumn {
@@ -167,13 +179,6 @@ impl TextColumn {
     pub(crate) fn of_codes(levels: Vec<String>, codes: impl IntoIterator<Item = Option<usize>>) -> Self {
         let codes = codes.into_iter().map(|code| code.unwrap_or(MISSING)).collect();
         TextColumn { levels, codes, numbers: 0, first_text: 0 }
-    }
-
-    /// Creates a column from the text of every row.
-    pub(crate) fn of_texts(texts: Vec<String>) -> Self {
-        let mut builder = TextBuilder::of_numbers(&[]);
-        texts.iter().for_each(|text| builder.push(Cell::Text(text)));
-        builder.column
     }
 
     /// Returns the distinct values, in the order of their first rows.
@@ -196,15 +201,6 @@ impl TextColumn {
         self.numbers == self.codes().flatten().count()
     }
 
-    /// Returns the first row (from 0) whose value does not read as a number.
-    pub(crate) fn first_text(&self) -> usize {
-        self.first_text
-    }
-
-    fn take(&self, rows: &[usize]) -> TextColumn {
-        self.with_codes(rows.iter().map(|&row| self.codes[row]).collect())
-    }
-
     /// Returns the column with some of its distinct values turned into missing cells.
     pub(super) fn without(&self, missing: &[bool]) -> TextColumn {
         let kept = |&code: &usize| {
@@ -225,7 +221,6 @@ impl TextColumn {
         }
     }
 
-    /// Returns the code at a row, or `None` for a missing cell.
     pub(crate) fn code(&self, row: usize) -> Option<usize> {
         self.codes.get(row).copied().filter(|&code| code != MISSING)
     }
@@ -237,7 +232,6 @@ pub(crate) fn boolean(text: &str) -> Option<f64> {
     words.into_iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, value)| value)
 }
 
-/// The contents of one cell.
 pub(crate) enum Cell<'a> {
     Missing,
     Number(f64),
@@ -299,16 +293,10 @@ pub(crate) struct ColumnBuilder {
     copy: Option<TypedCells>,
 }
 
-impl Default for ColumnBuilder {
-    fn default() -> Self {
-        ColumnBuilder { values: Some(TypedCells::default()), is_copied: false, copy: None }
-    }
-}
-
 impl ColumnBuilder {
-    /// Creates the builder of a copied column, which is also collected if it is `used`.
-    pub(crate) fn copied(used: bool) -> ColumnBuilder {
-        ColumnBuilder { values: used.then(TypedCells::default), is_copied: true, copy: None }
+    /// Creates the builder of a column that is used, copied or both.
+    pub(crate) fn new(used: bool, is_copied: bool) -> ColumnBuilder {
+        ColumnBuilder { values: used.then(TypedCells::default), is_copied, copy: None }
     }
 
     /// Adds a cell with one text to copy and another text to read. In a copy, only an empty cell is missing.
@@ -322,7 +310,6 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds a cell read from text.
     pub(crate) fn push_text(&mut self, field: &str) {
         self.push_text_as(field, field);
     }

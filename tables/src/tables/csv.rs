@@ -6,10 +6,10 @@ use std::io::{ErrorKind, Read};
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::column::ColumnBuilder;
+use super::dialect::Layout;
 use super::dialect::sample;
-use super::encoding::windows_1252;
-use super::format::RowSource;
-use super::header::Layout;
+use super::dialect::windows_1252;
+use super::format::{Head, RowSource};
 use super::table::{Lines, quoted, shown};
 use super::written::with_point;
 use sparsegp::error::{Error, Result};
@@ -40,16 +40,10 @@ pub fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> R
     String::from_utf8(bytes).map_err(|error| failed(&error))
 }
 
-/// A CSV text, read once from front to back.
 pub(crate) struct CsvRows {
     source: String,
     records: Records,
-    names: Vec<String>,
-    row: usize,
-    /// A cell that shows decimal commas, if the text has them.
-    decimal_comma: Option<String>,
-    /// Notes about the encoding and the names of columns.
-    notes: Vec<String>,
+    head: Head,
     /// True if a cell was not UTF-8.
     foreign: bool,
 }
@@ -158,26 +152,19 @@ impl CsvRows {
                 return Err(Error::data(format!("{source} is empty, expected a header row and data")));
             }
         }
-        let mut rows = CsvRows {
-            source: source.to_owned(),
-            records,
-            names: Vec::new(),
-            row: 0,
-            decimal_comma: dialect.decimal_comma,
-            notes: dialect
-                .encoding
-                .iter()
-                .map(|encoding| format!("{source}: the text is {encoding}"))
-                .collect(),
-            foreign: false,
-        };
+        let encoding = dialect.encoding.map(|encoding| format!("{source}: the text is {encoding}"));
+        let head =
+            Head { decimal_comma: dialect.decimal_comma, notes: Vec::from_iter(encoding), ..Head::default() };
+        let mut rows = CsvRows { source: source.to_owned(), records, head, foreign: false };
         if let Some(first) = dialect.titles.first() {
             let lines = dialect.titles.len();
             let what = if lines == 1 { "1 line is".to_owned() } else { format!("{lines} lines are") };
-            rows.notes.push(format!("{source}: {what} skipped above the column names: {}", shown(first)));
+            rows.head
+                .notes
+                .push(format!("{source}: {what} skipped above the column names: {}", shown(first)));
         }
-        rows.names = rows.header(&dialect.layout)?;
-        rows.records.is_one_column = rows.names.len() == 1;
+        rows.head.names = rows.header(&dialect.layout)?;
+        rows.records.is_one_column = rows.head.names.len() == 1;
         Ok(rows)
     }
 
@@ -195,53 +182,40 @@ impl CsvRows {
         let mut names = Vec::with_capacity(header.len());
         for (index, field) in header.iter().enumerate() {
             let place = || format!("{}: the name of column {}", self.source, index + 1);
-            let name = text_of(field, place, &mut self.foreign, &mut self.notes)?;
+            let name = text_of(field, place, &mut self.foreign, &mut self.head.notes)?;
             names.push(name.trim().to_owned());
         }
         let (names, notes) = layout.names(names);
-        self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", self.source)));
+        self.head.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", self.source)));
         Ok(names)
     }
 
     fn check_length(&self, line: u64) -> Result<()> {
-        let (found, expected) = (self.records.record.len(), self.names.len());
+        let (found, expected) = (self.records.record.len(), self.head.names.len());
         // Delimiters after the last column do not separate columns.
         let after = || self.records.record.iter().skip(expected).all(|field| field.trim_ascii().is_empty());
         if found == expected || (found > expected && after()) {
             return Ok(());
         }
+        let (source, row) = (&self.source, self.head.row);
         let error = Error::data(format!(
-            "{}: row {} (line {line}) has {} fields, expected {} as in the header",
-            self.source,
-            self.row + 1,
-            found,
-            expected
+            "{source}: row {} (line {line}) has {found} fields, expected {expected} as in the header",
+            row + 1
         ));
         let open_quote = self.records.record.iter().any(|field| field.contains(&b'\n'));
-        let title = expected == 1 && self.row == 0;
-        if title {
-            return Err(error
-                .hint("if the file begins with a title, remove the lines above the names of the columns"));
-        }
-        Err(if open_quote { error.hint("a quotation mark in this row may never be closed") } else { error })
+        Err(match (expected, row) {
+            (1, 0) => {
+                error.hint("if the file begins with a title, remove the lines above the names of the columns")
+            }
+            _ if open_quote => error.hint("a quotation mark in this row may never be closed"),
+            _ => error,
+        })
     }
 }
 
 impl RowSource for CsvRows {
-    fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn row(&self) -> usize {
-        self.row
-    }
-
-    fn decimal_comma(&self) -> Option<&str> {
-        self.decimal_comma.as_deref()
-    }
-
-    fn notes(&self) -> &[String] {
-        &self.notes
+    fn head(&self) -> &Head {
+        &self.head
     }
 
     fn fill(
@@ -252,28 +226,28 @@ impl RowSource for CsvRows {
     ) -> Result<usize> {
         let mut rows = 0;
         while rows < most
-            && self.records.next().map_err(|error| read_error(&self.source, self.row, &error))?
+            && self.records.next().map_err(|error| read_error(&self.source, self.head.row, &error))?
         {
             let line = self.records.line;
             self.records.check_quotes(&self.source)?;
             self.check_length(line)?;
             lines.push(line);
             for ((field, builder), name) in
-                self.records.record.iter().zip(builders.iter_mut()).zip(&self.names)
+                self.records.record.iter().zip(builders.iter_mut()).zip(&self.head.names)
             {
                 let Some(builder) = builder else { continue };
                 let place = || {
-                    let (source, row) = (&self.source, self.row + 1);
+                    let (source, row) = (&self.source, self.head.row + 1);
                     format!("{source}: row {row} (line {line}), column {}", quoted(name))
                 };
-                let text = text_of(field, place, &mut self.foreign, &mut self.notes)?;
-                match self.decimal_comma {
+                let text = text_of(field, place, &mut self.foreign, &mut self.head.notes)?;
+                match self.head.decimal_comma {
                     None => builder.push_text(&text),
                     Some(_) => builder.push_text_as(&text, &with_point(&text)),
                 }
             }
             rows += 1;
-            self.row += 1;
+            self.head.row += 1;
         }
         Ok(rows)
     }

@@ -1,13 +1,10 @@
-//! The dialect of a CSV text, found from its beginning: the delimiter of columns and the decimal
-//! mark.
+//! The dialect of a CSV text, found from its beginning: encoding, delimiter of columns, decimal mark, and the names of the columns.
 
-use std::io::{Cursor, Read};
-
-use ::csv::{ByteRecord, ReaderBuilder};
-
-use super::encoding::{ByteOrder, LineFeeds, Utf16};
-use super::header::Layout;
+use super::table::quoted;
 use super::written::{Mark, mark};
+use ::csv::{ByteRecord, ReaderBuilder};
+use std::collections::HashSet;
+use std::io::{Cursor, Read};
 
 /// The number of bytes of the text to examine.
 const SAMPLE_BYTES: u64 = 1 << 16;
@@ -22,7 +19,6 @@ const ROWS_BELOW: usize = 2;
 /// The possible delimiters; if several fit, the first one is chosen.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// The dialect of a CSV text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dialect {
     /// The delimiter of columns.
@@ -191,6 +187,175 @@ fn decimal_comma(records: &[ByteRecord], delimiter: u8) -> Option<String> {
     comma.or(either)
 }
 
+/// The name of the column of row names, which R writes without a name in the header.
+const ROW_NAMES: &str = "rownames";
+
+/// The minimum number of records that show row names; with fewer, an extra field counts as a mistake.
+const FEWEST_RECORDS: usize = 3;
+
+/// The layout of columns that the first records of a text show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// True if each record begins with a row name that the header lacks.
+    row_names: bool,
+    /// The number of unnamed columns without values at the end of the header.
+    empty: usize,
+}
+
+fn is_blank(field: &[u8]) -> bool {
+    field.trim_ascii().is_empty()
+}
+
+impl Layout {
+    /// Finds the layout in these records, the header first.
+    pub(super) fn of(records: &[ByteRecord]) -> Layout {
+        let Some((header, rows)) = records.split_first() else { return Layout::default() };
+        let unnamed = header.iter().rev().take_while(|field| is_blank(field)).count();
+        let is_empty =
+            |back: &usize| rows.iter().all(|row| row.get(header.len() - 1 - back).is_none_or(is_blank));
+        let longer = rows.iter().all(|row| row.len() == header.len() + 1);
+        let last = |row: &ByteRecord| row.get(header.len()).is_some_and(|field| !is_blank(field));
+        let firsts: HashSet<&[u8]> = rows.iter().filter_map(|row| row.get(0)).collect();
+        let distinct = firsts.len() == rows.len();
+        Layout {
+            row_names: rows.len() >= FEWEST_RECORDS && longer && distinct && rows.iter().any(last),
+            empty: (0..unnamed).take_while(is_empty).count(),
+        }
+    }
+
+    /// Returns distinct names of all columns, made from the names in the header, and notes about the changes.
+    pub(super) fn names(&self, mut header: Vec<String>) -> (Vec<String>, Vec<String>) {
+        let mut notes = Vec::new();
+        header.truncate(header.len().saturating_sub(self.empty).max(1));
+        if self.row_names {
+            header.insert(0, ROW_NAMES.to_owned());
+            notes.push(format!(
+                "the header has one name fewer than the rows have fields: the first column is named '{ROW_NAMES}'"
+            ));
+        }
+        for (place, name) in header.iter_mut().enumerate() {
+            if name.is_empty() {
+                *name = format!("Unnamed: {place}");
+            }
+        }
+        let mut taken: HashSet<String> = header.iter().cloned().collect();
+        let (mut seen, mut renamed) = (HashSet::new(), Vec::new());
+        for name in &mut header {
+            if seen.insert(name.clone()) {
+                continue;
+            }
+            let free = (2..).map(|number| format!("{name}_{number}")).find(|other| !taken.contains(other));
+            let free = free.unwrap_or_default();
+            renamed.push(format!("{} is {}", quoted(name), quoted(&free)));
+            taken.insert(free.clone());
+            *name = free;
+        }
+        if !renamed.is_empty() {
+            notes.push(format!("repeated column names were changed: {}", renamed.join(", ")));
+        }
+        (header, notes)
+    }
+}
+
+/// The number of UTF-16 units to decode at once.
+const UNITS: usize = 1 << 14;
+
+/// The characters of Windows-1252 from 0x80 to 0x9f, where it differs from Latin-1; � stands for the five bytes without a character.
+const WINDOWS: &str = "€�‚ƒ„…†‡ˆ‰Š‹Œ�Ž��‘’“”•–—˜™š›œ�žŸ";
+
+/// Decodes Windows-1252 (of which Latin-1 is a part); returns `None` if a byte has no character.
+pub(super) fn windows_1252(bytes: &[u8]) -> Option<String> {
+    let character = |&byte: &u8| match byte {
+        0x80..=0x9f => WINDOWS.chars().nth(usize::from(byte - 0x80)).filter(|&known| known != '�'),
+        0 => None,
+        _ => Some(char::from(byte)),
+    };
+    bytes.iter().map(character).collect()
+}
+
+/// The order of the two bytes of a unit of UTF-16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ByteOrder {
+    Little,
+    Big,
+}
+
+impl ByteOrder {
+    /// Returns the byte order that the byte order mark of UTF-16 tells, if the first bytes are one.
+    pub(super) fn of(first: &[u8]) -> Option<ByteOrder> {
+        match first {
+            [0xff, 0xfe, ..] => Some(ByteOrder::Little),
+            [0xfe, 0xff, ..] => Some(ByteOrder::Big),
+            _ => None,
+        }
+    }
+
+    fn unit(self, pair: [u8; 2]) -> u16 {
+        match self {
+            ByteOrder::Little => u16::from_le_bytes(pair),
+            ByteOrder::Big => u16::from_be_bytes(pair),
+        }
+    }
+}
+
+/// A UTF-16 text as UTF-8 without a byte order mark. Invalid units are replaced.
+pub(super) struct Utf16<R> {
+    input: R,
+    order: ByteOrder,
+    decoded: Cursor<Vec<u8>>,
+    /// The first half of a character whose second half is still to come.
+    half: Option<u16>,
+    started: bool,
+}
+
+impl<R: Read> Utf16<R> {
+    pub(super) fn new(input: R, order: ByteOrder) -> Utf16<R> {
+        Utf16 { input, order, decoded: Cursor::default(), half: None, started: false }
+    }
+
+    /// Decodes the next units; returns `false` at the end.
+    fn decode(&mut self) -> std::io::Result<bool> {
+        let mut bytes = Vec::with_capacity(2 * UNITS);
+        (&mut self.input).take(2 * UNITS as u64).read_to_end(&mut bytes)?;
+        let mut units: Vec<u16> = self.half.take().into_iter().collect();
+        units.extend(bytes.chunks_exact(2).map(|pair| self.order.unit([pair[0], pair[1]])));
+        if units.is_empty() {
+            return Ok(false);
+        }
+        if !bytes.is_empty() {
+            self.half = units.pop_if(|unit| (0xd800..0xdc00).contains(unit));
+        }
+        let mut text: String = char::decode_utf16(units).map(|read| read.unwrap_or('\u{fffd}')).collect();
+        if !std::mem::replace(&mut self.started, true) && text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
+        self.decoded = Cursor::new(text.into_bytes());
+        Ok(true)
+    }
+}
+
+impl<R: Read> Read for Utf16<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let read = self.decoded.read(buffer)?;
+            if read > 0 || buffer.is_empty() || !self.decode()? {
+                return Ok(read);
+            }
+        }
+    }
+}
+
+/// A text whose lines end in lone carriage returns, converted to line feeds.
+pub(super) struct LineFeeds<R>(pub R);
+
+impl<R: Read> Read for LineFeeds<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        buffer[..read].iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
+        Ok(read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,5 +405,77 @@ mod tests {
             assert_eq!(of(none), "", "{none}");
         }
         assert_eq!(Dialect::of(b"t\na;b\n1;2\n3;4\n", None).delimiter, b';');
+    }
+
+    fn names(lines: &[&str]) -> (Vec<String>, usize) {
+        let records: Vec<ByteRecord> =
+            lines.iter().map(|line| line.split(',').map(str::as_bytes).collect()).collect();
+        let header = lines[0].split(',').map(str::to_owned).collect();
+        let (names, notes) = Layout::of(&records).names(header);
+        (names, notes.len())
+    }
+
+    #[test]
+    fn every_column_gets_a_name() {
+        let of = |lines: &[&str]| {
+            let (names, notes) = names(lines);
+            (names.join(" "), notes)
+        };
+        assert_eq!(of(&["a,b", "1,2"]), ("a b".into(), 0));
+        assert_eq!(of(&[",a,b", "0,1,2"]), ("Unnamed: 0 a b".into(), 0));
+        assert_eq!(of(&["a,,b", "0,1,2"]), ("a Unnamed: 1 b".into(), 0));
+        // Delimiters after the last column, and a last column that has no name.
+        assert_eq!(of(&["a,b,,", "1,2,,", "1,2,,"]), ("a b".into(), 0));
+        assert_eq!(of(&["a,b,", "1,2", "1,2"]), ("a b".into(), 0));
+        assert_eq!(of(&["a,b,", "1,2,3"]), ("a b Unnamed: 2".into(), 0));
+        assert_eq!(of(&["a,a,a_2,a", "1,2,3,4"]), ("a a_3 a_2 a_4".into(), 1));
+    }
+
+    #[test]
+    fn names_of_rows_are_those_of_r() {
+        let first = |lines: &[&str]| names(lines).0[0].clone();
+        assert_eq!(first(&["a,b", "x,1,2", "y,1,2", "z,1,2"]), "rownames");
+        // A delimiter after the last column, names that repeat, few rows, rows of another length.
+        assert_eq!(first(&["a,b", "1,2,", "2,2,", "3,1,"]), "a");
+        assert_eq!(first(&["a,b", "1,2,3", "1,2,4", "2,1,3"]), "a");
+        assert_eq!(first(&["a,b", "1,2,3"]), "a");
+        assert_eq!(first(&["a,b", "1,2,3", "2,2,3", "3,2"]), "a");
+    }
+
+    #[test]
+    fn utf_16_is_recognised_by_its_mark_and_read_in_both_orders() {
+        let text = format!("name,höhe\n{}𝄞,1\n", "é€a".repeat(20_000));
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+            let bytes: Vec<u8> = match order {
+                ByteOrder::Little => units.flat_map(u16::to_le_bytes).collect(),
+                ByteOrder::Big => units.flat_map(u16::to_be_bytes).collect(),
+            };
+            assert_eq!(ByteOrder::of(&bytes), Some(order));
+            let mut read = String::new();
+            Utf16::new(bytes.as_slice(), order).read_to_string(&mut read).expect("text");
+            assert!(read == text, "{order:?}");
+        }
+        // A half character and half a unit at the end are no reason to stop.
+        let mut read = String::new();
+        Utf16::new([0x61, 0, 0x00, 0xd8, 7].as_slice(), ByteOrder::Little)
+            .read_to_string(&mut read)
+            .expect("text");
+        assert_eq!(read, "a\u{fffd}");
+        assert_eq!(ByteOrder::of("é,ü\n".as_bytes()), None);
+    }
+
+    #[test]
+    fn windows_1252_has_latin_1_and_a_few_signs() {
+        assert_eq!(windows_1252(b"\x80 5, caf\xe9 \x96 \xff"), Some("€ 5, café – ÿ".into()));
+        assert_eq!(windows_1252(b"a\x81"), None);
+        assert_eq!(windows_1252(b"a\x00"), None);
+    }
+
+    #[test]
+    fn carriage_returns_become_line_feeds() {
+        let mut read = String::new();
+        LineFeeds(b"a\r1\r".as_slice()).read_to_string(&mut read).expect("text");
+        assert_eq!(read, "a\n1\n");
     }
 }

@@ -1,11 +1,11 @@
 //! File formats: their recognition, the traits that read and write rows, and the columns and cells of written files.
 
 use super::column::{Column, ColumnBuilder, number_text};
-use super::instant::exact;
 use super::table::Lines;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::AtomicFile;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// The first bytes of a file compressed by gzip.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -30,33 +30,25 @@ pub(super) fn is_parquet(source: &str, first: &[u8]) -> Result<bool> {
     Ok(first.starts_with(PARQUET))
 }
 
+/// What a file tells about its columns and the rows read so far.
+#[derive(Default)]
+pub(super) struct Head {
+    pub names: Vec<String>,
+    /// The types of unsupported columns, as the file names them; their builders stay empty.
+    pub unsupported: HashMap<usize, &'static str>,
+    /// The columns whose numbers are instants, in seconds since 1970.
+    pub times: HashSet<usize>,
+    /// A cell that shows decimal commas, if the file is a text that has them.
+    pub decimal_comma: Option<String>,
+    /// Notes about the encoding and the names of columns.
+    pub notes: Vec<String>,
+    /// The row of the file, counted from 0, after the last row read.
+    pub row: usize,
+}
+
 /// The rows of a file, read once.
 pub(super) trait RowSource: Send {
-    /// Returns the names of the columns, in order.
-    fn names(&self) -> &[String];
-
-    /// Returns the row of the file, counted from 0, after the last row read.
-    fn row(&self) -> usize;
-
-    /// Returns the type of an unsupported column, as the file names it; its builder stays empty.
-    fn unsupported(&self, _column: usize) -> Option<&str> {
-        None
-    }
-
-    /// Returns true if the numbers of a column are instants, in seconds since 1970.
-    fn is_time(&self, _column: usize) -> bool {
-        false
-    }
-
-    /// Returns a cell that shows decimal commas, if the file is a text that has them.
-    fn decimal_comma(&self) -> Option<&str> {
-        None
-    }
-
-    /// Returns notes about the reading of the rows so far.
-    fn notes(&self) -> &[String] {
-        &[]
-    }
+    fn head(&self) -> &Head;
 
     /// Reads up to `most` rows into the builders (`None` for an unwanted column), and the line of each row if the file is text. Returns
     /// the number of rows, which is 0 only at the end of the file.
@@ -72,16 +64,12 @@ pub(super) trait RowSource: Send {
 pub trait RowWriter: std::fmt::Debug + Send {
     /// Adds rows: the leading columns of text or numbers, and the numbers of the other columns row by row.
     ///
-    /// # Errors
-    ///
-    /// If the disk is full.
+    /// Fails if the disk is full.
     fn write_rows(&mut self, leading: &[Column], numbers: &[f64], rows: usize) -> Result<()>;
 
     /// Completes the contents of the file, which does not have its name yet.
     ///
-    /// # Errors
-    ///
-    /// If the disk is full.
+    /// Fails if the disk is full.
     fn finish(self: Box<Self>) -> Result<AtomicFile>;
 }
 
@@ -111,16 +99,6 @@ impl PredictedTable {
 /// Formats a number as a cell; an unknown number is empty.
 pub(super) fn cell(value: f64) -> Cow<'static, str> {
     if value.is_nan() { Cow::Borrowed("") } else { number_text(value) }
-}
-
-pub(super) fn text_of(column: &Column, row: usize) -> Cow<'_, str> {
-    match column {
-        Column::Number(values) => cell(values[row]),
-        Column::Text(text) => Cow::Borrowed(text.get(row).unwrap_or_default()),
-        Column::Time(values) if values[row].is_nan() => Cow::Borrowed(""),
-        Column::Time(values) => Cow::Owned(exact(values[row])),
-        Column::Unsupported { .. } => Cow::Borrowed(""),
-    }
 }
 
 /// Creates the error for a file that cannot be read to its end.

@@ -28,6 +28,9 @@ pub enum DateOrder {
 pub(crate) const ORDERS: [(DateOrder, u8); 3] =
     [(DateOrder::YearMonthDay, 1), (DateOrder::DayMonthYear, 2), (DateOrder::MonthDayYear, 4)];
 
+/// The set of all orders.
+pub(crate) const ALL_ORDERS: u8 = 7;
+
 /// Returns the set of orders in which a text is a date, with or without a time.
 pub(crate) fn orders(text: &str) -> u8 {
     ORDERS.iter().filter(|(order, _)| seconds(text, *order).is_some()).map(|(_, bit)| bit).sum()
@@ -305,18 +308,8 @@ mod tests {
         assert_eq!(orders("06/13/2024"), 4);
         assert_eq!(orders("05.06.2024"), 2);
         assert_eq!(orders("2024-06-05"), 1);
-        for text in [
-            "2023-02-29",
-            "2024-13-01",
-            "24-01-31",
-            "2024",
-            "12:30",
-            "2024-01-31 25:00",
-            "1.5",
-            "a-b-c",
-            "2024-01-31T",
-            "é-1-2",
-        ] {
+        let none = "2023-02-29|2024-13-01|24-01-31|2024|12:30|2024-01-31 25:00|1.5|a-b-c|2024-01-31T|é-1-2";
+        for text in none.split('|') {
             assert_eq!(orders(text), 0, "{text}");
         }
     }
@@ -346,18 +339,9 @@ mod tests {
         assert_eq!(seconds("03Sep 1999", DayMonthYear), None);
         assert_eq!(seconds("May 2020", MonthDayYear), day("2020-05-01"));
         assert_eq!(seconds("3-OCT-99", DayMonthYear), day("1999-10-03"));
-        for text in [
-            "May",
-            "May 3",
-            "Feb 30, 2020",
-            "Mayor 3, 2020",
-            "March 2020 Madness",
-            "1 2 Jan",
-            "é Jan 2020",
-            "Sat",
-            "31-01-24",
-            "1.2.10",
-        ] {
+        let none =
+            "May|May 3|Feb 30, 2020|Mayor 3, 2020|March 2020 Madness|1 2 Jan|é Jan 2020|Sat|31-01-24|1.2.10";
+        for text in none.split('|') {
             assert_eq!(orders(text), 0, "{text}");
         }
     }

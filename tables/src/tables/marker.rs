@@ -11,26 +11,8 @@ const SURE: [&str; 21] = [
     "#name?", "#null!", "#error!", "nat", "(null)", "\\n", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan",
 ];
 
-/// Words and signs, in small letters, that are markers where all other cells are numbers or dates.
-const LIKELY: [&str; 17] = [
-    "none",
-    "-",
-    "--",
-    "---",
-    "–",
-    "—",
-    ".",
-    "..",
-    "...",
-    "_",
-    "*",
-    "nil",
-    "missing",
-    "unknown",
-    "not available",
-    "n.a.",
-    "nd",
-];
+/// Words and signs, in small letters, with bars between them, that are markers where all other cells are numbers or dates.
+const LIKELY: &str = "none|-|--|---|–|—|.|..|...|_|*|nil|missing|unknown|not available|n.a.|nd";
 
 /// The minimum number of distinct numbers that turn the words among them into markers. With a single number, such as in `2` and `none`,
 /// both may be classes.
@@ -51,8 +33,9 @@ pub(crate) fn marker(text: &str) -> Option<Marker> {
     if text.len() > LONGEST {
         return None;
     }
-    let is = |marker: &&str| text.eq_ignore_ascii_case(marker);
-    if SURE.iter().any(&is) { Some(Marker::Sure) } else { LIKELY.iter().any(is).then_some(Marker::Likely) }
+    let is = |marker: &str| text.eq_ignore_ascii_case(marker);
+    let likely = || LIKELY.split('|').any(is).then_some(Marker::Likely);
+    if SURE.iter().copied().any(is) { Some(Marker::Sure) } else { likely() }
 }
 
 /// Returns the number of digits of a code: a whole number with a leading zero, as postal codes have it, which a number would lose.
@@ -106,10 +89,6 @@ impl Markers {
         Markers { texts: texts.iter().map(|text| text.trim().to_owned()).collect(), numbers }
     }
 
-    fn is_marker(&self, text: &str) -> bool {
-        self.texts.contains(text) || text.parse::<f64>().is_ok_and(|value| self.numbers.contains(&value))
-    }
-
     /// Returns the column with these values as missing cells.
     pub(super) fn without(&self, column: Column) -> Column {
         if self.texts.is_empty() {
@@ -121,7 +100,9 @@ impl Markers {
                 Column::Number(values.into_iter().map(value).collect())
             }
             Column::Text(text) => {
-                let markers: Vec<bool> = text.levels().iter().map(|level| self.is_marker(level)).collect();
+                let is_number = |text: &str| text.parse().is_ok_and(|value| self.numbers.contains(&value));
+                let is_marker = |level: &String| self.texts.contains(level) || is_number(level);
+                let markers: Vec<bool> = text.levels().iter().map(is_marker).collect();
                 if markers.contains(&true) {
                     Column::Text(text.without(&markers)).typed()
                 } else {

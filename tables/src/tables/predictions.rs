@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use super::column::Column;
 use super::columnar;
 use super::csv::safe_cell;
-use super::format::{PredictedTable, RowWriter, cell, text_of};
+use super::format::{PredictedTable, RowWriter, cell};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
@@ -61,7 +61,7 @@ impl RowWriter for CsvWriter {
         let failed = |error: ::csv::Error| write_error(&self.name, &error);
         for row in 0..rows {
             for column in leading {
-                let text = text_of(column, row);
+                let text = column.spelling(row).unwrap_or_default();
                 let safe = self.safe && matches!(column, Column::Text(_));
                 let text = if safe { safe_cell(&text) } else { text.as_ref().into() };
                 self.writer.write_field(text.as_ref()).map_err(failed)?;
@@ -82,9 +82,7 @@ impl RowWriter for CsvWriter {
 impl PredictionWriter {
     /// Creates a file; its extension, `.csv` or `.parquet` (with the feature `parquet`), chooses the format.
     ///
-    /// # Errors
-    ///
-    /// If the extension is a different one, or the file cannot be created.
+    /// Fails if the extension is a different one, or the file cannot be created.
     pub fn create(path: &Path, columns: PredictedTable) -> Result<PredictionWriter> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let writer = match ending.as_deref() {
@@ -107,9 +105,7 @@ impl PredictionWriter {
 
     /// Writes CSV to a stream, which messages call `name`.
     ///
-    /// # Errors
-    ///
-    /// If the header cannot be written.
+    /// Fails if the header cannot be written.
     pub fn stream(
         name: &str,
         out: Box<dyn Write + Send>,
@@ -121,9 +117,7 @@ impl PredictionWriter {
 
     /// Adds rows.
     ///
-    /// # Errors
-    ///
-    /// If the disk is full.
+    /// Fails if the disk is full.
     ///
     /// # Panics
     ///
@@ -138,9 +132,7 @@ impl PredictionWriter {
 
     /// Moves the writer to a thread, so that encoding and writing run in parallel with the computation of further rows.
     ///
-    /// # Errors
-    ///
-    /// If no thread can be started.
+    /// Fails if no thread can be started.
     pub fn behind(mut self) -> Result<WriterBehind> {
         let (blocks, incoming) = sync_channel::<PredictedRows>(BLOCKS_BEHIND);
         let write = move || {
@@ -157,9 +149,7 @@ impl PredictionWriter {
 
     /// Completes the file and gives it its name.
     ///
-    /// # Errors
-    ///
-    /// If the disk is full or the file cannot be renamed; no file remains then.
+    /// Fails if the disk is full or the file cannot be renamed; no file remains then.
     pub fn finish(self) -> Result<()> {
         self.writer.finish()?.finish()
     }
@@ -175,9 +165,7 @@ pub struct WriterBehind {
 impl WriterBehind {
     /// Adds rows.
     ///
-    /// # Errors
-    ///
-    /// If earlier rows could not be written.
+    /// Fails if earlier rows could not be written.
     pub fn write_rows(mut self, rows: PredictedRows) -> Result<WriterBehind> {
         match self.blocks.as_ref().map(|blocks| blocks.send(rows)) {
             Some(Ok(())) => Ok(self),
@@ -187,9 +175,7 @@ impl WriterBehind {
 
     /// Completes the file and gives it its name.
     ///
-    /// # Errors
-    ///
-    /// As for [`PredictionWriter::finish`].
+    /// Fails as for [`PredictionWriter::finish`].
     pub fn finish(mut self) -> Result<()> {
         self.ended()?.finish()
     }

@@ -1,10 +1,4 @@
-//! Reading a path as tables: the format of the file, the whole file or block by block.
-
-use std::fs::File;
-use std::io::{BufReader, Cursor, Read};
-use std::path::Path;
-
-use flate2::bufread::MultiGzDecoder;
+//! Reading a path as tables, whole or block by block, also ahead of the consumer, and the size of its numbers before it is read.
 
 use super::column::{Column, ColumnBuilder};
 use super::columnar;
@@ -12,8 +6,14 @@ use super::csv::CsvRows;
 use super::format::{FIRST_BYTES, GZIP, RowSource, is_parquet, unreadable};
 use super::marker::Markers;
 use super::table::{Lines, NamedColumn, Table, absent, quoted};
+use flate2::bufread::MultiGzDecoder;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::open_input;
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Seek};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{Builder, JoinHandle};
 
 /// Reads a whole table: CSV, plain or gzip-compressed, and with the feature `parquet` Parquet. `-` reads standard input, which
 /// cannot be Parquet.
@@ -21,9 +21,7 @@ use sparsegp::files::open_input;
 /// Every format except CSV is recognised by its first bytes, for any file name. The type of each column is found over the whole column;
 /// see [`Column`](super::Column).
 ///
-/// # Errors
-///
-/// When the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
+/// Fails when the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
 /// UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
     read_table_with(path, None, &[])
@@ -32,9 +30,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
 /// Like [`read_table`], for a CSV file whose columns are separated by `delimiter` (`None` finds it in the first lines). The values `missing`
 /// count as missing cells in every column, in addition to the usual ones.
 ///
-/// # Errors
-///
-/// As for [`read_table`].
+/// Fails as for [`read_table`].
 pub fn read_table_with(path: &Path, delimiter: Option<u8>, missing: &[String]) -> Result<Table> {
     let how = How { delimiter, missing, ..How::default() };
     whole(TableBlocks::new(path, usize::MAX, &|_| true, how)?)
@@ -42,9 +38,7 @@ pub fn read_table_with(path: &Path, delimiter: Option<u8>, missing: &[String]) -
 
 /// Returns the names of a file's columns; `None` for standard input or a pipe, which cannot be read twice.
 ///
-/// # Errors
-///
-/// As for [`read_table_with`], for the first lines of the file.
+/// Fails as for [`read_table_with`], for the first lines of the file.
 pub fn column_names(path: &Path, delimiter: Option<u8>) -> Result<Option<Vec<String>>> {
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(None);
@@ -141,9 +135,7 @@ impl Input {
 
 /// Reads a whole table from CSV text, which may be gzip-compressed, or from the bytes of a Parquet file; messages call it `source`.
 ///
-/// # Errors
-///
-/// As for [`read_table`].
+/// Fails as for [`read_table`].
 pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
     let input = Input::of(source, Box::new(input))?;
     whole(TableBlocks::of(input, usize::MAX, &|_| true, How::default())?)
@@ -184,12 +176,6 @@ pub struct TableBlocks {
     done: bool,
 }
 
-impl std::fmt::Debug for TableBlocks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TableBlocks").field("source", &self.source).finish_non_exhaustive()
-    }
-}
-
 impl TableBlocks {
     /// Opens a file (or `-`) to read the wanted columns.
     pub(crate) fn new(
@@ -210,20 +196,20 @@ impl TableBlocks {
         let source = input.name.clone();
         let read = |name: &str| wanted(name) || how.copied.iter().any(|copied| copied == name);
         let rows = input.rows(&read, how)?;
-        let names = rows.names();
+        let names = &rows.head().names;
         let mut builders: Vec<Option<ColumnBuilder>> =
-            names.iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
+            names.iter().map(|name| wanted(name).then(|| ColumnBuilder::new(true, false))).collect();
         for name in how.copied {
             let Some(place) = names.iter().position(|known| known == name) else {
                 return Err(absent(&source, "column", name, names.iter().map(String::as_str)));
             };
-            if let Some(data_type) = rows.unsupported(place) {
+            if let Some(data_type) = rows.head().unsupported.get(&place) {
                 return Err(Error::data(format!(
                     "{source}: column {} has type {data_type}, which cannot be copied to the output",
                     quoted(name)
                 )));
             }
-            builders[place] = Some(ColumnBuilder::copied(wanted(name)));
+            builders[place] = Some(ColumnBuilder::new(wanted(name), true));
         }
         let (copied, missing) = (how.copied.to_vec(), Markers::new(how.missing));
         let block_rows = block_rows.max(1);
@@ -242,22 +228,23 @@ impl TableBlocks {
 
     /// The names of all columns of the file, in order, including columns that are skipped.
     pub fn names(&self) -> &[String] {
-        self.rows.names()
+        &self.rows.head().names
     }
 
     /// Returns the next block; empty at the end of the file.
     fn block(&mut self) -> Result<Table> {
         let mut lines = Lines::default();
         let rows = self.rows.fill(&mut self.builders, &mut lines, self.block_rows)?;
-        let first = self.rows.row() - rows;
+        let (head, first) = (self.rows.head(), self.rows.head().row - rows);
         let (mut columns, mut copies) = (Vec::new(), Vec::new());
         for (index, builder) in self.builders.iter_mut().enumerate() {
             let Some(builder) = builder else { continue };
-            let timed = |column: Column| if self.rows.is_time(index) { column.into_time() } else { column };
-            let named = |column| NamedColumn { name: self.rows.names()[index].clone(), column };
+            let is_time = head.times.contains(&index);
+            let timed = |column: Column| if is_time { column.into_time() } else { column };
+            let named = |column| NamedColumn { name: head.names[index].clone(), column };
             copies.extend(builder.finish_copy().map(|column| named(timed(column))));
-            let values = match self.rows.unsupported(index) {
-                Some(data_type) => Some(Column::Unsupported { data_type: data_type.to_owned(), rows }),
+            let values = match head.unsupported.get(&index) {
+                Some(&data_type) => Some(Column::Unsupported { data_type: data_type.to_owned(), rows }),
                 None => builder.finish().map(timed),
             };
             columns.extend(values.map(|column| named(self.missing.without(column))));
@@ -265,7 +252,7 @@ impl TableBlocks {
         let place = |copy: &NamedColumn| self.copied.iter().position(|name| *name == copy.name);
         copies.sort_by_key(place);
         let table = Table::from_block(self.source.clone(), columns, rows, first, lines);
-        Ok(table.with_notes(self.rows.decimal_comma(), self.rows.notes()).with_copies(copies))
+        Ok(table.with_notes(head.decimal_comma.as_deref(), &head.notes).with_copies(copies))
     }
 }
 
@@ -290,4 +277,165 @@ impl Iterator for TableBlocks {
 
 fn no_rows(source: &str) -> Error {
     Error::data(format!("{source}: has a header but no rows of data"))
+}
+
+/// An iterator whose items a thread makes ahead of time, up to a fixed number.
+///
+/// If it is dropped early, the thread ends after its current item, which may take long if it waits for a pipe.
+pub struct Ahead<T> {
+    items: Receiver<T>,
+    thread: JoinHandle<()>,
+}
+
+impl<T: Send + 'static> Ahead<T> {
+    /// Starts the thread, which calls `next` until it returns `None`. Up to `most` finished items (at least one) wait for the consumer.
+    ///
+    /// Fails if no thread can be started.
+    pub fn new(most: usize, mut next: impl FnMut() -> Option<T> + Send + 'static) -> Result<Ahead<T>> {
+        let (sender, receiver) = sync_channel(most.max(1));
+        let make = move || {
+            while let Some(item) = next() {
+                // Without a receiver, no further items are needed.
+                if sender.send(item).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = Builder::new().name("sparsegp-reader".to_owned()).spawn(make);
+        let thread =
+            thread.map_err(|error| Error::data(format!("the reading thread cannot be started: {error}")))?;
+        Ok(Ahead { items: receiver, thread })
+    }
+
+    /// Waits for the current item of the thread, and ends it.
+    pub(crate) fn stop(self) {
+        // Without its receiver the thread cannot hand over its next item and ends.
+        drop(self.items);
+        let _ = self.thread.join();
+    }
+}
+
+impl<T> Iterator for Ahead<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.items.recv().ok()
+    }
+}
+
+/// The number of bytes of text to examine for the length of lines.
+const SAMPLE_BYTES: usize = 8 << 20;
+
+/// The maximum number of bytes in memory per byte of text: a number takes at least two bytes of text, with
+/// its comma, and eight bytes in memory.
+const BYTES_PER_TEXT_BYTE: u64 = 4;
+
+/// The maximum compression ratio of gzip.
+const MOST_COMPRESSION: u64 = 1032;
+
+/// Estimates the numbers of rows and bytes of some columns of a file. Returns `None` if the size is unknown or certainly below `least`
+/// bytes.
+///
+/// Parquet files state their number of rows. For text, if the size of the file alone does not decide, the lines of the first 8
+/// MiB (uncompressed) are counted. Unreadable files return `None`; reading them reports the error.
+pub fn large_size(
+    path: &Path,
+    delimiter: Option<u8>,
+    wanted: &dyn Fn(&str) -> bool,
+    least: u64,
+) -> Option<(u64, u64)> {
+    let size = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+    let input = Input::open(path).ok()?;
+    let rows = match input.row_groups().ok()? {
+        Some(groups) => groups.iter().map(|&rows| rows as u64).sum(),
+        None => text_rows(input, size, least)?,
+    };
+    let columns = column_names(path, delimiter).ok()??.iter().filter(|name| wanted(name)).count() as u64;
+    let bytes = rows.saturating_mul(columns).saturating_mul(8);
+    (bytes >= least).then_some((rows, bytes))
+}
+
+/// Estimates the number of rows of a text file of `size` bytes; `None` if its numbers are certainly smaller than `least` bytes.
+fn text_rows(input: Input, size: u64, least: u64) -> Option<u64> {
+    let compressed = input.first.starts_with(GZIP);
+    let most = size.saturating_mul(BYTES_PER_TEXT_BYTE * if compressed { MOST_COMPRESSION } else { 1 });
+    if most < least {
+        return None;
+    }
+    // Reads are small, so that the position in the file exceeds the decompressed bytes only slightly.
+    let mut text = BufReader::with_capacity(1 << 12, input.whole);
+    let (lines, ended) =
+        if compressed { count_lines(&mut MultiGzDecoder::new(text))? } else { count_lines(&mut text)? };
+    let share = if ended { 1.0 } else { input.file?.stream_position().ok()? as f64 / size as f64 };
+    Some((lines as f64 / share.max(f64::MIN_POSITIVE)) as u64)
+}
+
+/// Returns the number of line ends in the first bytes of a text, and true if these are the whole text.
+fn count_lines(text: &mut dyn Read) -> Option<(u64, bool)> {
+    let (mut lines, mut seen) = (0, 0);
+    let mut buffer = vec![0; 1 << 16];
+    while seen < SAMPLE_BYTES {
+        let read = text.read(&mut buffer).ok()?;
+        if read == 0 {
+            return Some((lines, true));
+        }
+        lines += buffer[..read].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        seen += read;
+    }
+    Some((lines, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::fs::File;
+    use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn items_come_in_order_and_the_thread_ends_with_its_taker() {
+        let mut numbers = 0..5;
+        assert_eq!(
+            Ahead::new(2, move || numbers.next()).expect("a thread").collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4]
+        );
+        let made = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&made);
+        let endless = Ahead::new(3, move || Some(counter.fetch_add(1, Ordering::SeqCst)));
+        let mut endless = endless.expect("a thread");
+        assert_eq!(endless.next(), Some(0));
+        endless.stop();
+        // One item taken, three waiting, one in progress.
+        assert!(made.load(Ordering::SeqCst) <= 5);
+    }
+
+    #[test]
+    fn rows_of_text_are_estimated_within_a_few_percent() {
+        // Lines of slowly growing length, 4 MB of them.
+        let mut text = String::from("a,b,c\n");
+        for row in 0..200_000 {
+            text.push_str(&format!("{row},{}.5,{}\n", row % 7919, (row * 7) % 1013));
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let (plain, packed) = (folder.path().join("t.csv"), folder.path().join("t.csv.gz"));
+        std::fs::write(&plain, &text).expect("written");
+        let mut encoder = GzEncoder::new(File::create(&packed).expect("a file"), Compression::fast());
+        encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish().map(|_| ())).expect("written");
+        for path in [&plain, &packed] {
+            let wanted = |name: &str| name != "b";
+            let (rows, bytes) = large_size(path, None, &wanted, 1 << 18).expect("large");
+            assert!((rows as f64 / 2e5 - 1.0).abs() < 0.1, "{rows}");
+            assert_eq!(bytes, 16 * rows);
+            assert_eq!(large_size(path, None, &wanted, 1 << 30), None);
+        }
+        assert_eq!(large_size(folder.path(), None, &|_| true, 0), None);
+        assert_eq!(large_size(&folder.path().join("absent"), None, &|_| true, 0), None);
+        let columns = folder.path().join("semicolons.csv");
+        std::fs::write(&columns, "a;b,c;d\n1;2;3\n").expect("written");
+        let wanted = |name: &str| name == "b,c";
+        assert_eq!(large_size(&columns, Some(b';'), &wanted, 0).map(|(_, bytes)| bytes), Some(16));
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::column::Column;
-use super::instant::{self, DateOrder, ORDERS};
+use super::instant::{self, ALL_ORDERS, DateOrder, ORDERS};
 use super::marker::{code_digits, marker};
 use super::written;
 
@@ -118,14 +118,13 @@ impl PlainNumbers {
 
 /// The possible readings of the cells of a column that are not plain numbers, collected cell by cell. A marker of missing cells allows
 /// every reading.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Forms {
-    /// True if all cells can be numbers with a decimal point; `comma` is true if all can be numbers with a
-    /// decimal comma.
-    point: bool,
-    comma: bool,
-    /// The set of orders in which all cells are dates.
-    orders: u8,
+    /// True if a cell cannot be a number with a decimal point, or with a decimal comma.
+    no_point: bool,
+    no_comma: bool,
+    /// The set of orders in which some cell is no date.
+    no_orders: u8,
     /// A cell whose number depends on the decimal mark.
     either: Option<String>,
     /// The first cell with a fraction or thousands separators, otherwise the first cell.
@@ -137,32 +136,14 @@ pub(crate) struct Forms {
     marker: Option<String>,
     /// The first code with a leading zero, the smallest number of digits of all codes, and true if there is other text.
     code: Option<String>,
-    digits: usize,
+    digits: Option<usize>,
     others: bool,
-}
-
-impl Default for Forms {
-    fn default() -> Self {
-        Forms {
-            point: true,
-            comma: true,
-            orders: ORDERS.iter().map(|(_, bit)| bit).sum(),
-            either: None,
-            first: None,
-            unit: None,
-            units_differ: false,
-            marker: None,
-            code: None,
-            digits: usize::MAX,
-            others: false,
-        }
-    }
 }
 
 impl Forms {
     /// Returns true if no reading fits any more.
     fn is_settled(&self) -> bool {
-        !self.point && !self.comma && self.orders == 0
+        self.no_point && self.no_comma && self.no_orders == ALL_ORDERS
     }
 
     /// Adds a text that is not a plain number.
@@ -174,19 +155,20 @@ impl Forms {
         match code_digits(text) {
             Some(digits) => {
                 self.code.get_or_insert_with(|| text.to_owned());
-                self.digits = self.digits.min(digits);
+                self.digits = Some(self.digits.map_or(digits, |known| known.min(digits)));
             }
             None => self.others = true,
         }
         if self.is_settled() {
             return;
         }
-        if self.orders > 0 {
-            self.orders &= instant::orders(text);
+        if self.no_orders != ALL_ORDERS {
+            self.no_orders |= ALL_ORDERS ^ instant::orders(text);
         }
-        if self.point || self.comma {
+        if !self.no_point || !self.no_comma {
             let (point, comma) = (written::parse(text, false), written::parse(text, true));
-            (self.point, self.comma) = (self.point && point.is_some(), self.comma && comma.is_some());
+            self.no_point |= point.is_none();
+            self.no_comma |= comma.is_none();
             if point.is_some() && comma.is_some() && point != comma {
                 self.either.get_or_insert_with(|| text.to_owned());
             }
@@ -201,17 +183,17 @@ impl Forms {
         self.unit.get_or_insert_with(|| unit.to_owned());
     }
 
-    /// Adds the cells of later rows.
     pub(crate) fn merge(&mut self, later: Forms) {
-        (self.point, self.comma) = (self.point && later.point, self.comma && later.comma);
-        self.orders &= later.orders;
+        self.no_point |= later.no_point;
+        self.no_comma |= later.no_comma;
+        self.no_orders |= later.no_orders;
         self.units_differ |= later.units_differ;
         self.take_unit(later.unit.as_deref());
         self.either = self.either.take().or(later.either);
         self.first = self.first.take().or(later.first);
         self.marker = self.marker.take().or(later.marker);
         self.code = self.code.take().or(later.code);
-        self.digits = self.digits.min(later.digits);
+        self.digits = [self.digits, later.digits].into_iter().flatten().min();
         self.others |= later.others;
     }
 
@@ -222,7 +204,7 @@ impl Forms {
 
     /// Returns a code, if the column holds codes: whole numbers, some with leading zeros, none with fewer digits than these.
     pub(crate) fn code(&self, plain: Option<PlainNumbers>) -> Option<&str> {
-        let least = 10f64.powi(self.digits.min(300) as i32 - 1);
+        let least = 10f64.powi(self.digits.unwrap_or(300).min(300) as i32 - 1);
         let codes = !self.others && plain.is_none_or(|plain| plain.whole && plain.range.0 >= least);
         self.code.as_deref().filter(|_| codes)
     }
@@ -241,12 +223,15 @@ impl Forms {
                 .map(|words| (reading, format!("({words})")));
         };
         let missing = missing.map_or_else(String::new, |words| format!(", {words}"));
-        if !self.units_differ && (self.point || (self.comma && plain.is_none_or(|plain| plain.whole))) {
-            let decimal_comma = !self.point;
+        if !self.units_differ && (!self.no_point || (!self.no_comma && plain.is_none_or(|plain| plain.whole)))
+        {
+            let decimal_comma = self.no_point;
             let shown = self.either.as_ref().unwrap_or(first);
             let value = written::parse(shown, decimal_comma)?.value;
             let also = match self.either {
-                Some(_) if self.point && self.comma => ", although the separator could be a decimal mark",
+                Some(_) if !self.no_point && !self.no_comma => {
+                    ", although the separator could be a decimal mark"
+                }
                 _ => "",
             };
             let percent = if self.unit.as_deref() == Some("%") { ", in percent" } else { "" };
@@ -256,9 +241,10 @@ impl Forms {
         if plain.is_some() {
             return None;
         }
-        let order = ORDERS.iter().rev().find(|(_, bit)| self.orders & bit != 0).map(|(order, _)| *order)?;
+        let order =
+            ORDERS.iter().rev().find(|(_, bit)| self.no_orders & bit == 0).map(|(order, _)| *order)?;
         let spelled = instant::spelled(instant::seconds(first, order)?);
-        let also = if self.orders.count_ones() > 1 {
+        let also = if self.no_orders.count_ones() < 2 {
             ", read month first, although the day could come first"
         } else {
             ""

@@ -46,9 +46,7 @@ struct Origin {
     kept: Option<Vec<usize>>,
     /// A cell that shows the decimal commas of the text that was read.
     decimal_comma: Option<String>,
-    /// Notes about the reading of the file.
     notes: Vec<String>,
-    /// The names of the rows in messages.
     row_names: RowNames,
 }
 
@@ -67,9 +65,7 @@ pub enum RowNames {
 impl Table {
     /// Creates a table of columns in memory; messages call it `source`.
     ///
-    /// # Errors
-    ///
-    /// If two columns share a name, or the columns differ in length.
+    /// Fails if two columns share a name, or the columns differ in length.
     pub fn new(source: impl Into<String>, columns: Vec<NamedColumn>) -> Result<Table> {
         let source = source.into();
         check_names(&source, columns.iter().map(|named| named.name.as_str()))?;
@@ -93,6 +89,11 @@ impl Table {
         lines: Lines,
     ) -> Table {
         Table::with_origin(columns, rows, Origin { source, first_row, lines, ..Origin::default() })
+    }
+
+    /// Creates a table of these rows of a file.
+    pub(crate) fn of_rows(source: String, columns: Vec<NamedColumn>, rows: Vec<usize>) -> Table {
+        Table::with_origin(columns, rows.len(), Origin { source, kept: Some(rows), ..Origin::default() })
     }
 
     fn with_origin(columns: Vec<NamedColumn>, rows: usize, origin: Origin) -> Table {
@@ -138,10 +139,8 @@ impl Table {
         }
         let read = |NamedColumn { name, column }: &NamedColumn| {
             let Some(reading) = readings.get(name) else { return Ok(column.clone()) };
-            reading.read(column).map_err(|row| {
-                let (place, found) = (self.place(row, name), shown(column.text(row).unwrap_or_default()));
-                Error::data(format!("{place}: found {found}, expected {reading}"))
-            })
+            let found = |row| shown(column.text(row).unwrap_or_default());
+            reading.read(column).map_err(|row| self.unfit(row, name, &found(row), &reading.to_string()))
         };
         let wanted = self.columns.iter().filter(|named| wanted(&named.name));
         let columns = wanted.map(|named| Ok(NamedColumn { name: named.name.clone(), column: read(named)? }));
@@ -283,18 +282,23 @@ impl Table {
         self.places.get(name).map(|&place| &self.columns[place].column)
     }
 
-    /// Returns the column with this name.
     pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
             absent(&self.origin.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
         })
     }
 
+    /// Returns a column of a supported type.
+    pub(crate) fn supported(&self, name: &str) -> Result<&Column> {
+        match self.require(name)? {
+            Column::Unsupported { data_type, .. } => Err(self.unsupported(name, data_type)),
+            column => Ok(column),
+        }
+    }
+
     /// Returns the values of a column as numbers, with NaN for missing cells and their markers, 1 for `true` and 0 for `false`.
     ///
-    /// # Errors
-    ///
-    /// If the column is absent, has an unsupported type, or holds text; the message names the first such cell.
+    /// Fails if the column is absent, has an unsupported type, or holds text; the message names the first such cell.
     pub fn numbers(&self, name: &str) -> Result<Cow<'_, [f64]>> {
         match self.require(name)? {
             Column::Number(values) => Ok(Cow::Borrowed(values)),
@@ -312,12 +316,8 @@ impl Table {
 
     /// Creates the error for a column that must hold numbers but holds text; it names the first text.
     pub(crate) fn not_a_number(&self, name: &str, text: &TextColumn) -> Error {
-        let row = text.first_text();
-        Error::data(format!(
-            "{}: found {}, expected a number",
-            self.place(row, name),
-            shown(text.get(row).unwrap_or_default())
-        ))
+        let row = text.first_text;
+        self.unfit(row, name, &shown(text.get(row).unwrap_or_default()), "a number")
     }
 
     pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
@@ -327,6 +327,11 @@ impl Table {
             quoted(name)
         ))
         .hint(format!("convert the column to a number, or leave it out with ⟨exclude {name}⟩"))
+    }
+
+    /// Creates the error for a cell that does not suit its column.
+    pub(crate) fn unfit(&self, row: usize, name: &str, found: &str, expected: &str) -> Error {
+        Error::data(format!("{}: found {found}, expected {expected}", self.place(row, name)))
     }
 
     /// Creates the error for a missing value in a column that is used.
@@ -342,7 +347,8 @@ impl Table {
         } else if value.is_nan() {
             Err(self.missing(row, name))
         } else {
-            Err(Error::data(format!("{}: found {value}, expected a finite number", self.place(row, name)))
+            Err(self
+                .unfit(row, name, &value.to_string(), "a finite number")
                 .hint("remove the row or replace the infinite value"))
         }
     }
@@ -386,7 +392,6 @@ impl Lines {
         }
     }
 
-    /// Returns the line of a row, if lines are known.
     fn line(&self, row: usize) -> Option<u64> {
         let after = self.breaks.partition_point(|&(start, _)| start <= row);
         let (start, first) = *self.breaks.get(after.checked_sub(1)?)?;
@@ -408,7 +413,6 @@ pub(crate) fn shown(value: &str) -> String {
     }
 }
 
-/// Checks that the names of all columns are present and distinct.
 pub(crate) fn check_names<'a>(source: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashMap::new();
     for (index, name) in names.enumerate() {

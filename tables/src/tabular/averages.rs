@@ -24,9 +24,7 @@ impl TableModel {
     /// proportional to the cosine of the latitude on the sphere, and equal otherwise. The average is
     /// `Σ a_k f_k` and its variance `Σ a_k a_l cov(f_k, f_l)`.
     ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::check_averages`] and [`Model::joint`].
+    /// Fails as for [`TableModel::check_averages`] and [`Model::joint`].
     pub fn averages(
         &self,
         grid: &Grid,
@@ -50,9 +48,7 @@ impl TableModel {
     /// Returns the number of points of a cell. Refuses models whose function is not in units of the target,
     /// and cells with too many points.
     ///
-    /// # Errors
-    ///
-    /// A usage error that names ⟨average⟩.
+    /// Fails with a usage error that names ⟨average⟩.
     pub fn check_averages(&self, grid: &Grid, parts: usize) -> Result<usize> {
         let likelihood = &self.latent().likelihood;
         let of_target = likelihood.target_kind() == TargetKind::Real && likelihood.functions() == 1;
@@ -108,7 +104,6 @@ impl TableModel {
         Table::new(points.source(), points.columns().iter().map(moved).collect())
     }
 
-    /// The average over the points `x` of a cell.
     fn average(&self, x: MatRef<'_, f64>, areas: &[f64]) -> Result<CellAverage> {
         let (means, covariance) = self.joint(x)?;
         let total: f64 = areas.iter().sum();

@@ -53,9 +53,7 @@ pub struct Baselines {
 impl Baselines {
     /// Fits the baselines of a model, on a sample of its training rows. An interruption skips the remaining baselines.
     ///
-    /// # Errors
-    ///
-    /// If the rows do not suit a linear model.
+    /// Fails if the rows do not suit a linear model.
     pub fn of(sample: &TrainingSample, model: &TableModel, session: &mut Session<'_>) -> Result<Baselines> {
         Ok(Baselines {
             training: sample.figures(model),
@@ -83,9 +81,7 @@ impl TrainingSample {
 
     /// Draws the training rows that the baselines need.
     ///
-    /// # Errors
-    ///
-    /// If the table does not suit the model.
+    /// Fails if the table does not suit the model.
     pub fn draw(request: &FitRequest<'_>, model: &TableModel) -> Result<TrainingSample> {
         let (schema, options) = (model.schema(), model.options());
         let table = request.table.with_values(schema.target_name());
@@ -110,7 +106,6 @@ impl TrainingSample {
         self.rows.part((0..most.min(self.rows.targets.len())).collect())
     }
 
-    /// Returns the scores of the smaller sample.
     fn figures(&self, model: &TableModel) -> Option<Metrics> {
         let few = self.first(TRAINING_FIGURES);
         let predictions = match model.neighbours() {
@@ -241,7 +236,6 @@ impl Constant {
     }
 }
 
-/// Returns the weighted mean and standard deviation.
 fn moments(targets: Targets<'_>) -> Affine {
     let total = targets.total_weight();
     let mean_of = |value: &dyn Fn(f64) -> f64| {

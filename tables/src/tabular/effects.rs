@@ -2,8 +2,7 @@
 
 use super::model::TableModel;
 use super::outputs::TableOutputs;
-use crate::tables::column::{Column, TextColumn};
-use crate::tables::{PredictedRows, PredictedTable};
+use crate::tables::{Column, PredictedRows, PredictedTable};
 use sparsegp::error::{Error, Result};
 use sparsegp::model::LevelEffect;
 
@@ -43,9 +42,7 @@ impl TableModel {
 impl TableOutputs {
     /// Returns the estimates as a table with the columns group, level, effect, estimate and sd, after the target if there are several.
     ///
-    /// # Errors
-    ///
-    /// A data error for models without grouped effects.
+    /// Fails with a data error for models without grouped effects.
     pub fn effects_table(&self) -> Result<(PredictedTable, PredictedRows)> {
         let several = self.models().len() > 1;
         let names = several.then_some("target").into_iter().chain(["group", "level", "effect"]);
@@ -63,7 +60,7 @@ impl TableOutputs {
             return Err(Error::data("the model has no grouped effects").hint("fit it with ⟨group⟩"));
         }
         let rows = numbers.len() / 2;
-        let columns = texts.into_iter().map(|texts| Column::Text(TextColumn::of_texts(texts))).collect();
+        let columns = texts.iter().map(|texts| Column::of_labels(texts, (0..rows).map(Some))).collect();
         let numbers_of = ["estimate", "sd"].map(str::to_owned).to_vec();
         let table = PredictedTable { leading, numbers: numbers_of, csv_safe: false };
         Ok((table, PredictedRows { leading: columns, numbers, rows }))

@@ -1,5 +1,4 @@
-//! A fit to a table: from its columns and rows to the input of the training, and back to a model of
-//! tables.
+//! A fit to a table: from its columns and rows to the input of the training, and back to a model of tables; also with a β that held-out rows choose.
 
 use super::held_out::{Shares, split_table, training_rows};
 use super::model::TableModel;
@@ -12,10 +11,13 @@ use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings};
 use crate::tables::Table;
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
-use sparsegp::hyper::{Clock, Listener, Session};
-use sparsegp::options::FitOptions;
+use sparsegp::hyper::{Clock, Listener, Session, Stage, StopReason};
+use sparsegp::model::{BetaCurve, BetaPoint, Score};
+use sparsegp::options::{Betas, FitOptions, Hyper};
 use sparsegp::training::choices::Chosen;
+use sparsegp::training::search::{GridFit, beta_curve, fit_beta_grid, longer_options, refit_options};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays_in};
+use std::time::Instant;
 
 /// The request for a fit: the table, the meaning of its columns, and the rows for training.
 #[derive(Clone, Copy)]
@@ -73,20 +75,15 @@ pub struct TableFit {
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
 ///
-/// # Errors
-///
-/// Usage errors for options that contradict each other or the data; data errors for a table that cannot be
-/// learned from (see [`Schema::infer`]) or that lacks a column of the start model; fit errors if the
-/// objective cannot be evaluated at the start.
+/// Fails with usage errors for options that contradict each other or the data, and with data errors for a table that cannot be learned from (see
+/// [`Schema::infer`]) or that lacks a column of the start model, and with fit errors if the objective cannot be evaluated at the start.
 pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Result<TableFit> {
     fit_table_in(request, &mut Session::new(listener))
 }
 
 /// Fits a model to a table within a session, which may interrupt the fit and stores its state.
 ///
-/// # Errors
-///
-/// As for [`fit_table`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
+/// Fails as for [`fit_table`], with `Interrupted` if the session was interrupted, and with `Data` if its checkpoint belongs to another fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let mut prepared = PreparedFit::of(request)?;
     let clock = session.clock(prepared.options.max_seconds);
@@ -153,11 +150,7 @@ impl PreparedFit {
         let inputs = schema.feature_dims();
         notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
         notes.extend(two_values(&train.targets).and_then(|(low, high)| two_valued(&schema, low, high)));
-        let held_out = |rows: Vec<usize>| {
-            let mut part = (!rows.is_empty()).then(|| data.part(rows))?;
-            part.rows.iter_mut().for_each(|row| *row = table.row(*row));
-            Some(part)
-        };
+        let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows).numbered_in(table));
         let (validation, test) = (held_out(rows.validation), held_out(rows.test));
         Ok(PreparedFit { schema, options, data, train, validation, test, notes })
     }
@@ -195,7 +188,6 @@ impl PreparedFit {
         }
     }
 
-    /// Trains on the scaled training rows.
     fn train_scaled(
         &self,
         request: &FitRequest<'_>,
@@ -256,10 +248,8 @@ fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<St
 /// Returns a table model that wraps a latent model and its posterior. A program must have trained them on the
 /// unscaled rows of the table.
 ///
-/// # Errors
-///
-/// As for [`fit_table`]; a usage error if the model and the table differ in the number of
-/// inputs; a data error if the classes or levels of the target are not the codes 0, 1, … of the model.
+/// Fails as for [`fit_table`], and with a usage error if the model and the table differ in the number of inputs, and with a data error if the classes or levels of
+/// the target are not the codes 0, 1, … of the model.
 pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableModel> {
     let rows: Vec<usize> = (0..request.table.rows()).collect();
     let (mut schema, notes) = find_schema(request.table, request.columns, request.options, &rows)?;
@@ -282,4 +272,84 @@ pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableMode
     }
     let count = train.targets.len();
     Ok(TableModel::of(fitted, schema, Scaling::none(inputs), &options, count, notes))
+}
+
+/// Fits with every β of a grid; see [`fit_beta_grid`].
+pub(crate) fn fit_grid(
+    request: &FitRequest<'_>,
+    betas: &Betas,
+    session: &mut Session<'_>,
+) -> Result<Vec<GridFit<TableFit>>> {
+    let rows = request.table.with_values(&request.columns.target).rows();
+    let (mut number, of) = (0, betas.grid(rows).len());
+    let clock = session.clock(request.options.max_seconds);
+    let session = &mut session.until(clock, Clock::TRAINING);
+    let end = session.end();
+    let mut fit = |options: &FitOptions, from: Option<&TableFit>| {
+        number += 1;
+        session.enter(Stage::Beta { beta: options.beta, number, of });
+        let (start, keep_posterior) = match from {
+            Some(from) => (Some(&from.model), true),
+            None => (request.start, request.keep_posterior),
+        };
+        // Every fit of the grid, and the final fit, gets an equal part of the time that is left.
+        let part = clock.map(|clock| clock.for_next_of(of + 2 - number));
+        let session = &mut session.until(part, 1.0);
+        let fit = fit_table_in(&FitRequest { options, start, keep_posterior, ..*request }, session)?;
+        let (model, part) = (&fit.model, fit.validation.as_ref());
+        let score = part.map(|part| {
+            let scaled = part.scaled(model.scaling());
+            model.posterior().score(scaled.dataset(), Score::of(model.loss()))
+        });
+        let score = score.filter(|score| score.is_finite());
+        let point = BetaPoint { beta: options.beta, score, seconds: model.summary().seconds };
+        Ok(GridFit { point, fit })
+    };
+    fit_beta_grid(request.options, betas, rows, &mut fit, &|| end.is_some_and(|end| Instant::now() >= end))
+}
+
+/// Chooses β on held-out rows, and then fits q to all training rows with the best β, starting from the best fit of the grid.
+///
+/// Fails as for [`fit_table_in`], and if no fit of the grid has a finite score.
+pub fn select_beta(
+    request: &FitRequest<'_>,
+    betas: &Betas,
+    session: &mut Session<'_>,
+) -> Result<(TableFit, BetaCurve)> {
+    // The time limit is that of the grid and the final fit together.
+    let clock = session.clock(request.options.max_seconds);
+    let session = &mut session.until(clock, 1.0);
+    let fits = fit_grid(request, betas, session)?;
+    refit_best(request, &fits, session)
+}
+
+/// Fits q to all training rows with the best β of a grid for the same request, after the hyper-parameters of the best fit were trained
+/// further on the rows of the grid if the limit of epochs ended it. Fixed hyper-parameters are those of the start of the request.
+pub(crate) fn refit_best(
+    request: &FitRequest<'_>,
+    fits: &[GridFit<TableFit>],
+    session: &mut Session<'_>,
+) -> Result<(TableFit, BetaCurve)> {
+    let rows = fits.first().and_then(|fit| fit.fit.validation.as_ref()).map_or(0, |part| part.targets.len());
+    let points = fits.iter().map(|fit| fit.point).collect();
+    let curve = beta_curve(points, request.options.objective.loss(), rows)?;
+    let best = fits.iter().find(|fit| fit.point.beta == curve.chosen).map(|best| &best.fit.model);
+    session.enter(Stage::Refit { beta: curve.chosen });
+    let fixed = request.options.hyper_mode() == Hyper::Fixed;
+    let unfinished = |best: &&TableModel| best.summary().stop_reason == StopReason::MaxEpochs && !fixed;
+    let longer = match best.filter(unfinished) {
+        Some(best) => {
+            let options = longer_options(request.options, curve.chosen);
+            let request =
+                FitRequest { options: &options, start: Some(best), keep_posterior: true, ..*request };
+            Some(fit_table_in(&request, session)?.model)
+        }
+        None => None,
+    };
+    let options = refit_options(request.options, curve.chosen);
+    let start = request.start.filter(|_| fixed).or(longer.as_ref()).or(best);
+    let mut fit =
+        fit_table_in(&FitRequest { options: &options, start, keep_posterior: true, ..*request }, session)?;
+    fit.model.model.set_beta_curve(curve.clone());
+    Ok((fit, curve))
 }

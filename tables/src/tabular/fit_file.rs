@@ -4,9 +4,8 @@ use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, schema_options};
 use super::rows::TableRows;
-use super::sampled::{Sampled, survey_of};
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
-use super::survey::{Surveyed, survey};
+use super::survey::{Sampled, Survey, Surveyed, survey};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::table::absent;
 use crate::tables::{Ahead, column_names, large_size, read_table_with};
@@ -68,9 +67,7 @@ pub struct FileFit {
 impl FileFit {
     /// Reads the test rows again, block by block.
     ///
-    /// # Errors
-    ///
-    /// If the file cannot be opened again; an item is an error if the file cannot be read to its end or has changed.
+    /// Fails if the file cannot be opened again; an item is an error if the file cannot be read to its end or has changed.
     pub fn test_parts(&self) -> Result<impl Iterator<Item = Result<TableRows>> + use<>> {
         let mut parts = self.file.parts(Role::Test, None)?;
         Ahead::new(1, move || parts.next())
@@ -79,9 +76,7 @@ impl FileFit {
 
 /// Refuses a file that cannot be read in every epoch, a buffer without rows, and fits that need all rows in memory.
 ///
-/// # Errors
-///
-/// Usage errors that name the option; data errors if the file cannot be inspected.
+/// Fails with usage errors that name the option, and with data errors if the file cannot be inspected.
 pub fn check_file_fit(
     path: &Path,
     columns: &SchemaOptions,
@@ -128,9 +123,7 @@ fn check_without_table(columns: &SchemaOptions, options: &FitOptions) -> Result<
 /// same as in [`fit_table`](super::fit_table); if there are any, a text file is first read once more to count
 /// its rows. Training then reads the file once per epoch.
 ///
-/// # Errors
-///
-/// As for [`fit_table`](super::fit_table), and if reading fails or the file changes during the fit.
+/// Fails as for [`fit_table`](super::fit_table), and if reading fails or the file changes during the fit.
 pub fn fit_file(
     request: &FileFitRequest<'_>,
     planned: &mut dyn FnMut(&MemoryPlan),
@@ -193,8 +186,7 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
 fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
     let known = request.start.map(|start| start.schema().clone());
     let columns = SchemaOptions { known, ..schema_options(request.columns, request.options)? };
-    let survey_of = survey_of(&columns, roles, request.options);
-    let surveyed = survey(request.path, &survey_of)?;
+    let surveyed = survey(request.path, &Survey { columns: &columns, roles, options: request.options })?;
     match roles.rows() {
         Some(counted) if counted != surveyed.rows => Err(changed(request.path, surveyed.rows, counted)),
         _ => Ok(surveyed),
@@ -230,9 +222,7 @@ const MOST_BYTES: u64 = 1 << 28;
 /// Checks that a file of test rows has the target and the columns that a fit of `columns` to `data` uses, or that the start model `start`
 /// uses. The check ignores files that can be read only once.
 ///
-/// # Errors
-///
-/// If the file cannot be read, or lacks such a column.
+/// Fails if the file cannot be read, or lacks such a column.
 pub fn check_test_file(
     test: &Path,
     data: &Path,

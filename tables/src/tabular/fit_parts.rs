@@ -4,8 +4,7 @@
 use super::model::TableModel;
 use super::resolve::schema_options;
 use super::rows::TableRows;
-use super::sampled::{Sampled, survey_of};
-use super::survey::{PartSurvey, Surveyed, in_passes};
+use super::survey::{PartSurvey, Sampled, Survey, Surveyed, in_passes};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
 use serde::{Deserialize, Serialize};
@@ -33,9 +32,7 @@ pub struct PartsRequest<'a> {
 impl PartsRequest<'_> {
     /// Refuses fits that need all rows in one place.
     ///
-    /// # Errors
-    ///
-    /// Usage errors that name the option.
+    /// Fails with usage errors that name the option.
     pub fn check(&self) -> Result<()> {
         let options = self.options;
         let whole = [
@@ -82,23 +79,17 @@ pub trait TableParts: Sync {
 
     /// Returns the merged results of [`PartSurvey::of`] over all parts, in their order.
     ///
-    /// # Errors
-    ///
-    /// If a part cannot be read; the fit ends with that error.
+    /// Fails if a part cannot be read; the fit ends with that error.
     fn survey(&self, readings: Option<&Readings>) -> Result<PartSurvey>;
 
     /// Sends the holders the preparation of their parts. All rounds refer to the rows that [`Preparation::rows`] makes.
     ///
-    /// # Errors
-    ///
-    /// If the preparation is certain to fail.
+    /// Fails if the preparation is certain to fail.
     fn prepare(&self, preparation: &Preparation) -> Result<()>;
 
     /// Returns the merged answers of all parts to a [`Round`](sparsegp::training::Round).
     ///
-    /// # Errors
-    ///
-    /// If an answer is missing.
+    /// Fails if an answer is missing.
     fn ask(&self, round: Vec<u8>) -> Result<Sums>;
 }
 
@@ -106,9 +97,7 @@ impl PartSurvey {
     /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`].
     /// `readings`, if there are any, determine how text columns are converted.
     ///
-    /// # Errors
-    ///
-    /// If a cell does not suit the readings.
+    /// Fails if a cell does not suit the readings.
     pub fn of(
         request: PartsRequest<'_>,
         table: &Table,
@@ -116,7 +105,7 @@ impl PartSurvey {
         readings: Option<&Readings>,
     ) -> Result<PartSurvey> {
         let (columns, roles) = (request.schema_options(readings)?, request.roles()?);
-        let survey = survey_of(&columns, &roles, request.options);
+        let survey = Survey { columns: &columns, roles: &roles, options: request.options };
         let names = table.columns().iter().map(|named| named.name.as_str());
         let mut sums = PartSurvey::new(table.source(), names, &survey, part)?;
         sums.take(&survey, table)?;
@@ -125,18 +114,14 @@ impl PartSurvey {
 
     /// Serialises the survey.
     ///
-    /// # Errors
-    ///
-    /// If there is not enough memory.
+    /// Fails if there is not enough memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         postcard::to_allocvec(self).map_err(|error| unreadable(&error))
     }
 
     /// Reads a serialised survey.
     ///
-    /// # Errors
-    ///
-    /// If the bytes are of another version.
+    /// Fails if the bytes are of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<PartSurvey> {
         postcard::from_bytes(bytes).map_err(|error| unreadable(&error))
     }
@@ -154,27 +139,21 @@ pub struct Preparation {
 impl Preparation {
     /// Serialises the preparation as text.
     ///
-    /// # Errors
-    ///
-    /// If it contains numbers that are not finite.
+    /// Fails if it contains numbers that are not finite.
     pub fn to_text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|error| unreadable(&error))
     }
 
     /// Reads the text of a preparation.
     ///
-    /// # Errors
-    ///
-    /// If the text is of another version.
+    /// Fails if the text is of another version.
     pub fn from_text(text: &str) -> Result<Preparation> {
         serde_json::from_str(text).map_err(|error| unreadable(&error))
     }
 
     /// Returns the training rows of a part, whose position in the whole table is set.
     ///
-    /// # Errors
-    ///
-    /// If it lacks a column, or a cell does not suit its column.
+    /// Fails if it lacks a column, or a cell does not suit its column.
     pub fn rows(&self, table: &Table) -> Result<TableRows> {
         let names = table.columns().iter().map(|named| named.name.as_str());
         self.schema.check_columns(table.source(), names)?;
@@ -196,15 +175,13 @@ pub struct PartsFit<'a> {
 impl<'a> PartsFit<'a> {
     /// Finds columns, scaling and samples in one pass over the parts, or in two if text columns turn out to be numbers or dates.
     ///
-    /// # Errors
-    ///
-    /// As for [`fit_file`](super::fit_file), and if a part cannot be read.
+    /// Fails as for [`fit_file`](super::fit_file), and if a part cannot be read.
     pub fn new(request: PartsRequest<'a>, parts: &'a dyn TableParts) -> Result<PartsFit<'a>> {
         request.options.validate()?;
         request.check()?;
         let roles = request.roles()?;
         let columns = request.schema_options(None)?;
-        let survey = survey_of(&columns, &roles, request.options);
+        let survey = Survey { columns: &columns, roles: &roles, options: request.options };
         let surveyed = in_passes(&survey, &mut |survey| parts.survey(survey.columns.readings.as_ref()))?;
         let mut counts = vec![0; parts.count()];
         for &(part, rows) in &surveyed.parts {
@@ -218,9 +195,7 @@ impl<'a> PartsFit<'a> {
 
     /// Returns everything that determines the course of the fit; a checkpoint stores it to recognise its fit.
     ///
-    /// # Errors
-    ///
-    /// If the options cannot be serialised.
+    /// Fails if the options cannot be serialised.
     pub fn identity(&self) -> Result<Identity> {
         let Surveyed { start, check, scaling, .. } = &self.surveyed;
         let written = |value: serde_json::Result<serde_json::Value>| {
@@ -228,8 +203,8 @@ impl<'a> PartsFit<'a> {
         };
         let mut identity: Identity = vec![
             ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
-            ("the digest of the rows to start from".into(), start.table.digest()),
-            ("the digest of the rows to check by".into(), check.table.digest()),
+            ("the digest of the rows to start from".into(), start.digest()),
+            ("the digest of the rows to check by".into(), check.digest()),
             ("the scaling".into(), written(serde_json::to_value(scaling))?.to_string()),
             ("the rows of partitions".into(), format!("{:?}", self.counts)),
         ];
@@ -246,9 +221,7 @@ impl<'a> PartsFit<'a> {
 
     /// Fits the model. Starting values are computed here, on samples; everything else comes from rounds to the parts.
     ///
-    /// # Errors
-    ///
-    /// As for [`fit_file`](super::fit_file), and if a round fails.
+    /// Fails as for [`fit_file`](super::fit_file), and if a round fails.
     pub fn fit(self, session: &mut Session<'_>) -> Result<TableModel> {
         let PartsFit { request, parts, surveyed, counts } = self;
         let decide = |options: FitOptions, rows: usize| request.decided(options, rows);

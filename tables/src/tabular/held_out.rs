@@ -1,15 +1,16 @@
 //! The rows that a fit can learn from, and their roles: held out at random, by whole groups or by
 //! time, for tables in memory and files alike.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::survey::BLOCK_ROWS;
-use crate::schema::{SchemaOptions, SplitBy, labels};
+use crate::schema::facts::{ColumnFacts, Demand};
+use crate::schema::{SchemaOptions, SplitBy, label};
 use crate::tables::read::How;
-use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::shown;
-use crate::tables::{Column, Table, TableBlocks};
+use crate::tables::{Column, Reading, Table, TableBlocks};
 use sparsegp::data::{Roles, Split};
 use sparsegp::error::{Error, Result};
 use sparsegp::options::FitOptions;
@@ -102,13 +103,12 @@ fn roles_by(each: &EachBlock<'_>, by: &SplitBy, shares: Shares) -> Result<Roles>
 pub(super) fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
     let (mut known, mut rows): (HashMap<String, u32>, Vec<u32>) = Default::default();
     each(&mut |block| {
-        let column = block.require(name)?;
-        if let Some(row) = (0..block.rows()).find(|&row| column.is_missing(row)) {
-            return Err(block.missing(row, name));
-        }
-        let label = labels(block, name)?;
+        let column = block.supported(name)?;
         for row in 0..block.rows() {
-            let (label, next) = (label(row), known.len() as u32);
+            if column.is_missing(row) {
+                return Err(block.missing(row, name));
+            }
+            let (label, next) = (label(column, row), known.len() as u32);
             rows.push(match known.get(&*label) {
                 Some(&group) => group,
                 None => *known.entry(label.into_owned()).or_insert(next),
@@ -120,46 +120,28 @@ pub(super) fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
 }
 
 pub(super) fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
-    let reading = reading_of(each, name)?;
-    let mut times = Vec::new();
+    let mut facts = ColumnFacts::new(Demand::None);
+    each(&mut |block| {
+        facts.push(block, name, block.supported(name)?, None);
+        Ok(())
+    })?;
+    let (reading, mut times) = (facts.reading().map(|(reading, _)| reading), Vec::new());
     each(&mut |block| push_times(block, name, reading.as_ref(), &mut times))?;
     Ok(times)
 }
 
-/// Returns the reading of the text of a time column, if it has any text.
-fn reading_of(each: &EachBlock<'_>, name: &str) -> Result<Option<Reading>> {
-    let (mut forms, mut plain) = (Forms::default(), None);
-    let mut push = |value: f64| plain.get_or_insert_with(PlainNumbers::default).push(value);
-    each(&mut |block| {
-        match block.require(name)? {
-            Column::Text(text) => text.levels().iter().for_each(|level| match level.parse::<f64>() {
-                Ok(value) => push(value),
-                Err(_) => forms.push(level),
-            }),
-            Column::Number(values) => {
-                values.iter().filter(|value| !value.is_nan()).for_each(|&value| push(value))
-            }
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(forms.reading(plain).map(|(reading, _)| reading))
-}
-
 fn push_times(block: &Table, name: &str, reading: Option<&Reading>, times: &mut Vec<f64>) -> Result<()> {
-    let column = block.require(name)?;
-    let no_time = |row: usize| {
-        let (place, found) = (block.place(row, name), shown(column.text(row).unwrap_or_default()));
-        Error::data(format!("{place}: found {found}, expected a date or a number to split by"))
-    };
+    let column = block.supported(name)?;
+    let found = |row| shown(column.text(row).unwrap_or_default());
+    let no_time = |row: usize| block.unfit(row, name, &found(row), "a date or a number to split by");
     let read = match reading {
         Some(reading) => reading.read(column).map_err(no_time)?,
         None => column.clone(),
     };
     let values = match &read {
         Column::Number(values) | Column::Time(values) => values.into(),
-        Column::Text(text) => read.numbers().ok_or_else(|| no_time(text.first_text()))?,
-        Column::Unsupported { data_type, .. } => return Err(block.unsupported(name, data_type)),
+        Column::Text(text) => read.numbers().ok_or_else(|| no_time(text.first_text))?,
+        Column::Unsupported { .. } => Cow::default(),
     };
     if let Some(row) = values.iter().position(|value| value.is_nan()) {
         return Err(block.missing(row, name));

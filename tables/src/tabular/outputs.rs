@@ -63,9 +63,7 @@ pub struct OutputsFit {
 
 /// Fits models of several outputs, which are trained and tested on the same rows. Unless a sharing is asked for, outputs with grouped effects share nothing.
 ///
-/// # Errors
-///
-/// As for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
+/// Fails as for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
 pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
     let OutputsRequest { table, columns, targets, options, .. } = *request;
     check_targets(table, targets)?;
@@ -274,9 +272,7 @@ impl TableOutputs {
 
     /// Returns the model of a target, or the only model.
     ///
-    /// # Errors
-    ///
-    /// If there are several models, and none of this target.
+    /// Fails if there are several models, and none of this target.
     pub fn of_target(&self, target: &str) -> Result<&TableModel> {
         if let [only] = &self.models[..] {
             return Ok(only);
@@ -301,9 +297,7 @@ impl TableOutputs {
     /// Returns `Cov(f_p, f_p' | data)` of the functions of outputs p and p', in the units of both targets: a P × P matrix for each row of
     /// a table, row by row. For outputs that mix processes it is `Σ_l W_pl W_p'l v_l(x)`; other outputs are independent.
     ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::predict`].
+    /// Fails as for [`TableModel::predict`].
     pub fn covariances(&self, table: &Table, unseen: UnseenLevels) -> Result<Vec<f64>> {
         let width = self.models.len();
         let mut covariances = vec![0.0; table.rows() * width * width];
@@ -335,9 +329,7 @@ impl TableOutputs {
     /// Updates each model with the rows of a table that have its target; see [`TableModel::updated`]. Outputs that share processes are
     /// updated together.
     ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::updated`].
+    /// Fails as for [`TableModel::updated`].
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
         if !self.are_mixed() {
             let one = |model: &Arc<TableModel>| match table.with_values(model.schema().target_name()).rows() {
@@ -366,9 +358,7 @@ impl TableOutputs {
     /// Opens a file with the columns of all models, for predictions that treat levels in this way; see [`Schema::open_with`]. Predictions of
     /// the population need no columns of groupings.
     ///
-    /// # Errors
-    ///
-    /// As for [`Schema::open_with`].
+    /// Fails as for [`Schema::open_with`].
     pub fn open_for(
         &self,
         path: &Path,
@@ -384,7 +374,7 @@ impl TableOutputs {
     /// Returns the columns of each model for predictions that treat levels in this way.
     fn schemas(&self, unseen: UnseenLevels) -> Vec<Schema> {
         let schema = |model: &TableModel| match unseen {
-            UnseenLevels::Population => model.schema().without_groups(),
+            UnseenLevels::Population => Schema { groups: Vec::new(), ..model.schema().clone() },
             UnseenLevels::New | UnseenLevels::Error => model.schema().clone(),
         };
         self.models().map(schema).collect()
@@ -394,9 +384,7 @@ impl TableOutputs {
     /// it `source`. The table has the columns that the models use; the cells of a column that predictions need and that is absent are
     /// missing.
     ///
-    /// # Errors
-    ///
-    /// If the columns differ in length.
+    /// Fails if the columns differ in length.
     pub fn table_of_cells(
         &self,
         source: &str,
@@ -417,9 +405,7 @@ impl TableOutputs {
 
     /// Checks that a grid gives every column that predictions need, and no other column.
     ///
-    /// # Errors
-    ///
-    /// A usage error that names the columns.
+    /// Fails with a usage error that names the columns.
     pub fn check_grid(&self, grid: &Grid, unseen: UnseenLevels) -> Result<()> {
         let schemas = self.schemas(unseen);
         let mut needed: Vec<&str> = Vec::new();
@@ -444,18 +430,14 @@ impl TableOutputs {
 
     /// Saves all models to one file, which appears completely or not at all. A single model is saved as an ordinary model file.
     ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         TableOutputs::save_all(&self.models().collect::<Vec<_>>(), path)
     }
 
     /// Like [`save`](Self::save), for models of the same tables.
     ///
-    /// # Errors
-    ///
-    /// As for [`save`](Self::save).
+    /// Fails as for [`save`](Self::save).
     pub fn save_all(models: &[&TableModel], path: &Path) -> Result<()> {
         if let [model] = models {
             return model.save(path);
@@ -471,18 +453,14 @@ impl TableOutputs {
 
     /// Loads a file of one or several models.
     ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::load`].
+    /// Fails as for [`TableModel::load`].
     pub fn load(path: &Path) -> Result<TableOutputs> {
         TableOutputs::load_with(path, &Registry::default())
     }
 
     /// Like [`load`](Self::load), for models with custom kernels and likelihoods of a registry.
     ///
-    /// # Errors
-    ///
-    /// As for [`TableModel::load_with`].
+    /// Fails as for [`TableModel::load_with`].
     pub fn load_with(path: &Path, registry: &Registry) -> Result<TableOutputs> {
         let name = path.display().to_string();
         let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));

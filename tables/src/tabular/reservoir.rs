@@ -7,18 +7,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::tables::column::{Column, number_cell, read_cell};
-use crate::tables::table::{Lines, NamedColumn, Table};
+use crate::tables::table::{NamedColumn, Table};
 use sparsegp::data::{Purpose, part_generator};
 use sparsegp::error::{Error, Result};
-
-/// Some rows of a file.
-#[derive(Clone, Debug)]
-pub(super) struct Sample {
-    /// The indices of the rows, from 0, ascending.
-    pub rows: Vec<usize>,
-    /// Their cells.
-    pub table: Table,
-}
 
 /// A uniform sample without replacement of the rows offered so far (Vitter 1985, algorithm R).
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,7 +27,6 @@ pub(crate) struct Reservoir {
     rows: Vec<SampledRow>,
 }
 
-/// A column of a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SampledColumn {
     name: String,
@@ -117,7 +107,10 @@ impl Reservoir {
         self.keep(own, &mut random);
         later.keep(of_later, &mut random);
         self.offered += later.offered;
-        self.append(later);
+        if self.columns.is_empty() {
+            self.columns = later.columns;
+        }
+        self.rows.extend(later.rows);
         Ok(())
     }
 
@@ -130,18 +123,10 @@ impl Reservoir {
         self.rows = chosen.to_vec();
     }
 
-    fn append(&mut self, later: Reservoir) {
-        if self.columns.is_empty() {
-            self.columns = later.columns;
-        }
-        self.rows.extend(later.rows);
-    }
-
     pub(crate) fn offered(&self) -> usize {
         self.offered
     }
 
-    /// Offers a row of a table, counted from 0 within the table.
     pub(crate) fn offer(&mut self, table: &Table, row: usize) {
         let place = if self.offered < self.most { self.offered } else { self.place() };
         self.offered += 1;
@@ -170,8 +155,8 @@ impl Reservoir {
         }
     }
 
-    /// Returns the sample; `None` if no row was offered.
-    pub(crate) fn finish(mut self, source: &str) -> Option<Sample> {
+    /// Returns the sample in the order of the file; `None` if no row was offered.
+    pub(crate) fn finish(mut self, source: &str) -> Option<Table> {
         self.rows.sort_unstable_by_key(|sampled| sampled.row);
         let column = |(at, SampledColumn { name, time }): (usize, SampledColumn)| {
             let column = Column::of_cells(self.rows.iter().map(|sampled| match &sampled.cells[at] {
@@ -182,14 +167,14 @@ impl Reservoir {
         };
         let columns = self.columns.into_iter().enumerate().map(column).collect();
         let rows: Vec<usize> = self.rows.iter().map(|sampled| sampled.row).collect();
-        let table = Table::from_block(source.to_owned(), columns, rows.len(), 0, Lines::default());
-        (!rows.is_empty()).then_some(Sample { rows, table })
+        (!rows.is_empty()).then(|| Table::of_rows(source.to_owned(), columns, rows))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::table::Lines;
 
     /// The cell of a row in the column of text: "row" and the row in every third row, and otherwise the row alone.
     fn word(row: usize) -> String {
@@ -206,8 +191,13 @@ mod tests {
         Table::from_block("t".into(), columns, 7, first, Lines::default())
     }
 
+    fn rows(sample: &Table) -> Vec<usize> {
+        (0..sample.rows()).map(|row| sample.row(row)).collect()
+    }
+
     /// Checks that every number, and every word if the second column is text, belongs to its row.
-    fn assert_cells_of_their_rows(Sample { rows, table }: &Sample) {
+    fn assert_cells_of_their_rows(table: &Table) {
+        let rows = rows(table);
         let numbers: Vec<f64> = rows.iter().map(|&row| row as f64).collect();
         assert_eq!(table.columns()[0].column, Column::Number(numbers));
         let Column::Text(words) = &table.columns()[1].column else { return };
@@ -218,17 +208,17 @@ mod tests {
     fn cells_stay_with_their_rows_whatever_their_type() {
         for seed in 0..20 {
             let sample = sample(10, seed, &[8], false);
-            assert!(sample.rows.len() == 10 && sample.rows.windows(2).all(|pair| pair[0] < pair[1]));
+            assert!(sample.rows() == 10 && rows(&sample).is_sorted_by(|a, b| a < b));
             assert_cells_of_their_rows(&sample);
         }
         let all = sample(100, 0, &[2], false);
-        assert_eq!(all.rows, (0..14).collect::<Vec<_>>());
+        assert_eq!(rows(&all), (0..14).collect::<Vec<_>>());
         assert!(Reservoir::new(3, 0, 0, 0).finish("t").is_none());
     }
 
     /// Returns the merged sample of parts with these numbers of blocks. Parts are merged from the right; with `stored`, each is stored and
     /// read again after every block.
-    fn sample(most: usize, seed: u64, parts: &[usize], stored: bool) -> Sample {
+    fn sample(most: usize, seed: u64, parts: &[usize], stored: bool) -> Table {
         let mut first = 0;
         let mut reservoirs = Vec::new();
         for (part, blocks) in parts.iter().enumerate() {
@@ -267,13 +257,13 @@ mod tests {
             (0..4).map(|k| choose(7, k) * choose(ROWS - 7, most - k) / choose(ROWS, most)).collect();
         shares.push(1.0 - shares.iter().sum::<f64>());
         for parts in [&[6][..], &[1, 5], &[4, 0, 2], &[0, 6, 0], &[1, 1, 1, 1, 1, 1], &[2, 3, 1]] {
-            let (mut rows, mut blocks) = ([0.0; ROWS], [[0.0; 5]; 6]);
+            let (mut counts, mut blocks) = ([0.0; ROWS], [[0.0; 5]; 6]);
             for seed in 0..runs {
-                let sample = sample(most, seed, parts, true).rows;
+                let sample = rows(&sample(most, seed, parts, true));
                 assert_eq!(sample.len(), most);
                 let mut of_block = [0; 6];
                 for row in sample {
-                    rows[row] += 1.0;
+                    counts[row] += 1.0;
                     of_block[row / 7] += 1;
                 }
                 of_block.iter().zip(&mut blocks).for_each(|(&k, counts)| counts[k.min(4)] += 1.0);
@@ -285,7 +275,7 @@ mod tests {
             // (1 − p) N/(N − 1) is χ² of N − 1 = 41 degrees of freedom, above 85 once in 10⁴ times.
             let share = most as f64 / ROWS as f64;
             let scale = (1.0 - share) * ROWS as f64 / (ROWS - 1) as f64;
-            let statistic = distance(&rows, &|_| runs as f64 * share) / scale;
+            let statistic = distance(&counts, &|_| runs as f64 * share) / scale;
             assert!(statistic < 85.0, "{parts:?}: {statistic}");
             // χ² of 4 degrees of freedom is above 28 once in 10⁵ times.
             for counts in blocks {
@@ -298,10 +288,10 @@ mod tests {
     #[test]
     fn a_stored_sample_continues_unchanged_and_keeps_its_cells() {
         for seed in 0..20 {
-            assert_eq!(sample(10, seed, &[8], true).rows, sample(10, seed, &[8], false).rows);
+            assert_eq!(rows(&sample(10, seed, &[8], true)), rows(&sample(10, seed, &[8], false)));
             assert_cells_of_their_rows(&sample(10, seed, &[3, 4, 1], true));
         }
-        assert_eq!(sample(100, 0, &[1, 2], true).rows, (0..21).collect::<Vec<_>>());
+        assert_eq!(rows(&sample(100, 0, &[1, 2], true)), (0..21).collect::<Vec<_>>());
         let mut other = Reservoir::new(3, 0, 1, 0);
         assert!(other.merge(Reservoir::new(3, 0, 2, 1)).is_err());
         assert!(other.merge(Reservoir::new(3, 0, 1, 0)).is_err());

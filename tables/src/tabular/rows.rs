@@ -34,9 +34,13 @@ impl TableRows {
     pub(super) fn of_role(schema: &Schema, table: &Table, roles: &Roles, role: Role) -> Result<TableRows> {
         let table = table.with_values(schema.target_name());
         let chosen = (0..table.rows()).filter(|&row| roles.of(table.row(row)) == role);
-        let mut part = TableRows::of(schema, &table)?.part(chosen.collect());
-        part.rows.iter_mut().for_each(|row| *row = table.row(*row));
-        Ok(part)
+        Ok(TableRows::of(schema, &table)?.part(chosen.collect()).numbered_in(&table))
+    }
+
+    /// Numbers rows of a table as in its file.
+    pub(super) fn numbered_in(mut self, table: &Table) -> TableRows {
+        self.rows.iter_mut().for_each(|row| *row = table.row(*row));
+        self
     }
 
     pub(super) fn without_inputs(schema: &Schema, table: &Table) -> Result<TableRows> {

@@ -1,23 +1,177 @@
-//! The single pass over a table before training from disk: columns, scaling, checks of every row,
-//! and samples.
+//! A table with only samples in memory: the single pass before training, which finds columns, scaling, bad rows and samples, and the training on them.
 
-use std::borrow::Cow;
-use std::path::Path;
-
-use serde::{Deserialize, Serialize};
-
+use super::model::TableModel;
 use super::reservoir::Reservoir;
-pub(super) use super::reservoir::Sample;
-use crate::schema::constant_inputs;
+use super::resolve::{chosen_for, levels_of, resolved, scaling_for, two_valued};
+use super::rows::TableRows;
 use crate::schema::table_facts::TableFacts;
 use crate::schema::{
-    GroupLevels, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values,
+    GroupLevels, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, constant_inputs, odd_values,
 };
 use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
 use crate::tables::{Ahead, Readings};
-use sparsegp::data::{Role, Roles, Scaling};
+use serde::{Deserialize, Serialize};
+use sparsegp::collapsed::Dataset;
+use sparsegp::data::{BatchPlan, Role, Roles, Scaling};
 use sparsegp::error::{Error, Result};
+use sparsegp::hyper::Session;
+use sparsegp::options::{FitOptions, Part};
+use sparsegp::training::choices::Chosen;
+use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, Start, TrainingRows, WARM_ROWS, fit_rows};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// The number of training rows to sample for estimates of the objective.
+const CHECK_ROWS: usize = 20_480;
+
+/// The number of validation rows to sample.
+const VALIDATION_ROWS: usize = 20_480;
+
+/// The number of training rows to sample for each inducing input that is chosen among them.
+const ROWS_PER_INDUCING: usize = 20;
+
+/// Everything that a fit needs, except access to all rows.
+pub(super) struct Sampled {
+    pub schema: Schema,
+    /// The scaling of the rows.
+    pub scaling: Scaling,
+    /// The options, with all defaults resolved.
+    pub options: FitOptions,
+    chosen: Chosen,
+    notes: Vec<String>,
+    /// The number of training rows.
+    pub train: usize,
+    /// The training rows that determine the start.
+    start: TableRows,
+    /// The training rows that estimate the objective: a sample, or all rows if there are at most 20,480.
+    check: TableRows,
+    /// The validation rows, in original units.
+    pub validation: Option<TableRows>,
+    /// The validation rows on the scale of the model.
+    scaled: Option<TableRows>,
+}
+
+impl Sampled {
+    /// Creates the samples from the results of a pass over the table. `decide` completes the options for a number of training rows.
+    pub(super) fn of(
+        surveyed: Surveyed,
+        options: &FitOptions,
+        start: Option<&TableModel>,
+        decide: impl FnOnce(FitOptions, usize) -> FitOptions,
+        session: &mut Session<'_>,
+    ) -> Result<Sampled> {
+        let options = resolved(options, &surveyed.schema, start)?;
+        options.validate()?;
+        let Surveyed { schema, mut warnings, two_values, train, validation, .. } = surveyed;
+        let options = schema.options_of(options)?;
+        warnings.extend(two_values.and_then(|(low, high)| two_valued(&schema, low, high)));
+        let part = |sample: Table| TableRows::of(&schema, &sample).map(|rows| rows.numbered_in(&sample));
+        let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
+        // Options that need all rows in memory stay unchanged.
+        let open = options.open.without(&[Part::Neighbours, Part::Objective]);
+        let options = if start.is_none() { FitOptions { open, ..options } } else { options };
+        let chosen = chosen_for(&options, start, &schema, &start_rows, session)?;
+        let options = decide(chosen.options.clone(), train);
+        let scaling = scaling_for(&options, start, &start_rows, || surveyed.scaling)?;
+        let options = options.with_units_of(&scaling);
+        start_rows.scale(&scaling);
+        check_rows.scale(&scaling);
+        let held_out = surveyed.validation_sample.map(part).transpose()?;
+        let scaled = held_out.as_ref().map(|part| part.scaled(&scaling));
+        if held_out.as_ref().is_some_and(|part| part.targets.len() < validation) {
+            warnings
+                .push(format!("of {validation} validation rows, {VALIDATION_ROWS} random ones are scored"));
+        }
+        Ok(Sampled {
+            schema,
+            scaling,
+            options,
+            chosen,
+            notes: warnings,
+            train,
+            start: start_rows,
+            check: check_rows,
+            validation: held_out,
+            scaled,
+        })
+    }
+
+    /// Returns the number of rows in memory.
+    pub(super) fn rows(&self) -> usize {
+        // Validation rows are kept in their own units too.
+        let validation = 2 * self.scaled.as_ref().map_or(0, |rows| rows.targets.len());
+        self.start.targets.len() + self.check.targets.len() + validation
+    }
+
+    /// Trains on all rows, from a model or from a start that the samples determine. A sample that contains all rows replaces them if it
+    /// `may_replace` them.
+    pub(super) fn train<'a>(
+        self,
+        all: &'a dyn AllRows,
+        may_replace: bool,
+        batches: &'a Batches<'a>,
+        start: Option<&TableModel>,
+        session: &mut Session<'_>,
+    ) -> Result<TableModel> {
+        let options = &self.options;
+        let start = start.map(|from| Start::from_model(from, options, None, false));
+        let origin = match &start {
+            Some(start) => Origin::Start(start),
+            None => Origin::Prototype(Prototype::of(
+                options,
+                self.schema.feature_dims(),
+                levels_of(&self.schema),
+            )?),
+        };
+        let rows = SampledRows { sampled: &self, all, may_replace, batches };
+        let mut fitted = fit_rows(&rows, options, origin, session)?;
+        fitted.decided_by(self.chosen);
+        Ok(TableModel::of(fitted, self.schema, self.scaling, &self.options, self.train, self.notes))
+    }
+}
+
+/// Makes the batches of a plan with a seed.
+type Batches<'a> = dyn Fn(BatchPlan, u64) -> Result<Box<dyn BatchSource + 'a>> + 'a;
+
+/// The rows of a fit, on the scale of the model.
+struct SampledRows<'a, 'b> {
+    sampled: &'b Sampled,
+    all: &'a dyn AllRows,
+    may_replace: bool,
+    batches: &'a Batches<'a>,
+}
+
+impl TrainingRows for SampledRows<'_, '_> {
+    fn all(&self) -> &dyn AllRows {
+        self.all
+    }
+
+    fn in_memory(&self) -> Option<Dataset<'_>> {
+        let all = |check: &Dataset<'_>| self.may_replace && check.len() == self.all.count();
+        Some(self.check_sample()).filter(all)
+    }
+
+    fn start_sample(&self) -> Dataset<'_> {
+        self.sampled.start.dataset()
+    }
+
+    fn check_sample(&self) -> Dataset<'_> {
+        self.sampled.check.dataset()
+    }
+
+    fn validation(&self) -> Option<Dataset<'_>> {
+        self.sampled.scaled.as_ref().map(TableRows::dataset)
+    }
+
+    fn levels(&self) -> usize {
+        levels_of(&self.sampled.schema)
+    }
+
+    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
+        (self.batches)(plan, seed)
+    }
+}
 
 /// The number of rows of a file to read at once.
 pub(crate) const BLOCK_ROWS: usize = 8192;
@@ -30,16 +184,10 @@ pub(super) struct Survey<'a> {
     /// The columns to use; if they are known, only the target is read from here besides the schema.
     pub columns: &'a SchemaOptions,
     pub roles: &'a Roles,
-    /// The number of training rows to sample for the start.
-    pub start_rows: usize,
-    /// The number of training rows to sample for estimates of the objective.
-    pub check_rows: usize,
-    /// The number of validation rows to sample.
-    pub validation_rows: usize,
-    pub seed: u64,
+    /// The options of the fit.
+    pub options: &'a FitOptions,
 }
 
-/// The results of a survey.
 pub(super) struct Surveyed {
     pub schema: Schema,
     /// Warnings about columns that can be used but look wrong.
@@ -57,11 +205,11 @@ pub(super) struct Surveyed {
     /// The number of rows of each row group, if the table is a file with row groups.
     pub groups: Option<Vec<usize>>,
     /// A uniform sample of the training rows.
-    pub start: Sample,
+    pub start: Table,
     /// Another uniform sample of the training rows, independent of `start`.
-    pub check: Sample,
+    pub check: Table,
     /// A uniform sample of the validation rows, if there are any.
-    pub validation_sample: Option<Sample>,
+    pub validation_sample: Option<Table>,
 }
 
 /// The results of a pass over some parts of a table: the facts of columns, and uniform samples of rows.
@@ -82,8 +230,6 @@ pub struct PartSurvey {
     levels: GroupLevels,
     /// The numbers of the parts, each with its number of training rows.
     parts: Vec<(usize, usize)>,
-    #[serde(skip)]
-    training: Vec<bool>,
 }
 
 /// Reads the file (not standard input) once, or twice if text columns turn out to hold numbers or dates.
@@ -95,7 +241,6 @@ pub(super) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     Ok(Surveyed { groups, ..in_passes(survey, &mut |survey| one_pass(path, survey))? })
 }
 
-/// Reads the file once.
 fn one_pass(path: &Path, survey: &Survey<'_>) -> Result<PartSurvey> {
     let columns = survey.columns;
     let missing = columns.known.as_ref().map_or(&columns.missing, |schema| &schema.missing);
@@ -144,17 +289,18 @@ impl PartSurvey {
             }
             None => columns.places.as_ref(),
         };
-        let sample = |most: usize, number: u64| Reservoir::new(most, survey.seed, number, part as u64);
+        let inducing = survey.options.inducing.unwrap_or_default();
+        let seed = survey.options.seed;
+        let sample = |most: usize, number: u64| Reservoir::new(most, seed, number, part as u64);
         Ok(PartSurvey {
             facts: TableFacts::new(source, names, &|name| columns.demand(name), places),
-            start: sample(survey.start_rows, 0),
-            check: sample(survey.check_rows, 1),
-            validation: sample(survey.validation_rows, 2),
+            start: sample(WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)), 0),
+            check: sample(CHECK_ROWS, 1),
+            validation: sample(VALIDATION_ROWS, 2),
             rows: 0,
             codes: (f64::INFINITY, f64::NEG_INFINITY),
             levels: GroupLevels::default(),
             parts: vec![(part, 0)],
-            training: Vec::new(),
         })
     }
 
@@ -171,10 +317,10 @@ impl PartSurvey {
         if let Some(schema) = known {
             self.check_known(schema, block)?;
         }
-        self.training.clear();
+        let mut training = Vec::with_capacity(block.rows());
         for row in 0..block.rows() {
             let role = survey.roles.of(block.row(row));
-            self.training.push(role == Role::Train);
+            training.push(role == Role::Train);
             match role {
                 Role::Train => {
                     self.start.offer(block, row);
@@ -185,9 +331,9 @@ impl PartSurvey {
                 Role::Test => {}
             }
         }
-        self.facts.push(block, Some(&self.training));
+        self.facts.push(block, Some(&training));
         if known.is_none() && !groups.is_empty() {
-            let train: Vec<usize> = (0..block.rows()).filter(|&row| self.training[row]).collect();
+            let train: Vec<usize> = (0..block.rows()).filter(|&row| training[row]).collect();
             self.levels.push(&block.take(&train), survey.columns)?;
         }
         Ok(())
@@ -206,9 +352,7 @@ impl PartSurvey {
 
     /// Merges the results of later rows.
     ///
-    /// # Errors
-    ///
-    /// If they come from another survey or are not of a later part. The results are unusable then.
+    /// Fails if they come from another survey or are not of a later part. The results are unusable then.
     pub fn merge(&mut self, later: PartSurvey) -> Result<()> {
         self.facts.merge(later.facts)?;
         self.start.merge(later.start)?;
@@ -259,7 +403,7 @@ impl PartSurvey {
                 .hint("make the test or validation fraction smaller"));
         };
         if survey.columns.known.is_none() {
-            let rows = check.table.read(&schema.readings, &|_| true)?;
+            let rows = check.read(&schema.readings, &|_| true)?;
             warnings.extend(odd_values(facts, &schema, &rows)?);
         }
         let target = facts.require(schema.target_name())?;
@@ -295,9 +439,7 @@ pub(crate) fn constant_target(source: &str, schema: &Schema, rows: usize) -> Err
 impl TableBlocks {
     /// Reads the blocks on another thread, a few ahead.
     ///
-    /// # Errors
-    ///
-    /// If no thread can be started.
+    /// Fails if no thread can be started.
     pub fn ahead(mut self) -> Result<Ahead<Result<Table>>> {
         Ahead::new(BLOCKS_AHEAD, move || self.next())
     }

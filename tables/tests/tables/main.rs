@@ -4,7 +4,6 @@ mod arrays;
 mod common;
 mod corpus;
 mod data;
-mod defaults;
 mod explain;
 mod extension;
 mod fits;

@@ -247,7 +247,7 @@ fn exposure_is_read_with_the_features_and_weights_are_not() {
     assert_eq!(schema.design(&blocks[0], UnseenLevels::Error).unwrap()[(1, 0)], 8.0);
     assert!(blocks[0].column("w").is_none());
     std::fs::write(&path, "x\n7\n").unwrap();
-    let error = schema.open_with(&path, 2, None, &[]).unwrap_err().to_string();
+    let error = schema.open_with(&path, 2, None, &[]).err().expect("no exposure").to_string();
     assert!(error.ends_with("f.csv: there is no column named 'e'"), "{error}");
 }
 

@@ -1,15 +1,14 @@
 //! The types of the columns of a Parquet file, and the transfer of their cells to column builders.
 
+use crate::tables::column::ColumnBuilder;
+use crate::tables::instant::DAY;
 use ::parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::{AsBytes, DataType};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::schema::types::Type;
 use half::f16;
-
-use super::decimal;
-use crate::tables::column::ColumnBuilder;
-use crate::tables::instant::DAY;
+use num_bigint::BigInt;
 
 /// The reading of the stored values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,11 +27,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the number that a stored integer means.
     fn number(self, stored: i64) -> f64 {
         match self {
             Kind::Instant(times, over) => stored as f64 * times / over,
-            Kind::Decimal(scale) => decimal::scaled(stored, scale),
+            Kind::Decimal(scale) => scaled(stored, scale),
             _ => stored as f64,
         }
     }
@@ -188,7 +186,7 @@ fn wholes<T: DataType, W: TryInto<i64> + ToString + Clone>(
             return Ok(());
         };
         let whole = value(cell).ok_or_else(|| problem("a number has too many bytes"))?;
-        match whole.clone().try_into().ok().filter(|small: &i64| small.unsigned_abs() <= decimal::EXACT) {
+        match whole.clone().try_into().ok().filter(|small: &i64| small.unsigned_abs() <= EXACT) {
             Some(small) => builder.push_number(small as f64),
             None => builder.push_text(&whole.to_string()),
         }
@@ -204,8 +202,8 @@ fn decimals<T: DataType<T: AsBytes>>(
     scale: i32,
 ) -> Result<usize> {
     match scale {
-        0 => wholes(reader, count, builder, |v| decimal::whole(v.as_bytes())),
-        _ => numbers(reader, count, builder, |v| decimal::of_bytes(v.as_bytes(), scale)),
+        0 => wholes(reader, count, builder, |v| whole(v.as_bytes())),
+        _ => numbers(reader, count, builder, |v| of_bytes(v.as_bytes(), scale)),
     }
 }
 
@@ -225,4 +223,62 @@ fn each<T: DataType>(
     let mut values = values.iter();
     levels.iter().try_for_each(|&level| take(if level == 0 { None } else { values.next() }))?;
     Ok(rows)
+}
+
+/// Integers below this magnitude are exact as 64-bit floats.
+pub(super) const EXACT: u64 = 1 << 53;
+
+/// Powers of ten up to this one are exact as 64-bit floats.
+const EXACT_POWER: u32 = 22;
+
+/// The longest unscaled value of a decimal, in bytes: 76 digits.
+const MOST_BYTES: usize = 32;
+
+/// Returns `unscaled · 10^(−scale)`, rounded once.
+pub(super) fn scaled(unscaled: i64, scale: i32) -> f64 {
+    if unscaled.unsigned_abs() < EXACT && scale.unsigned_abs() <= EXACT_POWER {
+        // Both operands are exact, so the operation rounds only once.
+        let power = 10f64.powi(scale.abs());
+        return if scale >= 0 { unscaled as f64 / power } else { unscaled as f64 * power };
+    }
+    nearest(&unscaled, scale)
+}
+
+/// Like [`scaled`], for an unscaled value in two's complement, most significant byte first; `None` beyond [`MOST_BYTES`].
+pub(super) fn of_bytes(unscaled: &[u8], scale: i32) -> Option<f64> {
+    let unscaled = whole(unscaled)?;
+    Some(i64::try_from(&unscaled).map_or_else(|_| nearest(&unscaled, scale), |small| scaled(small, scale)))
+}
+
+/// Returns a whole number in two's complement, most significant byte first; `None` beyond [`MOST_BYTES`].
+pub(super) fn whole(bytes: &[u8]) -> Option<BigInt> {
+    (bytes.len() <= MOST_BYTES).then(|| BigInt::from_signed_bytes_be(bytes))
+}
+
+/// Converts through text, because the text parser rounds once for any number of digits.
+fn nearest(unscaled: &dyn std::fmt::Display, scale: i32) -> f64 {
+    format!("{unscaled}e{}", -i64::from(scale)).parse().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_rounded_once() {
+        assert_eq!((scaled(150, 2), scaled(-25, 2), scaled(7, -3), scaled(0, 9)), (1.5, -0.25, 7000.0, 0.0));
+        assert_eq!((scaled(1, 30), scaled(5, -300)), (1e-30, 5e300));
+        let text = |unscaled: i128, scale: i32| format!("{unscaled}e-{scale}").parse().ok();
+        assert_eq!(Some(scaled(i64::MIN, 18)), text(i64::MIN.into(), 18));
+        for unscaled in
+            [12345678901234567890123456789i128, -99999999999999999999999999999999999999, i128::MIN]
+        {
+            assert_eq!(of_bytes(&unscaled.to_be_bytes(), 9), text(unscaled, 9));
+        }
+        assert_eq!(of_bytes(&[], 2), Some(0.0));
+        assert_eq!(of_bytes(&[0xff, 0x6a], 2), Some(-1.5));
+        let wide = [&[0x80][..], &[0; 31]].concat();
+        assert_eq!(of_bytes(&wide, 0), Some(-(2f64.powi(255))));
+        assert_eq!(of_bytes(&[0; 33], 0), None);
+    }
 }

@@ -1,8 +1,6 @@
 //! Parquet files, and all uses of their crates: rows in, read in blocks into column builders, and numbers out.
 
 mod cells;
-mod codec;
-mod decimal;
 mod pages;
 mod write;
 
@@ -12,7 +10,6 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
-use ::parquet::basic::Compression;
 use ::parquet::column::reader::{ColumnReader, get_column_reader};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
@@ -23,7 +20,7 @@ use self::cells::{Kind, kind, read_cells};
 use self::pages::PlainPages;
 pub(super) use self::write::writer;
 use super::column::ColumnBuilder;
-use super::format::RowSource;
+use super::format::{Head, RowSource};
 use super::table::{Lines, check_names, quoted};
 use sparsegp::error::{Error, Result};
 
@@ -38,7 +35,7 @@ struct ParquetRows<R> {
     source: String,
     file: Arc<R>,
     metadata: ParquetMetaData,
-    names: Vec<String>,
+    head: Head,
     decoded: Vec<Decoded>,
     /// The row groups still to read, the next one last.
     groups: Vec<usize>,
@@ -47,10 +44,8 @@ struct ParquetRows<R> {
     /// The columns of the current row group, in the order of `decoded`, and its rows still to read.
     readers: Vec<ColumnReader>,
     left: usize,
-    row: usize,
 }
 
-/// A column that is read.
 struct Decoded {
     /// The index of the column in the file.
     column: usize,
@@ -83,7 +78,6 @@ fn begin<R: ChunkReader + Sync + 'static>(
     wanted: &dyn Fn(&str) -> bool,
     groups: Option<&[usize]>,
 ) -> Result<Box<dyn RowSource>> {
-    let length = file.len();
     let metadata = read_footer(source, &file)?;
     let schema = metadata.file_metadata().schema_descr();
     let fields = schema.root_schema().get_fields();
@@ -96,13 +90,21 @@ fn begin<R: ChunkReader + Sync + 'static>(
     for leaf in (0..schema.num_columns()).rev() {
         leaf_of[schema.get_column_root_idx(leaf)] = leaf;
     }
-    let wanted = fields.iter().enumerate().filter(|(_, field)| wanted(field.name()));
-    let decoded: Vec<Decoded> = wanted
-        .filter_map(|(column, field)| {
-            Some(Decoded { column, leaf: leaf_of[column], kind: kind(field).ok()? })
-        })
-        .collect();
-    check_chunks(source, &metadata, length, &names, &decoded)?;
+    let (mut head, mut decoded) = (Head { names, ..Head::default() }, Vec::new());
+    for (column, field) in fields.iter().enumerate() {
+        match kind(field) {
+            Ok(kind) if wanted(field.name()) => decoded.push(Decoded { column, leaf: leaf_of[column], kind }),
+            Ok(_) => {}
+            Err(data_type) => drop(head.unsupported.insert(column, data_type)),
+        }
+    }
+    let times = decoded.iter().filter(|decoded| matches!(decoded.kind, Kind::Instant(..)));
+    head.times = times.map(|decoded| decoded.column).collect();
+    let whole =
+        |group: &RowGroupMetaData| group.num_columns() == schema.num_columns() && group.num_rows() >= 0;
+    if !metadata.row_groups().iter().all(whole) {
+        return Err(unreadable(source, &"a row group does not have the columns of the file"));
+    }
     let count = metadata.num_row_groups();
     let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
     // Indices out of range belong to another file that had the same name.
@@ -112,13 +114,12 @@ fn begin<R: ChunkReader + Sync + 'static>(
         source: source.to_owned(),
         file: Arc::new(file),
         metadata,
-        names,
+        head,
         decoded,
         groups: order,
         apart: groups.is_some(),
         readers: Vec::new(),
         left: 0,
-        row: 0,
     }))
 }
 
@@ -126,7 +127,7 @@ impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
     /// Opens the next row group; returns `false` at the end.
     fn next_group(&mut self) -> Result<bool> {
         let Some(index) = self.groups.pop() else { return Ok(false) };
-        self.row = self.metadata.row_groups().iter().take(index).map(group_rows).sum();
+        self.head.row = self.metadata.row_groups().iter().take(index).map(group_rows).sum();
         let group = self.metadata.row_group(index);
         self.left = group_rows(group);
         let reader = |decoded: &Decoded| {
@@ -150,7 +151,7 @@ impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
                 Ok(rows) => format!("the column ends after {rows} more rows, expected {count}"),
                 Err(error) => error.to_string(),
             };
-            let (source, row, name) = (&self.source, self.row, quoted(&self.names[decoded.column]));
+            let (source, row, name) = (&self.source, self.head.row, quoted(&self.head.names[decoded.column]));
             return Err(Error::data(format!(
                 "{source}: reading failed after row {row}, column {name}: {problem}"
             )));
@@ -160,22 +161,8 @@ impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
 }
 
 impl<R: ChunkReader + Sync + 'static> RowSource for ParquetRows<R> {
-    fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn row(&self) -> usize {
-        self.row
-    }
-
-    fn unsupported(&self, column: usize) -> Option<&str> {
-        let schema = self.metadata.file_metadata().schema_descr().root_schema();
-        kind(schema.get_fields().get(column)?).err()
-    }
-
-    fn is_time(&self, column: usize) -> bool {
-        let mut decoded = self.decoded.iter();
-        decoded.any(|decoded| decoded.column == column && matches!(decoded.kind, Kind::Instant(..)))
+    fn head(&self) -> &Head {
+        &self.head
     }
 
     fn fill(
@@ -198,7 +185,7 @@ impl<R: ChunkReader + Sync + 'static> RowSource for ParquetRows<R> {
             }
             self.read(builders, count)?;
             rows += count;
-            self.row += count;
+            self.head.row += count;
             self.left -= count;
         }
         Ok(rows)
@@ -244,40 +231,4 @@ fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     DECODING.set(false);
     decoded.map_err(|_| unreadable(source, &"its data are damaged"))
-}
-
-/// Refuses chunks on which the decoder would panic or return a less clear message: chunks outside the file, columns that a group lacks,
-/// and unsupported codecs.
-fn check_chunks(
-    source: &str,
-    metadata: &ParquetMetaData,
-    length: u64,
-    names: &[String],
-    decoded: &[Decoded],
-) -> Result<()> {
-    let schema = metadata.file_metadata().schema_descr();
-    for group in metadata.row_groups() {
-        if group.num_columns() != schema.num_columns() || group.num_rows() < 0 {
-            return Err(unreadable(source, &"a row group does not have the columns of the file"));
-        }
-        for (leaf, chunk) in group.columns().iter().enumerate() {
-            let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
-            let end = start.checked_add(chunk.compressed_size());
-            if start < 0 || end.is_none_or(|end| end < start || end.unsigned_abs() > length) {
-                let name = names.get(schema.get_column_root_idx(leaf)).map_or("", String::as_str);
-                return Err(unreadable(source, &format!("column {} lies outside it", quoted(name))));
-            }
-        }
-        for column in decoded {
-            let compression = group.column(column.leaf).compression();
-            if compression == Compression::LZO {
-                let column = quoted(&names[column.column]);
-                let expected = "expected snappy, gzip, lz4, brotli, zstd or none";
-                let found = format!("{source}: column {column} is compressed with {compression}");
-                return Err(Error::data(format!("{found}, {expected}"))
-                    .hint("write the file again with snappy compression"));
-            }
-        }
-    }
-    Ok(())
 }

@@ -11,7 +11,7 @@ use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::Type;
 
 use crate::tables::column::Column;
-use crate::tables::format::{PredictedTable, RowWriter, text_of};
+use crate::tables::format::{PredictedTable, RowWriter};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
@@ -28,7 +28,6 @@ pub(super) struct ParquetWriter {
     rows: usize,
 }
 
-/// The cells of a column.
 #[derive(Debug)]
 enum Cells {
     Numbers(Vec<f64>),
@@ -90,7 +89,8 @@ impl Cells {
             (Cells::Numbers(_), Column::Text(_)) => return false,
             (Cells::Numbers(cells), _) => cells.extend((0..rows).map(|_| f64::NAN)),
             (Cells::Text(cells), column) => {
-                cells.extend((0..rows).map(|row| ByteArray::from(text_of(column, row).as_bytes().to_vec())));
+                let text = |row| column.spelling(row).unwrap_or_default().as_bytes().to_vec();
+                cells.extend((0..rows).map(|row| ByteArray::from(text(row))));
             }
         }
         true

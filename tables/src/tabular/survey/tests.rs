@@ -76,10 +76,7 @@ fn columns(target: &str, kind: Option<TargetKind>) -> SchemaOptions {
 fn surveyed(path: &Path, columns: &SchemaOptions, known: Option<&Schema>, test: f64) -> Result<Surveyed> {
     let columns = &SchemaOptions { known: known.cloned(), ..columns.clone() };
     let roles = &Roles::new(ROWS, test, 0.1, 5)?;
-    survey(
-        path,
-        &Survey { columns, roles, start_rows: 300, check_rows: 30_000, validation_rows: 50, seed: 5 },
-    )
+    survey(path, &Survey { columns, roles, options: &FitOptions { seed: 5, ..FitOptions::default() } })
 }
 
 /// Returns the schema and the warnings of a fit to the whole table, or its error before training.
@@ -123,10 +120,11 @@ fn one_pass_has_the_results_of_the_whole_table() {
                 assert_relative_eq!(found.scaling.target.scale, scaling.target.scale, max_relative = 1e-12);
             }
             // All training rows fit into the larger sample, which has the cells of the table.
-            assert_eq!(found.check.rows, train);
-            assert_eq!(schema.design(&found.check.table, UnseenLevels::Error).expect("inputs"), x);
-            assert_eq!(found.start.rows.len(), 300);
-            assert_eq!(found.validation_sample.expect("rows").rows.len(), 50);
+            let rows: Vec<usize> = (0..found.check.rows()).map(|row| found.check.row(row)).collect();
+            assert_eq!(rows, train);
+            assert_eq!(schema.design(&found.check, UnseenLevels::Error).expect("inputs"), x);
+            assert_eq!(found.start.rows(), WARM_ROWS.min(rows.len()));
+            assert_eq!(found.validation_sample.expect("rows").rows(), found.validation);
             // With the columns known, the same rows are found.
             let again = surveyed(&path, &columns, Some(&schema), test).expect("usable");
             assert_eq!(

@@ -19,7 +19,6 @@ use sparsegp_tables::schema::{FeatureKind, Schema, UnseenLevels};
 use sparsegp_tables::tables::{Column, NamedColumn, Table};
 use sparsegp_tables::tabular::TableModel;
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The maximum number of values of an array. Larger files would not be more interesting.
@@ -201,22 +200,6 @@ pub fn contents(file: &[u8]) -> (String, Vec<Array>) {
         bytes: tensor.data().to_vec(),
     };
     (description.clone(), tensors.into_iter().map(array).collect())
-}
-
-/// Returns the text form of a good model file, as a seed of the corpus.
-pub fn unpack(file: &[u8]) -> String {
-    let (mut text, mut arrays) = contents(file);
-    arrays.sort_by(|a, b| a.name.cmp(&b.name));
-    for array in arrays {
-        write!(text, "\n{}", array.name).expect("a string takes text");
-        array.shape.iter().for_each(|side| write!(text, " {side}").expect("a string takes text"));
-        text.push(':');
-        let (cells, _) = array.bytes.as_chunks::<8>();
-        cells
-            .iter()
-            .for_each(|cell| write!(text, " {:e}", f64::from_le_bytes(*cell)).expect("a string takes text"));
-    }
-    text + "\n"
 }
 
 /// A named array of 64-bit floats, row-major.
