@@ -77,7 +77,9 @@ impl Raster {
     /// The axes are in the opposite order of the grid, and those of the map come last: the first column of `lon=…,lat=…,month=…` changes
     /// fastest in the file.
     ///
-    /// Fails for GeoTIFF if the grid does not have exactly two columns with several values.
+    /// # Errors
+    ///
+    /// For GeoTIFF, if the grid does not have exactly two columns with several values.
     pub fn new(
         path: &Path,
         grid: &Grid,
@@ -102,7 +104,9 @@ impl Raster {
 
     /// Like [`Raster::new`], for predictions of these models.
     ///
-    /// Fails as for [`Raster::new`].
+    /// # Errors
+    ///
+    /// As for [`Raster::new`].
     pub fn of_models(path: &Path, grid: &Grid, models: &TableOutputs) -> Result<Option<Raster>> {
         let places = models.models().find_map(|model| model.schema().places());
         let map = places.map(|places| MapColumns {
@@ -116,7 +120,9 @@ impl Raster {
     /// Creates the file, with everything except the values of the bands. Rows have to come in the order of the [grid](Raster::grid).
     /// Leading columns are not written, and columns of variances become standard deviations.
     ///
-    /// Fails if the file cannot be created, or has no room for the points or columns.
+    /// # Errors
+    ///
+    /// If the file cannot be created, or has no room for the points or columns.
     pub fn create(&self, path: &Path, columns: PredictedTable) -> Result<PredictionWriter> {
         let bands: Vec<Band> =
             columns.numbers.iter().map(|column| Band::new(column, &self.targets)).collect();

@@ -100,7 +100,9 @@ pub struct Settings {
 impl Settings {
     /// Validates the settings without the data.
     ///
-    /// Fails with usage errors for values out of range, and for settings that contradict each other.
+    /// # Errors
+    ///
+    /// Usage errors for values out of range, and for settings that contradict each other.
     pub fn validate(&self) -> Result<()> {
         self.validate_contenders()?;
         if !(1..=MOST_REPEATS).contains(&self.repeats) {
@@ -256,7 +258,9 @@ impl<'a> Plan<'a> {
     ///
     /// The columns are found in the whole table, so that every part of it has the same categories and the same task.
     ///
-    /// Fails as for [`Settings::validate`], and with data errors for a table that no model can learn from.
+    /// # Errors
+    ///
+    /// As for [`Settings::validate`]; data errors for a table that no model can learn from.
     pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
         settings.validate()?;
         let shares = Shares { test: settings.test_fraction, validation: 0.0, seed: settings.options.seed };
@@ -302,7 +306,9 @@ impl<'a> Plan<'a> {
     /// Returns the training and the test rows of a repeat. The test rows depend only on the repeat, and a smaller training set is part of
     /// a larger one.
     ///
-    /// Fails if too few rows are left.
+    /// # Errors
+    ///
+    /// If too few rows are left.
     pub fn rows(&self, size: usize, repeat: u64) -> Result<(Vec<usize>, Vec<usize>)> {
         let seed = self.settings.seed(repeat);
         let shares = Shares { test: self.settings.test_fraction, validation: 0.0, seed };
@@ -316,7 +322,9 @@ impl<'a> Plan<'a> {
 
     /// Returns the training and the test part of the table in a repeat.
     ///
-    /// Fails as for [`Plan::rows`].
+    /// # Errors
+    ///
+    /// As for [`Plan::rows`].
     pub fn tables(&self, size: usize, repeat: u64) -> Result<(Table, Table)> {
         let (train, test) = self.rows(size, repeat)?;
         Ok((self.table.take(&train), self.table.take(&test)))

@@ -182,7 +182,9 @@ impl Results {
 
     /// Returns the error of a comparison without any successful fit.
     ///
-    /// Fails if every unit failed.
+    /// # Errors
+    ///
+    /// If every unit failed.
     pub fn check(&self) -> Result<()> {
         match self.failures().next() {
             Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => Err(Error::fit(format!(
@@ -197,7 +199,9 @@ impl Results {
 
 /// Formats the file of all fits, one row each; values that do not apply are empty.
 ///
-/// Fails if the text cannot be built, which does not happen for any row.
+/// # Errors
+///
+/// If the text cannot be built, which does not happen for any row.
 pub fn results_csv(results: &Results) -> Result<String> {
     let first = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
     let header: Vec<String> =

@@ -33,7 +33,9 @@ pub struct Finished<'a> {
 /// first, because other fits start from them. The other fits read the ELBO models from the folder, so the
 /// results do not depend on the run that fitted these models. A unit that fails is recorded with its error.
 ///
-/// Fails with usage errors for options that no fit accepts, and with data errors if the folder cannot be written.
+/// # Errors
+///
+/// Usage errors for options that no fit accepts; data errors if the folder cannot be written.
 pub fn run(
     plan: &Plan<'_>,
     store: &Store,
@@ -217,7 +219,9 @@ impl Work<'_> {
 
 /// Runs a task in a pool of one thread, which limits all parallel code inside.
 ///
-/// Fails if no thread can be started, and with the error of the task.
+/// # Errors
+///
+/// If no thread can be started, and the error of the task.
 pub fn on_one_thread<T: Send>(task: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     pool.map_err(|error| Error::fit(format!("no thread could be started: {error}")))?.install(task)

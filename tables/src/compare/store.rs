@@ -15,7 +15,9 @@ const FORMAT: u32 = 1;
 
 /// Returns everything that determines the results: the settings, the contents of the data file and the version of the program.
 ///
-/// Fails if the file cannot be read.
+/// # Errors
+///
+/// If the file cannot be read.
 pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
     let sha256 = file_digest(data)?;
     let bytes = data.metadata().map(|metadata| metadata.len()).ok();
@@ -44,7 +46,9 @@ impl Store {
     /// Opens the folder, and creates it if it is absent. A folder with units of another plan is refused; a plan without finished units is
     /// replaced.
     ///
-    /// Fails with usage errors for another plan, and with data errors if the folder cannot be created, read or written.
+    /// # Errors
+    ///
+    /// Usage errors for another plan; data errors if the folder cannot be created, read or written.
     pub fn open(folder: &Path, fingerprint: &Value) -> Result<Store> {
         let store = Store { folder: folder.to_owned() };
         for part in ["units", "models"] {
@@ -90,7 +94,9 @@ impl Store {
 
     /// Records a unit; its file appears completely or not at all.
     ///
-    /// Fails if the file cannot be written.
+    /// # Errors
+    ///
+    /// If the file cannot be written.
     pub fn save(&self, unit: Unit, rows: &[Row]) -> Result<()> {
         write_json(&self.unit_path(unit), rows)
     }

@@ -106,7 +106,9 @@ pub fn summarise(results: &Results) -> Vec<Group> {
 
 /// Formats the file of the groups, one row each; values that do not apply are empty.
 ///
-/// Fails if the text cannot be built, which does not happen for any group.
+/// # Errors
+///
+/// If the text cannot be built, which does not happen for any group.
 pub fn summary_csv(groups: &[Group]) -> Result<String> {
     let mut header: Vec<String> =
         ["objective", "train_size", "role", "beta", "runs"].map(str::to_owned).to_vec();

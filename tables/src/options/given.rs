@@ -69,7 +69,9 @@ impl Given {
 
     /// Refuses options that have no effect on the kind of model or with the update rule.
     ///
-    /// Fails with a usage error that names the first such option.
+    /// # Errors
+    ///
+    /// Returns a usage error that names the first such option.
     pub fn check(&self, options: &FitOptions) -> Result<()> {
         let foreigners: &'static [Effect] = match options.model {
             ModelKind::Gp => &[Effect::Linear, Effect::LinearSteps],
@@ -92,7 +94,9 @@ impl Given {
 
     /// Refuses options that have no effect on the objective and mode of hyper-parameters of these options.
     ///
-    /// Fails with a usage error that names the first such option.
+    /// # Errors
+    ///
+    /// Returns a usage error that names the first such option.
     pub fn check_training(&self, options: &FitOptions) -> Result<()> {
         if let (true, Some(name)) = (options.is_collapsed(), self.mini_batch_option(options)) {
             let (objective, hyper) = (options.objective, options.hyper_mode());

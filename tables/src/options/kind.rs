@@ -41,7 +41,9 @@ pub enum Kind {
 impl Kind {
     /// Parses a value on a command line. An option that may be repeated is parsed one value at a time.
     ///
-    /// Fails with a usage error that states the expected values.
+    /// # Errors
+    ///
+    /// Returns a usage error that states the expected values.
     pub fn parse(self, text: &str) -> Result<Value> {
         match self {
             Kind::Flag | Kind::Switch => {

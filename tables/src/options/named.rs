@@ -31,8 +31,10 @@ pub fn names() -> Vec<String> {
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
 ///
-/// Fails with a usage error for an unknown name, for an invalid value, and for anything that [`Given::check`], [`Given::check_training`] or
-/// [`FitOptions::validate`] refuses.
+/// # Errors
+///
+/// Returns a usage error for an unknown name, for an invalid value, and for anything that [`Given::check`], [`Given::check_training`]
+/// or [`FitOptions::validate`] refuses.
 pub fn fit_options(values: &Map<String, Value>, others: &[&str]) -> Result<FitOptions> {
     let set = values.iter().filter(|(name, value)| find(name).is_none_or(|option| !option.is_unset(value)));
     let given: Given = set.map(|(name, _)| name.as_str()).chain(others.iter().copied()).collect();
@@ -46,7 +48,9 @@ pub fn fit_options(values: &Map<String, Value>, others: &[&str]) -> Result<FitOp
 /// Returns the options with these names and values, without the checks of [`fit_options`]. Parts that are not
 /// `given` are chosen on held-out rows.
 ///
-/// Fails with a usage error for an unknown name or an invalid value. Invalid combinations of values are not detected.
+/// # Errors
+///
+/// Returns a usage error for an unknown name or an invalid value. Invalid combinations of values are not detected.
 pub fn unchecked(values: &Map<String, Value>, given: &Given) -> Result<FitOptions> {
     let mut fields = Map::from_iter([("open".to_owned(), Open::EVERYTHING.to_string().into())]);
     let mut options = read(&fields)?;

@@ -219,7 +219,9 @@ impl Schema {
     /// at most `block_rows` rows (0 counts as 1). The columns of a CSV file are separated by `delimiter` (`None` finds it in the first
     /// lines). The blocks have [copies](Table::copies) of the columns `copied`.
     ///
-    /// Fails when the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure, and when a column to be
+    /// # Errors
+    ///
+    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure, and when a column to be
     /// copied is absent or of a type that cannot be read.
     pub fn open_with(
         &self,
@@ -391,7 +393,9 @@ impl Schema {
     /// Checks that a model with this schema can learn from another table: several rows, a target that is known and varies, and exposures
     /// and weights if the schema has them.
     ///
-    /// Fails as for [`Schema::infer`], and when a class or level is not one of the schema.
+    /// # Errors
+    ///
+    /// As for [`Schema::infer`], and when a class or level is not one of the schema.
     pub fn check_training(&self, table: &Table) -> Result<()> {
         table.require(&self.target)?;
         check_rows(table.source(), table.rows())?;

@@ -22,8 +22,11 @@ impl Schema {
     /// text is a level if training had missing cells, otherwise an unseen level. Different unseen levels have
     /// different codes within a table.
     ///
-    /// Fails if a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a category not seen in training
-    /// (with [`UnseenLevels::Error`]). A missing number is an error if the model file is too old to hold means.
+    /// # Errors
+    ///
+    /// If a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a
+    /// category not seen in training (with [`UnseenLevels::Error`]). A missing number is an error if the
+    /// model file is too old to hold means.
     pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
         let names = self.training_names();
         let table = &*table.read(&self.readings, &|name| names.contains(name))?;
@@ -69,7 +72,9 @@ impl Schema {
 
     /// The columns of categories in which a table has levels that training did not see, or missing cells where training had none.
     ///
-    /// Fails as for [`Schema::design`].
+    /// # Errors
+    ///
+    /// As for [`Schema::design`].
     pub fn unseen_levels(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
         let names = self.used_names();
         let table = &*table.read(&self.readings, &|name| names.contains(name))?;
@@ -243,7 +248,9 @@ impl Schema {
 
     /// The target of each row as a number (see [`TargetEncoding::encode`](super::TargetEncoding::encode)), or `None` when the table has no such column.
     ///
-    /// Fails when a value is missing, not of the kind of target, or a class or level not seen in training.
+    /// # Errors
+    ///
+    /// When a value is missing, not of the kind of target, or a class or level not seen in training.
     pub fn target(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         let Some(values) = self.target_where_known(table)? else { return Ok(None) };
         match values.iter().position(|value| value.is_nan()) {
@@ -255,7 +262,9 @@ impl Schema {
     /// Like [`Schema::target`], but missing targets (rows to predict) are NaN. Returns `None` if the table
     /// has no target column.
     ///
-    /// Fails when a value is not of the kind of target, or a class or level not seen in training.
+    /// # Errors
+    ///
+    /// When a value is not of the kind of target, or a class or level not seen in training.
     pub fn target_where_known(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         if table.column(&self.target).is_none() {
             return Ok(None);
@@ -266,14 +275,18 @@ impl Schema {
 
     /// The exposure of each row, or `None` when the model has none.
     ///
-    /// Fails when the column is absent, or a value is missing, infinite, text or not above 0.
+    /// # Errors
+    ///
+    /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         self.exposure.as_ref().map(|name| self.positive_numbers(table, name, Role::Exposure)).transpose()
     }
 
     /// The weight of each row, or `None` when the model has none.
     ///
-    /// Fails when the column is absent, or a value is missing, infinite, text or not above 0.
+    /// # Errors
+    ///
+    /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         self.weights.as_ref().map(|name| self.positive_numbers(table, name, Role::Weight)).transpose()
     }

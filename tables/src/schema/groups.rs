@@ -308,7 +308,9 @@ impl Grouping {
 impl SchemaOptions {
     /// Refuses grouped effects.
     ///
-    /// Fails with a usage error that names `what`, which they cannot be combined with.
+    /// # Errors
+    ///
+    /// A usage error that names `what`, which they cannot be combined with.
     pub fn check_no_groups(&self, what: &str) -> Result<()> {
         if self.groups.is_empty() {
             return Ok(());

@@ -496,10 +496,13 @@ impl Schema {
     ///
     /// Returns the schema, and warnings about columns that can be used but look wrong.
     ///
-    /// Fails if the target or another named column is absent, no feature is left, a column holds values that do not suit its role, there is only
-    /// one row, or the target cannot be learned from: a value is missing or not of the kind, the values do not vary, there are not exactly two
-    /// classes, the levels have a gap or are too few or too many, or the requested positive class does not occur. Fails with usage errors if a column has
-    /// two roles, if an exposure is given for a target that is not a count, or if a positive class is requested for a target without classes.
+    /// # Errors
+    ///
+    /// If the target or another named column is absent, no feature is left, a column holds values that do not
+    /// suit its role, there is only one row, or the target cannot be learned from: a value is missing or not of the kind, the values do not
+    /// vary, there are not exactly two classes, the levels have a gap or are too few or too many, or the requested positive class does not
+    /// occur. Usage errors if a column has two roles, if an exposure is given for a target that is not a count, or if a positive class is
+    /// requested for a target without classes.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
         if let Some(known) = &options.known {

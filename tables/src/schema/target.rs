@@ -82,7 +82,10 @@ impl TargetEncoding {
     /// Returns the number that represents each cell of a column, NaN if it is missing. It is 0 or 1 for two classes, the index of the class
     /// or ordered level, otherwise the number itself.
     ///
-    /// Fails when the column is absent or a cell is not a value of this kind of target, or a class or level that training did not see.
+    /// # Errors
+    ///
+    /// When the column is absent or a cell is not a value of this kind of target, or a class or level that training did
+    /// not see.
     pub fn encode(&self, table: &Table, name: &str) -> Result<Vec<f64>> {
         if matches!(self.kind, TargetKind::Binary | TargetKind::Class) {
             return self.encode_classes(table, name);

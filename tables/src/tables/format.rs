@@ -64,12 +64,16 @@ pub(super) trait RowSource: Send {
 pub trait RowWriter: std::fmt::Debug + Send {
     /// Adds rows: the leading columns of text or numbers, and the numbers of the other columns row by row.
     ///
-    /// Fails if the disk is full.
+    /// # Errors
+    ///
+    /// If the disk is full.
     fn write_rows(&mut self, leading: &[Column], numbers: &[f64], rows: usize) -> Result<()>;
 
     /// Completes the contents of the file, which does not have its name yet.
     ///
-    /// Fails if the disk is full.
+    /// # Errors
+    ///
+    /// If the disk is full.
     fn finish(self: Box<Self>) -> Result<AtomicFile>;
 }
 

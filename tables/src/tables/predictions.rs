@@ -82,7 +82,9 @@ impl RowWriter for CsvWriter {
 impl PredictionWriter {
     /// Creates a file; its extension, `.csv` or `.parquet` (with the feature `parquet`), chooses the format.
     ///
-    /// Fails if the extension is a different one, or the file cannot be created.
+    /// # Errors
+    ///
+    /// If the extension is a different one, or the file cannot be created.
     pub fn create(path: &Path, columns: PredictedTable) -> Result<PredictionWriter> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let writer = match ending.as_deref() {
@@ -105,7 +107,9 @@ impl PredictionWriter {
 
     /// Writes CSV to a stream, which messages call `name`.
     ///
-    /// Fails if the header cannot be written.
+    /// # Errors
+    ///
+    /// If the header cannot be written.
     pub fn stream(
         name: &str,
         out: Box<dyn Write + Send>,
@@ -117,7 +121,9 @@ impl PredictionWriter {
 
     /// Adds rows.
     ///
-    /// Fails if the disk is full.
+    /// # Errors
+    ///
+    /// If the disk is full.
     ///
     /// # Panics
     ///
@@ -132,7 +138,9 @@ impl PredictionWriter {
 
     /// Moves the writer to a thread, so that encoding and writing run in parallel with the computation of further rows.
     ///
-    /// Fails if no thread can be started.
+    /// # Errors
+    ///
+    /// If no thread can be started.
     pub fn behind(mut self) -> Result<WriterBehind> {
         let (blocks, incoming) = sync_channel::<PredictedRows>(BLOCKS_BEHIND);
         let write = move || {
@@ -149,7 +157,9 @@ impl PredictionWriter {
 
     /// Completes the file and gives it its name.
     ///
-    /// Fails if the disk is full or the file cannot be renamed; no file remains then.
+    /// # Errors
+    ///
+    /// If the disk is full or the file cannot be renamed; no file remains then.
     pub fn finish(self) -> Result<()> {
         self.writer.finish()?.finish()
     }
@@ -165,7 +175,9 @@ pub struct WriterBehind {
 impl WriterBehind {
     /// Adds rows.
     ///
-    /// Fails if earlier rows could not be written.
+    /// # Errors
+    ///
+    /// If earlier rows could not be written.
     pub fn write_rows(mut self, rows: PredictedRows) -> Result<WriterBehind> {
         match self.blocks.as_ref().map(|blocks| blocks.send(rows)) {
             Some(Ok(())) => Ok(self),
@@ -175,7 +187,9 @@ impl WriterBehind {
 
     /// Completes the file and gives it its name.
     ///
-    /// Fails as for [`PredictionWriter::finish`].
+    /// # Errors
+    ///
+    /// As for [`PredictionWriter::finish`].
     pub fn finish(mut self) -> Result<()> {
         self.ended()?.finish()
     }

@@ -21,7 +21,9 @@ use std::thread::{Builder, JoinHandle};
 /// Every format except CSV is recognised by its first bytes, for any file name. The type of each column is found over the whole column;
 /// see [`Column`](super::Column).
 ///
-/// Fails when the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
+/// # Errors
+///
+/// When the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
 /// UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
     read_table_with(path, None, &[])
@@ -30,7 +32,9 @@ pub fn read_table(path: &Path) -> Result<Table> {
 /// Like [`read_table`], for a CSV file whose columns are separated by `delimiter` (`None` finds it in the first lines). The values `missing`
 /// count as missing cells in every column, in addition to the usual ones.
 ///
-/// Fails as for [`read_table`].
+/// # Errors
+///
+/// As for [`read_table`].
 pub fn read_table_with(path: &Path, delimiter: Option<u8>, missing: &[String]) -> Result<Table> {
     let how = How { delimiter, missing, ..How::default() };
     whole(TableBlocks::new(path, usize::MAX, &|_| true, how)?)
@@ -38,7 +42,9 @@ pub fn read_table_with(path: &Path, delimiter: Option<u8>, missing: &[String]) -
 
 /// Returns the names of a file's columns; `None` for standard input or a pipe, which cannot be read twice.
 ///
-/// Fails as for [`read_table_with`], for the first lines of the file.
+/// # Errors
+///
+/// As for [`read_table_with`], for the first lines of the file.
 pub fn column_names(path: &Path, delimiter: Option<u8>) -> Result<Option<Vec<String>>> {
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(None);
@@ -135,7 +141,9 @@ impl Input {
 
 /// Reads a whole table from CSV text, which may be gzip-compressed, or from the bytes of a Parquet file; messages call it `source`.
 ///
-/// Fails as for [`read_table`].
+/// # Errors
+///
+/// As for [`read_table`].
 pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
     let input = Input::of(source, Box::new(input))?;
     whole(TableBlocks::of(input, usize::MAX, &|_| true, How::default())?)
@@ -290,7 +298,9 @@ pub struct Ahead<T> {
 impl<T: Send + 'static> Ahead<T> {
     /// Starts the thread, which calls `next` until it returns `None`. Up to `most` finished items (at least one) wait for the consumer.
     ///
-    /// Fails if no thread can be started.
+    /// # Errors
+    ///
+    /// If no thread can be started.
     pub fn new(most: usize, mut next: impl FnMut() -> Option<T> + Send + 'static) -> Result<Ahead<T>> {
         let (sender, receiver) = sync_channel(most.max(1));
         let make = move || {

@@ -65,7 +65,9 @@ pub enum RowNames {
 impl Table {
     /// Creates a table of columns in memory; messages call it `source`.
     ///
-    /// Fails if two columns share a name, or the columns differ in length.
+    /// # Errors
+    ///
+    /// If two columns share a name, or the columns differ in length.
     pub fn new(source: impl Into<String>, columns: Vec<NamedColumn>) -> Result<Table> {
         let source = source.into();
         check_names(&source, columns.iter().map(|named| named.name.as_str()))?;
@@ -298,7 +300,9 @@ impl Table {
 
     /// Returns the values of a column as numbers, with NaN for missing cells and their markers, 1 for `true` and 0 for `false`.
     ///
-    /// Fails if the column is absent, has an unsupported type, or holds text; the message names the first such cell.
+    /// # Errors
+    ///
+    /// If the column is absent, has an unsupported type, or holds text; the message names the first such cell.
     pub fn numbers(&self, name: &str) -> Result<Cow<'_, [f64]>> {
         match self.require(name)? {
             Column::Number(values) => Ok(Cow::Borrowed(values)),

@@ -24,7 +24,9 @@ impl TableModel {
     /// proportional to the cosine of the latitude on the sphere, and equal otherwise. The average is
     /// `Σ a_k f_k` and its variance `Σ a_k a_l cov(f_k, f_l)`.
     ///
-    /// Fails as for [`TableModel::check_averages`] and [`Model::joint`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::check_averages`] and [`Model::joint`].
     pub fn averages(
         &self,
         grid: &Grid,
@@ -48,7 +50,9 @@ impl TableModel {
     /// Returns the number of points of a cell. Refuses models whose function is not in units of the target,
     /// and cells with too many points.
     ///
-    /// Fails with a usage error that names ⟨average⟩.
+    /// # Errors
+    ///
+    /// A usage error that names ⟨average⟩.
     pub fn check_averages(&self, grid: &Grid, parts: usize) -> Result<usize> {
         let likelihood = &self.latent().likelihood;
         let of_target = likelihood.target_kind() == TargetKind::Real && likelihood.functions() == 1;

@@ -53,7 +53,9 @@ pub struct Baselines {
 impl Baselines {
     /// Fits the baselines of a model, on a sample of its training rows. An interruption skips the remaining baselines.
     ///
-    /// Fails if the rows do not suit a linear model.
+    /// # Errors
+    ///
+    /// If the rows do not suit a linear model.
     pub fn of(sample: &TrainingSample, model: &TableModel, session: &mut Session<'_>) -> Result<Baselines> {
         Ok(Baselines {
             training: sample.figures(model),
@@ -81,7 +83,9 @@ impl TrainingSample {
 
     /// Draws the training rows that the baselines need.
     ///
-    /// Fails if the table does not suit the model.
+    /// # Errors
+    ///
+    /// If the table does not suit the model.
     pub fn draw(request: &FitRequest<'_>, model: &TableModel) -> Result<TrainingSample> {
         let (schema, options) = (model.schema(), model.options());
         let table = request.table.with_values(schema.target_name());

@@ -24,7 +24,9 @@ pub struct Fold {
 /// is dealt in equal shares. Rows of a group stay together. With times, the rows are cut into `count + 1`
 /// consecutive parts, and each part except the first is predicted from all earlier parts.
 ///
-/// Fails with a usage error if there are fewer rows, groups or times than parts, and with data errors about the column to split by.
+/// # Errors
+///
+/// A usage error if there are fewer rows, groups or times than parts; data errors about the column to split by.
 pub fn folds(
     table: &Table,
     targets: &[String],

@@ -42,7 +42,9 @@ impl TableModel {
 impl TableOutputs {
     /// Returns the estimates as a table with the columns group, level, effect, estimate and sd, after the target if there are several.
     ///
-    /// Fails with a data error for models without grouped effects.
+    /// # Errors
+    ///
+    /// A data error for models without grouped effects.
     pub fn effects_table(&self) -> Result<(PredictedTable, PredictedRows)> {
         let several = self.models().len() > 1;
         let names = several.then_some("target").into_iter().chain(["group", "level", "effect"]);

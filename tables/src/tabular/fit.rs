@@ -75,15 +75,20 @@ pub struct TableFit {
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
 ///
-/// Fails with usage errors for options that contradict each other or the data, and with data errors for a table that cannot be learned from (see
-/// [`Schema::infer`]) or that lacks a column of the start model, and with fit errors if the objective cannot be evaluated at the start.
+/// # Errors
+///
+/// Usage errors for options that contradict each other or the data; data errors for a table that cannot be
+/// learned from (see [`Schema::infer`]) or that lacks a column of the start model; fit errors if the
+/// objective cannot be evaluated at the start.
 pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Result<TableFit> {
     fit_table_in(request, &mut Session::new(listener))
 }
 
 /// Fits a model to a table within a session, which may interrupt the fit and stores its state.
 ///
-/// Fails as for [`fit_table`], with `Interrupted` if the session was interrupted, and with `Data` if its checkpoint belongs to another fit.
+/// # Errors
+///
+/// As for [`fit_table`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let mut prepared = PreparedFit::of(request)?;
     let clock = session.clock(prepared.options.max_seconds);
@@ -248,8 +253,10 @@ fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<St
 /// Returns a table model that wraps a latent model and its posterior. A program must have trained them on the
 /// unscaled rows of the table.
 ///
-/// Fails as for [`fit_table`], and with a usage error if the model and the table differ in the number of inputs, and with a data error if the classes or levels of
-/// the target are not the codes 0, 1, … of the model.
+/// # Errors
+///
+/// As for [`fit_table`]; a usage error if the model and the table differ in the number of
+/// inputs; a data error if the classes or levels of the target are not the codes 0, 1, … of the model.
 pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableModel> {
     let rows: Vec<usize> = (0..request.table.rows()).collect();
     let (mut schema, notes) = find_schema(request.table, request.columns, request.options, &rows)?;
@@ -310,7 +317,9 @@ pub(crate) fn fit_grid(
 
 /// Chooses β on held-out rows, and then fits q to all training rows with the best β, starting from the best fit of the grid.
 ///
-/// Fails as for [`fit_table_in`], and if no fit of the grid has a finite score.
+/// # Errors
+///
+/// As for [`fit_table_in`], and if no fit of the grid has a finite score.
 pub fn select_beta(
     request: &FitRequest<'_>,
     betas: &Betas,

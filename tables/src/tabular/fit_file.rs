@@ -67,7 +67,9 @@ pub struct FileFit {
 impl FileFit {
     /// Reads the test rows again, block by block.
     ///
-    /// Fails if the file cannot be opened again; an item is an error if the file cannot be read to its end or has changed.
+    /// # Errors
+    ///
+    /// If the file cannot be opened again; an item is an error if the file cannot be read to its end or has changed.
     pub fn test_parts(&self) -> Result<impl Iterator<Item = Result<TableRows>> + use<>> {
         let mut parts = self.file.parts(Role::Test, None)?;
         Ahead::new(1, move || parts.next())
@@ -76,7 +78,9 @@ impl FileFit {
 
 /// Refuses a file that cannot be read in every epoch, a buffer without rows, and fits that need all rows in memory.
 ///
-/// Fails with usage errors that name the option, and with data errors if the file cannot be inspected.
+/// # Errors
+///
+/// Usage errors that name the option; data errors if the file cannot be inspected.
 pub fn check_file_fit(
     path: &Path,
     columns: &SchemaOptions,
@@ -123,7 +127,9 @@ fn check_without_table(columns: &SchemaOptions, options: &FitOptions) -> Result<
 /// same as in [`fit_table`](super::fit_table); if there are any, a text file is first read once more to count
 /// its rows. Training then reads the file once per epoch.
 ///
-/// Fails as for [`fit_table`](super::fit_table), and if reading fails or the file changes during the fit.
+/// # Errors
+///
+/// As for [`fit_table`](super::fit_table), and if reading fails or the file changes during the fit.
 pub fn fit_file(
     request: &FileFitRequest<'_>,
     planned: &mut dyn FnMut(&MemoryPlan),
@@ -222,7 +228,9 @@ const MOST_BYTES: u64 = 1 << 28;
 /// Checks that a file of test rows has the target and the columns that a fit of `columns` to `data` uses, or that the start model `start`
 /// uses. The check ignores files that can be read only once.
 ///
-/// Fails if the file cannot be read, or lacks such a column.
+/// # Errors
+///
+/// If the file cannot be read, or lacks such a column.
 pub fn check_test_file(
     test: &Path,
     data: &Path,

@@ -32,7 +32,9 @@ pub struct PartsRequest<'a> {
 impl PartsRequest<'_> {
     /// Refuses fits that need all rows in one place.
     ///
-    /// Fails with usage errors that name the option.
+    /// # Errors
+    ///
+    /// Usage errors that name the option.
     pub fn check(&self) -> Result<()> {
         let options = self.options;
         let whole = [
@@ -79,17 +81,23 @@ pub trait TableParts: Sync {
 
     /// Returns the merged results of [`PartSurvey::of`] over all parts, in their order.
     ///
-    /// Fails if a part cannot be read; the fit ends with that error.
+    /// # Errors
+    ///
+    /// If a part cannot be read; the fit ends with that error.
     fn survey(&self, readings: Option<&Readings>) -> Result<PartSurvey>;
 
     /// Sends the holders the preparation of their parts. All rounds refer to the rows that [`Preparation::rows`] makes.
     ///
-    /// Fails if the preparation is certain to fail.
+    /// # Errors
+    ///
+    /// If the preparation is certain to fail.
     fn prepare(&self, preparation: &Preparation) -> Result<()>;
 
     /// Returns the merged answers of all parts to a [`Round`](sparsegp::training::Round).
     ///
-    /// Fails if an answer is missing.
+    /// # Errors
+    ///
+    /// If an answer is missing.
     fn ask(&self, round: Vec<u8>) -> Result<Sums>;
 }
 
@@ -97,7 +105,9 @@ impl PartSurvey {
     /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`].
     /// `readings`, if there are any, determine how text columns are converted.
     ///
-    /// Fails if a cell does not suit the readings.
+    /// # Errors
+    ///
+    /// If a cell does not suit the readings.
     pub fn of(
         request: PartsRequest<'_>,
         table: &Table,
@@ -114,14 +124,18 @@ impl PartSurvey {
 
     /// Serialises the survey.
     ///
-    /// Fails if there is not enough memory.
+    /// # Errors
+    ///
+    /// If there is not enough memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         postcard::to_allocvec(self).map_err(|error| unreadable(&error))
     }
 
     /// Reads a serialised survey.
     ///
-    /// Fails if the bytes are of another version.
+    /// # Errors
+    ///
+    /// If the bytes are of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<PartSurvey> {
         postcard::from_bytes(bytes).map_err(|error| unreadable(&error))
     }
@@ -139,21 +153,27 @@ pub struct Preparation {
 impl Preparation {
     /// Serialises the preparation as text.
     ///
-    /// Fails if it contains numbers that are not finite.
+    /// # Errors
+    ///
+    /// If it contains numbers that are not finite.
     pub fn to_text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|error| unreadable(&error))
     }
 
     /// Reads the text of a preparation.
     ///
-    /// Fails if the text is of another version.
+    /// # Errors
+    ///
+    /// If the text is of another version.
     pub fn from_text(text: &str) -> Result<Preparation> {
         serde_json::from_str(text).map_err(|error| unreadable(&error))
     }
 
     /// Returns the training rows of a part, whose position in the whole table is set.
     ///
-    /// Fails if it lacks a column, or a cell does not suit its column.
+    /// # Errors
+    ///
+    /// If it lacks a column, or a cell does not suit its column.
     pub fn rows(&self, table: &Table) -> Result<TableRows> {
         let names = table.columns().iter().map(|named| named.name.as_str());
         self.schema.check_columns(table.source(), names)?;
@@ -175,7 +195,9 @@ pub struct PartsFit<'a> {
 impl<'a> PartsFit<'a> {
     /// Finds columns, scaling and samples in one pass over the parts, or in two if text columns turn out to be numbers or dates.
     ///
-    /// Fails as for [`fit_file`](super::fit_file), and if a part cannot be read.
+    /// # Errors
+    ///
+    /// As for [`fit_file`](super::fit_file), and if a part cannot be read.
     pub fn new(request: PartsRequest<'a>, parts: &'a dyn TableParts) -> Result<PartsFit<'a>> {
         request.options.validate()?;
         request.check()?;
@@ -195,7 +217,9 @@ impl<'a> PartsFit<'a> {
 
     /// Returns everything that determines the course of the fit; a checkpoint stores it to recognise its fit.
     ///
-    /// Fails if the options cannot be serialised.
+    /// # Errors
+    ///
+    /// If the options cannot be serialised.
     pub fn identity(&self) -> Result<Identity> {
         let Surveyed { start, check, scaling, .. } = &self.surveyed;
         let written = |value: serde_json::Result<serde_json::Value>| {
@@ -221,7 +245,9 @@ impl<'a> PartsFit<'a> {
 
     /// Fits the model. Starting values are computed here, on samples; everything else comes from rounds to the parts.
     ///
-    /// Fails as for [`fit_file`](super::fit_file), and if a round fails.
+    /// # Errors
+    ///
+    /// As for [`fit_file`](super::fit_file), and if a round fails.
     pub fn fit(self, session: &mut Session<'_>) -> Result<TableModel> {
         let PartsFit { request, parts, surveyed, counts } = self;
         let decide = |options: FitOptions, rows: usize| request.decided(options, rows);

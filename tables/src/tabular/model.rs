@@ -129,7 +129,9 @@ impl TableModel {
 
     /// Predicts every row of a table.
     ///
-    /// Fails as for [`Schema::design`].
+    /// # Errors
+    ///
+    /// As for [`Schema::design`].
     pub fn predict(&self, table: &Table, unseen: UnseenLevels) -> Result<Predictions<'_>> {
         let exposure = self.schema.exposure(table)?.unwrap_or_default();
         Ok(self.model.predict_rows(self.schema.design(table, unseen)?.as_ref(), exposure))
@@ -142,7 +144,9 @@ impl TableModel {
 
     /// Reads the rows of a table with their targets, to compare them with predictions.
     ///
-    /// Fails as for [`TableModel::predict`], and if a target is absent, missing, infinite or text.
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`], and if a target is absent, missing, infinite or text.
     pub fn rows(&self, table: &Table, unseen: UnseenLevels) -> Result<TableRows> {
         let targets = target_of(&self.schema, table)?;
         let exposure = self.schema.exposure(table)?.unwrap_or_default();
@@ -154,7 +158,9 @@ impl TableModel {
     /// Returns the model updated with the rows of a table that have a target; see [`update`]. Categories that did not occur in training
     /// are treated as [`UnseenLevels::New`].
     ///
-    /// Fails as for [`TableModel::rows`] and [`update`], and if no row has a target.
+    /// # Errors
+    ///
+    /// As for [`TableModel::rows`] and [`update`], and if no row has a target.
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableModel> {
         let labelled = table.with_values(self.schema.target_name());
         if labelled.rows() == 0 {
@@ -174,7 +180,9 @@ impl TableModel {
 
     /// Draws the latent function `count` times, jointly at all rows of a table; see [`Model::samples`].
     ///
-    /// Fails as for [`TableModel::predict`] and [`Model::samples`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`] and [`Model::samples`].
     pub fn samples(
         &self,
         table: &Table,
@@ -212,22 +220,28 @@ impl TableModel {
 
     /// Saves the model; the file appears completely or not at all.
     ///
-    /// Fails if the file cannot be written.
+    /// # Errors
+    ///
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         AtomicFile::write_all_to(path, &self.to_bytes()?)
     }
 
     /// Loads a model that [`TableModel::save`] wrote; its predictions are equal to the last bit.
     ///
-    /// Fails if the file cannot be read, is not a model file, has another version of the format, is damaged, or contains a model that was fitted
-    /// to arrays.
+    /// # Errors
+    ///
+    /// If the file cannot be read, is not a model file, has another version of the format, is damaged, or contains a model that was fitted to
+    /// arrays.
     pub fn load(path: &Path) -> Result<TableModel> {
         TableModel::load_with(path, &Registry::default())
     }
 
     /// Like [`TableModel::load`], for a model with a custom kernel or likelihood, which `registry` knows by name.
     ///
-    /// Fails as for [`TableModel::load`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
     pub fn load_with(path: &Path, registry: &Registry) -> Result<TableModel> {
         let (name, bytes) = read_model_file(path)?;
         TableModel::from_bytes_with(&name, &bytes, registry)
@@ -235,7 +249,9 @@ impl TableModel {
 
     /// Returns the contents of a model file.
     ///
-    /// Fails if the model contains numbers that are not finite.
+    /// # Errors
+    ///
+    /// If the model contains numbers that are not finite.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let schema = serde_json::to_value(&self.schema);
         let schema = schema.map_err(|error| Error::fit(format!("the model cannot be saved: {error}")))?;
@@ -244,21 +260,27 @@ impl TableModel {
 
     /// Returns a digest (SHA-256, hexadecimal) of the contents of the model file.
     ///
-    /// Fails as for [`TableModel::to_bytes`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::to_bytes`].
     pub fn digest(&self) -> Result<String> {
         Ok(sparsegp::files::hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
     }
 
     /// Reads the contents of a model file; messages call it `name`. No input causes a panic.
     ///
-    /// Fails as for [`TableModel::load`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<TableModel> {
         TableModel::from_bytes_with(name, bytes, &Registry::default())
     }
 
     /// Like [`from_bytes`](Self::from_bytes), with the custom kernels and likelihoods of `registry`.
     ///
-    /// Fails as for [`TableModel::load`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
     pub fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<TableModel> {
         let (model, schema) = Model::from_bytes_with(name, bytes, registry)?;
         let schema = schema.ok_or_else(|| {

@@ -32,7 +32,9 @@ impl TableOutputs {
     /// Outputs that mix processes share the draws of the processes, so the covariance of two targets equals
     /// [`covariances`](TableOutputs::covariances). All other outputs have independent random numbers.
     ///
-    /// Fails as for [`TableModel::predict`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`].
     pub fn draws(&self, table: &Table, request: &DrawRequest) -> Result<Vec<OutputDraws>> {
         let mixed = self.are_mixed();
         let of_output = |(output, model): (usize, &TableModel)| {
@@ -48,7 +50,9 @@ impl TableOutputs {
     ///
     /// Outputs that mix processes combine the same draws of the processes. All other outputs have independent random numbers.
     ///
-    /// Fails as for [`TableModel::samples`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::samples`].
     pub fn samples(&self, table: &Table, request: &DrawRequest) -> Result<Vec<OutputDraws>> {
         let of_output = |(output, model): (usize, &TableModel)| {
             model.output_samples(table, request.unseen, request.count, request.seed, output as u64)

@@ -63,7 +63,9 @@ pub struct OutputsFit {
 
 /// Fits models of several outputs, which are trained and tested on the same rows. Unless a sharing is asked for, outputs with grouped effects share nothing.
 ///
-/// Fails as for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
+/// # Errors
+///
+/// As for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
 pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
     let OutputsRequest { table, columns, targets, options, .. } = *request;
     check_targets(table, targets)?;
@@ -272,7 +274,9 @@ impl TableOutputs {
 
     /// Returns the model of a target, or the only model.
     ///
-    /// Fails if there are several models, and none of this target.
+    /// # Errors
+    ///
+    /// If there are several models, and none of this target.
     pub fn of_target(&self, target: &str) -> Result<&TableModel> {
         if let [only] = &self.models[..] {
             return Ok(only);
@@ -297,7 +301,9 @@ impl TableOutputs {
     /// Returns `Cov(f_p, f_p' | data)` of the functions of outputs p and p', in the units of both targets: a P × P matrix for each row of
     /// a table, row by row. For outputs that mix processes it is `Σ_l W_pl W_p'l v_l(x)`; other outputs are independent.
     ///
-    /// Fails as for [`TableModel::predict`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`].
     pub fn covariances(&self, table: &Table, unseen: UnseenLevels) -> Result<Vec<f64>> {
         let width = self.models.len();
         let mut covariances = vec![0.0; table.rows() * width * width];
@@ -329,7 +335,9 @@ impl TableOutputs {
     /// Updates each model with the rows of a table that have its target; see [`TableModel::updated`]. Outputs that share processes are
     /// updated together.
     ///
-    /// Fails as for [`TableModel::updated`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::updated`].
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
         if !self.are_mixed() {
             let one = |model: &Arc<TableModel>| match table.with_values(model.schema().target_name()).rows() {
@@ -358,7 +366,9 @@ impl TableOutputs {
     /// Opens a file with the columns of all models, for predictions that treat levels in this way; see [`Schema::open_with`]. Predictions of
     /// the population need no columns of groupings.
     ///
-    /// Fails as for [`Schema::open_with`].
+    /// # Errors
+    ///
+    /// As for [`Schema::open_with`].
     pub fn open_for(
         &self,
         path: &Path,
@@ -384,7 +394,9 @@ impl TableOutputs {
     /// it `source`. The table has the columns that the models use; the cells of a column that predictions need and that is absent are
     /// missing.
     ///
-    /// Fails if the columns differ in length.
+    /// # Errors
+    ///
+    /// If the columns differ in length.
     pub fn table_of_cells(
         &self,
         source: &str,
@@ -405,7 +417,9 @@ impl TableOutputs {
 
     /// Checks that a grid gives every column that predictions need, and no other column.
     ///
-    /// Fails with a usage error that names the columns.
+    /// # Errors
+    ///
+    /// A usage error that names the columns.
     pub fn check_grid(&self, grid: &Grid, unseen: UnseenLevels) -> Result<()> {
         let schemas = self.schemas(unseen);
         let mut needed: Vec<&str> = Vec::new();
@@ -430,14 +444,18 @@ impl TableOutputs {
 
     /// Saves all models to one file, which appears completely or not at all. A single model is saved as an ordinary model file.
     ///
-    /// Fails if the file cannot be written.
+    /// # Errors
+    ///
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         TableOutputs::save_all(&self.models().collect::<Vec<_>>(), path)
     }
 
     /// Like [`save`](Self::save), for models of the same tables.
     ///
-    /// Fails as for [`save`](Self::save).
+    /// # Errors
+    ///
+    /// As for [`save`](Self::save).
     pub fn save_all(models: &[&TableModel], path: &Path) -> Result<()> {
         if let [model] = models {
             return model.save(path);
@@ -453,14 +471,18 @@ impl TableOutputs {
 
     /// Loads a file of one or several models.
     ///
-    /// Fails as for [`TableModel::load`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
     pub fn load(path: &Path) -> Result<TableOutputs> {
         TableOutputs::load_with(path, &Registry::default())
     }
 
     /// Like [`load`](Self::load), for models with custom kernels and likelihoods of a registry.
     ///
-    /// Fails as for [`TableModel::load_with`].
+    /// # Errors
+    ///
+    /// As for [`TableModel::load_with`].
     pub fn load_with(path: &Path, registry: &Registry) -> Result<TableOutputs> {
         let name = path.display().to_string();
         let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));

@@ -352,7 +352,9 @@ impl PartSurvey {
 
     /// Merges the results of later rows.
     ///
-    /// Fails if they come from another survey or are not of a later part. The results are unusable then.
+    /// # Errors
+    ///
+    /// If they come from another survey or are not of a later part. The results are unusable then.
     pub fn merge(&mut self, later: PartSurvey) -> Result<()> {
         self.facts.merge(later.facts)?;
         self.start.merge(later.start)?;
@@ -439,7 +441,9 @@ pub(crate) fn constant_target(source: &str, schema: &Schema, rows: usize) -> Err
 impl TableBlocks {
     /// Reads the blocks on another thread, a few ahead.
     ///
-    /// Fails if no thread can be started.
+    /// # Errors
+    ///
+    /// If no thread can be started.
     pub fn ahead(mut self) -> Result<Ahead<Result<Table>>> {
         Ahead::new(BLOCKS_AHEAD, move || self.next())
     }
