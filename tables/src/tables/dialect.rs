@@ -260,6 +260,10 @@ impl Layout {
 /// The number of UTF-16 units to decode at once.
 const UNITS: usize = 1 << 14;
 
+/// The number of byte pairs that show UTF-16 without a byte order mark, and the share of them that must have one zero.
+const PAIRS: usize = 64;
+const SHARE: f64 = 0.75;
+
 /// The characters of Windows-1252 from 0x80 to 0x9f, where it differs from Latin-1; � stands for the five bytes without a character.
 const WINDOWS: &str = "€�‚ƒ„…†‡ˆ‰Š‹Œ�Ž��‘’“”•–—˜™š›œ�žŸ";
 
@@ -281,13 +285,23 @@ pub(super) enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// Returns the byte order that the byte order mark of UTF-16 tells, if the first bytes are one.
+    /// Returns the byte order of a text with these first bytes, if it is UTF-16: from the byte order mark, or from the zeros of ASCII
+    /// characters.
     pub(super) fn of(first: &[u8]) -> Option<ByteOrder> {
         match first {
-            [0xff, 0xfe, ..] => Some(ByteOrder::Little),
-            [0xfe, 0xff, ..] => Some(ByteOrder::Big),
-            _ => None,
+            [0xff, 0xfe, ..] => return Some(ByteOrder::Little),
+            [0xfe, 0xff, ..] => return Some(ByteOrder::Big),
+            _ => {}
         }
+        let pairs = first.chunks_exact(2).take(PAIRS);
+        let are_zero = |place: usize| {
+            let shown = pairs.clone().filter(|pair| pair[place] == 0 && pair[1 - place] != 0).count();
+            shown as f64 > SHARE * pairs.len() as f64
+        };
+        [(ByteOrder::Little, 1), (ByteOrder::Big, 0)]
+            .into_iter()
+            .find(|(_, zero)| are_zero(*zero))
+            .map(|(order, _)| order)
     }
 
     fn unit(self, pair: [u8; 2]) -> u16 {
@@ -443,18 +457,18 @@ mod tests {
     }
 
     #[test]
-    fn utf_16_is_recognised_by_its_mark_and_read_in_both_orders() {
+    fn utf_16_is_recognised_and_read_in_both_orders_with_and_without_a_mark() {
         let text = format!("name,höhe\n{}𝄞,1\n", "é€a".repeat(20_000));
-        for order in [ByteOrder::Little, ByteOrder::Big] {
-            let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        for (order, mark) in [(ByteOrder::Little, true), (ByteOrder::Big, true), (ByteOrder::Big, false)] {
+            let units = mark.then_some(0xfeff).into_iter().chain(text.encode_utf16());
             let bytes: Vec<u8> = match order {
                 ByteOrder::Little => units.flat_map(u16::to_le_bytes).collect(),
                 ByteOrder::Big => units.flat_map(u16::to_be_bytes).collect(),
             };
-            assert_eq!(ByteOrder::of(&bytes), Some(order));
+            assert_eq!(ByteOrder::of(&bytes[..if mark { 8 } else { 20 }]), Some(order));
             let mut read = String::new();
             Utf16::new(bytes.as_slice(), order).read_to_string(&mut read).expect("text");
-            assert!(read == text, "{order:?}");
+            assert!(read == text, "{order:?} {mark}");
         }
         // A half character and half a unit at the end are no reason to stop.
         let mut read = String::new();
@@ -462,7 +476,9 @@ mod tests {
             .read_to_string(&mut read)
             .expect("text");
         assert_eq!(read, "a\u{fffd}");
-        assert_eq!(ByteOrder::of("é,ü\n".as_bytes()), None);
+        for plain in [&b"a,b\n1,2\n"[..], "é,ü\n".as_bytes(), b"", b"a"] {
+            assert_eq!(ByteOrder::of(plain), None);
+        }
     }
 
     #[test]
