@@ -1,21 +1,11 @@
 //! Data sets, linear models of them, and traced runs of inference.
 
-use super::common::normals;
-use faer::Mat;
+use super::prelude::*;
 use rayon::prelude::*;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::Scaling;
-use sparsegp::latent::LinearLayer;
-use sparsegp::likelihood::{ObservationModel, TargetKind};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::options::FitOptions;
-use sparsegp::training::{
-    CollapsedObjective, Fitted, Inference, InferenceOptions, Start, TrainingData, fit_arrays,
-};
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
-use sparsegp::{Error, Result};
-use sparsegp_reports::CurveSeries;
+use sparsegp::likelihood::ObservationModel;
+use sparsegp::training::{CollapsedObjective, TrainingData, fit_arrays};
 use sparsegp_tables::schema::{Schema, SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::Table;
 

@@ -1,23 +1,46 @@
 //! The code that the programs of the papers share: arguments, data sets with replacements, figures, the table of
 //! claims, and the checks of quick runs.
 
-#![allow(dead_code)] // each program uses a part
+#![allow(dead_code, unused_imports)] // each program uses a part
 
 #[path = "../common/mod.rs"]
 pub mod common;
 #[path = "data.rs"]
 pub mod data;
 
-use data::Data;
+use prelude::*;
 use sparsegp::files::AtomicFile;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::{Error, Result};
-use sparsegp_reports::{CurveSeries, Curves, curves};
+use sparsegp_reports::{Curves, curves};
 use sparsegp_tables::tables::{Table, read_csv, read_table};
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// The items that most modules of the programs use.
+pub mod prelude {
+    pub use super::common::normals;
+    pub use super::data::*;
+    pub use super::{Axes, Compared, Paper, short};
+    pub use faer::{Mat, Scale};
+    pub use rand::{RngExt, SeedableRng};
+    pub use rand_chacha::ChaCha8Rng;
+    pub use sparsegp::data::SizeSchedule;
+    pub use sparsegp::gradient::Batch;
+    pub use sparsegp::latent::LinearLayer;
+    pub use sparsegp::likelihood::{
+        Bernoulli, Gaussian, LikelihoodKind, Observation, OneFunction, TargetKind,
+    };
+    pub use sparsegp::linalg::{Factorizer, clear_upper, matvec, symmetric_eigen};
+    pub use sparsegp::model::{LatentModel, LatentPrior, Posterior, Score};
+    pub use sparsegp::objective::{Estimator, Loss, Objective};
+    pub use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+    pub use sparsegp::training::{Fitted, Inference, InferenceOptions, Start, VariationalModel};
+    pub use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
+    pub use sparsegp::{Error, Result};
+    pub use sparsegp_reports::CurveSeries;
+    pub use sparsegp_research::{Curvature, Theorem};
+}
 
 /// The arguments of the programs of all papers.
 #[derive(clap::Args)]

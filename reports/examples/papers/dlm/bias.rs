@@ -1,17 +1,9 @@
 //! Sampled gradients in the mean of q, compared with exact gradients, at the start of a fit: figures 1 (g, h)
 //! and 9.
 
-use crate::data::Data;
-use crate::paper::{Compared, Paper};
-use sparsegp::Result;
-use sparsegp::gradient::Batch;
+use crate::paper::prelude::*;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingInit, InducingPrior, Jitter, choose_inducing};
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::VariationalModel;
-use sparsegp::variational::{Family, Normal};
 
 /// M of abalone in table 2, and the ν of the figures.
 const INDUCING: usize = 41;

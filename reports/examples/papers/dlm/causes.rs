@@ -1,7 +1,7 @@
 //! The causes of differences from the paper: β chosen by few validation rows, and too few training rows.
 
 use crate::fits::{Fits, is_square};
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use crate::raw::Row;
 use crate::results::{Figure, Mean, Results};
 use sparsegp_tables::compare::Contender::{self, DlmLogFixed, DlmSquareFixed, Elbo};

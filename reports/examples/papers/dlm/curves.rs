@@ -3,11 +3,10 @@
 use crate::causes::{Lead, by_size, in_words, rises};
 use crate::fits::LOG;
 use crate::flights::{self, FLIGHTS};
-use crate::paper::{Compared, Paper};
+use crate::paper::prelude::*;
 use crate::raw::Row;
 use crate::results::{ERROR, FEWEST, Figure, Mean, NLL, Results, SIZES, paired};
 use crate::sets::{HELD_OUT, SETS, Says};
-use sparsegp::likelihood::TargetKind;
 use sparsegp_tables::compare::Contender::{
     self, BetaElbo, DlmLog, DlmLogFixed, DlmSquare, DlmSquareFixed, Elbo, Fitc,
 };

@@ -1,17 +1,11 @@
 //! Learning with exact and with sampled gradients of the log loss: figures 10 to 16, and the time of a step.
 
 use crate::fits::by_adam;
-use crate::paper::{Compared, Paper};
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::results::{Figure, NLL, paired};
 use crate::sets::{Counts, HELD_OUT, Rows};
 use crate::{elbo, q_alone};
-use sparsegp::Result;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::model::Score;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, StepOptions};
-use sparsegp::variational::Schedule;
 
 /// The number of training rows of the raw results, and the repeats.
 const ROWS: usize = 1200;

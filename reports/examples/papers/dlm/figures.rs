@@ -1,12 +1,10 @@
 //! The figures and tables of the learning curves.
 
 use crate::fits::{LOG, is_square};
-use crate::paper::{Axes, Paper};
+use crate::paper::prelude::*;
 use crate::raw::Row;
 use crate::results::{ERROR, Figure, Mean, NLL, Results};
 use crate::sets::SETS;
-use sparsegp::Result;
-use sparsegp_reports::CurveSeries;
 use sparsegp_tables::compare::Contender::{self, BetaElbo, DlmLog, DlmLogFixed, Elbo, Fitc};
 use std::fmt::Write;
 

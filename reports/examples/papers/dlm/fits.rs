@@ -1,19 +1,13 @@
 //! The fits of the learning curves, by the protocol of the paper.
 
-use crate::data::Data;
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::results::SIZES;
 use crate::sets::{Rows, SETS, Set};
 use crate::{at_prior, untrained};
 use sparsegp::error::ErrorKind;
 use sparsegp::hyper::{StopRange, StopReason};
-use sparsegp::likelihood::TargetKind;
-use sparsegp::model::{LatentPrior, Posterior, Score};
-use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, StepOptions};
-use sparsegp::training::Fitted;
-use sparsegp::variational::{QUpdate, Schedule};
-use sparsegp::{Error, Result};
+use sparsegp::options::{HyperOptimizer, MeanKind};
 use sparsegp_tables::compare::Contender;
 
 /// The objectives of the log loss that every set compares.

@@ -1,14 +1,10 @@
 //! The ELBO and DLM on many rows, in mini-batches: figure 8, with departures from New York for the airline data.
 
-use crate::data::Data;
 use crate::fits::{by_adam, scores};
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::sets::{Counts, Rows, Says, Set, set};
 use crate::{at_prior, untrained};
-use sparsegp::Result;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::options::FitOptions;
 use sparsegp_tables::compare::Contender;
 use sparsegp_tables::tables::Table;
 

@@ -18,16 +18,11 @@ mod results;
 mod rules;
 mod sets;
 
+use crate::paper::prelude::*;
 use clap::Parser;
 use data::Data;
 use paper::{Paper, PaperArgs, RunArgs, data};
 use raw::Row;
-use sparsegp::Error;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::LatentPrior;
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
-use sparsegp::training::Start;
-use sparsegp::variational::{Family, Normal};
 use sparsegp_tables::compare::Contender;
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,11 @@
 //! The raw results of the learning curves: a row per fit, a file, and the units of fits that write it.
 
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize, Serializer};
 use sparsegp::files::AtomicFile;
-use sparsegp::{Error, Result};
 use sparsegp_tables::compare::on_one_thread;
 use std::fmt::Display;
 use std::fs::File;

@@ -1,13 +1,8 @@
 //! The final objective of every update rule on the predictive log loss, at the same hyper-parameters.
 
-use crate::data::evenly;
-use crate::paper::{Compared, Paper};
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::{elbo, q_alone};
-use sparsegp::Result;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::options::{FitOptions, StepOptions};
-use sparsegp::variational::QUpdate;
 
 /// A data set with its likelihood and its number of inducing inputs.
 pub type Case = (&'static str, TargetKind, LikelihoodKind, usize);

@@ -1,12 +1,8 @@
 //! The data sets of the learning curves, and the rows of a repeat.
 
-use crate::data::Data;
-use crate::paper::{Paper, stand_in};
-use rand::SeedableRng;
+use crate::paper::prelude::*;
+use crate::paper::stand_in;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 
 /// The claim of the paper about the log loss of a data set.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,16 +1,7 @@
 //! Logistic regression on generated data with a diagonal covariance, means free or not negative: figures 2 and 7.
 
 use super::problem::{Schedules, start};
-use crate::data::{Data, listed, means, record_at, series, trace};
-use crate::paper::{Axes, Compared, Paper, short};
-use faer::Mat;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::Bernoulli;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, QUpdate, RuleOptions};
+use crate::paper::prelude::*;
 
 const PRIOR: f64 = 1.0;
 const D: usize = 5;

@@ -5,15 +5,7 @@
 //! objective is `KL(q, π) = A*(ω) + ½ Σ Λ_ii ω_i + const` for the precision Λ of π: its mean has no effect, the optimum is
 //! λ*_i = Λ_ii, and a step is λ₊ = (1 − η) λ + η g, where g is an estimate of λ*.
 
-use crate::data::{Data, means, record_at, slope};
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper, short};
-use faer::Mat;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::Gaussian;
-use sparsegp::variational::Normal;
+use crate::paper::prelude::*;
 
 const D: usize = 4;
 const ROWS: usize = 30;

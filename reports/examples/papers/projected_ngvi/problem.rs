@@ -1,18 +1,8 @@
 //! Models whose optimal q is a known normal distribution, and divergences from this q along natural gradients:
 //! means over runs, or exact expectations.
 
-use crate::data::{Data, means, slope, trace};
-use faer::{Mat, Scale};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use crate::paper::prelude::*;
 use rand_distr::StandardNormal;
-use sparsegp::data::SizeSchedule;
-use sparsegp::likelihood::Gaussian;
-use sparsegp::linalg::{Factorizer, matvec, symmetric_eigen};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
-use sparsegp::{Error, Result};
 use sparsegp_research::ProjectedBound;
 
 /// The initial variance of the coefficients in conjugate runs; their initial means are uniform in [−5, 5].

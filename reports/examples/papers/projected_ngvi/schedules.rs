@@ -1,15 +1,7 @@
 //! Schedules of steps and of samples or rows on conjugate models: figures 1, 3 and 4 with the bounds of Propositions 4 and 5.
 
 use super::problem::{Batches, Means, NORMAL, START, Schedules, Target, of_library};
-use crate::data::{Data, listed, record_at, rotation, series};
-use crate::paper::{Axes, Compared, Paper, short};
-use faer::{Mat, Scale};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::data::SizeSchedule;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::variational::Schedule;
+use crate::paper::prelude::*;
 use sparsegp_research::price_noise;
 
 const D: usize = 10;

@@ -2,19 +2,9 @@
 //! 5 and 6.
 
 use super::problem::moments;
-use crate::data::{Data, quantile, record_at, runs, series, trace};
-use crate::paper::common::normals;
-use crate::paper::{Axes, Compared, Paper, short};
-use faer::{Mat, Scale};
-use sparsegp::Result;
-use sparsegp::likelihood::{
-    Expectation, LatentMarginal, Observation, OneFunction, Row, StudentT, TargetKind,
-};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::Estimator;
+use crate::paper::prelude::*;
+use sparsegp::likelihood::{Expectation, LatentMarginal, Row, StudentT};
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
 
 const PRIOR: f64 = 5.0;
 const SAMPLES: usize = 250;

@@ -2,11 +2,7 @@
 //! strong convexity.
 
 use super::problem::{METHODS, Method, Parameters, Problem};
-use crate::data::means;
-use crate::paper::{Compared, Paper};
-use faer::{Mat, Scale};
-use sparsegp::Result;
-use sparsegp::variational::Schedule;
+use crate::paper::prelude::*;
 use sparsegp_research::ConvexBound;
 
 /// Returns the average of the iterates of a run with weights `decay^{t+1}`, over t = 1, …, T or t = 0, …, T −

@@ -3,17 +3,7 @@
 
 use super::problem::{METHODS, Method, Parameters, Problem};
 use super::{convex, strong};
-use crate::data::Data;
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper, short};
-use faer::{Mat, Scale};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::linalg::{clear_upper, matvec, symmetric_eigen};
-use sparsegp::objective::Estimator;
-use sparsegp::variational::Schedule;
-use sparsegp::{Error, Result};
+use crate::paper::prelude::*;
 
 /// The number of inputs, of groups, and of rows of a group.
 const D: usize = 2;

@@ -13,9 +13,9 @@ mod hierarchical;
 mod problem;
 mod strong;
 
-use paper::{Paper, data};
+use crate::paper::prelude::*;
+use paper::Paper;
 use problem::Problem;
-use sparsegp::likelihood::LikelihoodKind;
 
 /// The value of 𝓜 to which inputs are scaled.
 const SMOOTHNESS: f64 = 5.0;

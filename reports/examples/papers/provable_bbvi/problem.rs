@@ -1,17 +1,10 @@
 //! A linear or logistic model whose optimal q is known, and runs of a method on it.
 
-use crate::data::{Data, trace};
 use crate::hierarchical::descend;
-use faer::{Mat, Scale};
-use sparsegp::latent::LinearLayer;
-use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
-use sparsegp::linalg::{Factorizer, clear_upper, matvec, solve_factored, solve_lower, symmetric_eigen};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
-use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp::{Error, Result};
-use sparsegp_research::{Curvature, NoiseConstants, Theorem, with_proven_steps};
+use crate::paper::prelude::*;
+use sparsegp::likelihood::Likelihood;
+use sparsegp::linalg::{solve_factored, solve_lower};
+use sparsegp_research::{NoiseConstants, with_proven_steps};
 
 /// A model of coefficients w with prior N(0, P); the noise of a linear model has variance 1. q(w) has the parameters (m, C).
 pub struct Problem {

@@ -2,13 +2,7 @@
 //! compared with the bounds.
 
 use super::problem::{Constants, METHODS, Method, Problem, squared};
-use crate::data::{means, record_at, series, slope};
-use crate::paper::{Axes, Compared, Paper, short};
-use sparsegp::Result;
-use sparsegp::objective::Estimator;
-use sparsegp::variational::{QUpdate, Schedule};
-use sparsegp_reports::CurveSeries;
-use sparsegp_research::Theorem;
+use crate::paper::prelude::*;
 
 /// The third method, sticking the landing, has no theorem.
 const LANDING: Method = Method {

@@ -1,13 +1,8 @@
 //! VN, SR-VN and Bures–Wasserstein descent on logistic regression: figures 2 and 3, table 3, appendices E and H.
 
 use super::problem::{Method, Problem, Setting, Trace};
-use crate::data::{Data, quantile, series};
-use crate::paper::{Axes, Compared, Paper, short};
+use crate::paper::prelude::*;
 use crate::roots::{self, Way, fastest, reached};
-use sparsegp::Result;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::objective::Estimator;
-use sparsegp::variational::{Family, QUpdate};
 use std::cmp::Ordering;
 
 /// A data set, its model, and the −ELBO and test NLL of VN and SR-VN in table 3 of the paper, as sums.

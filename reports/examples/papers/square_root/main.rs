@@ -14,7 +14,7 @@ mod regulariser;
 mod roots;
 mod toy;
 
-use paper::{Paper, data};
+use paper::Paper;
 
 fn main() -> sparsegp::Result<()> {
     let mut paper = Paper::new("square_root", &["toy.", "mushroom_gap."], clap::Parser::parse())?;

@@ -1,18 +1,9 @@
 //! Bayesian logistic regression with a prior of independent coefficients, and a traced run of one
 //! rule on it.
 
-use crate::data::{Data, record_at, series};
+use crate::paper::prelude::*;
 use crate::regulariser::{COEFFICIENT, Regularised};
 use crate::roots::{Way, trace};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::latent::LinearLayer;
-use sparsegp::model::{LatentModel, Posterior, Score};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp_reports::CurveSeries;
-use sparsegp_research::Curvature;
 use std::time::Instant;
 
 /// A run from the prior.

@@ -1,18 +1,10 @@
 //! Theorems 2 and 3 with our constants: the contraction of plain SR-VN on a logistic model, and the error that
 //! wrong gradients leave, compared with their bounds.
 
-use crate::data::{Data, trace};
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper};
+use crate::paper::prelude::*;
 use crate::roots::{self, Way};
-use faer::Mat;
-use sparsegp::likelihood::Bernoulli;
-use sparsegp::linalg::symmetric_eigen;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp::{Error, Result};
-use sparsegp_research::{Curvature, SquareRootRate};
+use sparsegp::variational::{DataGradient, MatrixRef};
+use sparsegp_research::SquareRootRate;
 
 /// Returns 100 rows of three inputs with random labels.
 fn data() -> Data {

@@ -1,8 +1,7 @@
 //! A likelihood of classes, and of coefficients that a non-convex term pulls to 0: `−log p = w
 //! f²/(1 + f²)` if y = 2.
 
-use rand_chacha::ChaCha8Rng;
-use sparsegp::likelihood::{Bernoulli, LikelihoodKind, Observation, OneFunction, TargetKind};
+use crate::paper::prelude::*;
 use sparsegp::quadrature::Resolution;
 
 /// The target of a pseudo-observation of a coefficient.

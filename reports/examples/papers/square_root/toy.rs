@@ -1,15 +1,7 @@
 //! Linear regression in two dimensions, badly conditioned: figure 1 with Euclidean, Wasserstein and natural gradients.
 
-use crate::data::{Data, record_at, series, trace};
-use crate::paper::common::normals;
-use crate::paper::{Axes, Compared, Paper};
+use crate::paper::prelude::*;
 use crate::roots::{self, Way, fastest, reached};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::likelihood::Gaussian;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
 
 /// The variance of the noise.
 const NOISE: f64 = 5.0;

@@ -1,16 +1,9 @@
 //! Linear regression on batches: rates of natural gradients and of gradients on (m, C), figure 1, and the constant of
 //! Theorem 1.
 
-use crate::data::{means, record_at, series, slope, trace};
-use crate::paper::{Axes, Compared, Paper};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::data::{BatchPlan, SizeSchedule};
-use sparsegp::likelihood::{Gaussian, TargetKind};
-use sparsegp::model::{Posterior, Score};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Average, QUpdate, Schedule};
+use crate::paper::prelude::*;
+use sparsegp::data::BatchPlan;
+use sparsegp::variational::Average;
 use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Sampling};
 
 /// The rows of a batch, and of the batches of the long run of SGD, whose step begins to fall after 10⁵ iterations only.

@@ -1,16 +1,7 @@
 //! The objective in expectation parameters: Proposition 1, §5, and appendices B and E.
 
-use crate::data::Data;
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper, short};
-use faer::Mat;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::{Bernoulli, Poisson};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Normal, QUpdate, RuleOptions, Schedule};
+use crate::paper::prelude::*;
+use sparsegp::likelihood::Poisson;
 
 /// The variance of both coefficients where the curvature is taken.
 const VARIANCE: f64 = 0.1;

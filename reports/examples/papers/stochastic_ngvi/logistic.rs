@@ -1,14 +1,6 @@
 //! Logistic regression from samples of w, with the step grids of the paper: figure 2.
 
-use crate::data::{Data, means, record_at, runs, series, trace};
-use crate::paper::{Axes, Compared, Paper, short};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::likelihood::{Bernoulli, Gaussian, TargetKind};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Guard, QUpdate, RuleOptions, Schedule};
+use crate::paper::prelude::*;
 
 const PRICE: Estimator = Estimator::Price { samples: 10 };
 
