@@ -8,7 +8,6 @@ use sparsegp_tables::tabular::{TableModel, TableOutputs};
 /// The number of cells that are averaged at once.
 pub const CELLS: usize = 1024;
 
-/// The averages over the cells of a grid, each computed from `parts` points in every direction.
 pub struct Averages<'a> {
     pub outputs: &'a TableOutputs,
     pub grid: &'a Grid,

@@ -77,10 +77,8 @@ pub fn restarted(options: &mut FitOptions, started: Instant) -> Instant {
     Instant::now()
 }
 
-/// A fit that is cross-validated.
 struct Contestant<'a> {
     args: &'a FitArgs,
-    /// The name of the fit in progress messages.
     what: String,
     options: FitOptions,
     targets: &'a [String],

@@ -19,7 +19,6 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     output::print(&texts.join("\n"))
 }
 
-/// Returns the JSON document about the models.
 pub fn json(models: &TableOutputs) -> String {
     let documents: Vec<Document<'_>> = models.models().map(document).collect();
     documents_text("inspect", &documents.iter().collect::<Vec<_>>())

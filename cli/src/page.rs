@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// The command line of this process.
 static COMMAND: Mutex<String> = Mutex::new(String::new());
 
 /// Stores the command line; reports show it.

@@ -139,9 +139,7 @@ impl<'a> PredictedColumns<'a> {
 /// The columns of all outputs side by side. With several outputs, all names except row numbers and copied columns end in the name of the
 /// target.
 pub struct OutputColumns<'a> {
-    /// True if the first column numbers the rows.
     pub row_numbers: bool,
-    /// The names of the data columns to copy.
     pub keep: &'a [String],
     pub outputs: Vec<PredictedColumns<'a>>,
     /// The outputs for whose pairs the latent covariances are added as columns; `None` without `--covariance`.
@@ -149,7 +147,6 @@ pub struct OutputColumns<'a> {
 }
 
 impl<'a> OutputColumns<'a> {
-    /// Creates the columns for test rows.
     pub fn of_test(models: impl IntoIterator<Item = &'a TableModel>) -> Self {
         let outputs = models.into_iter().map(PredictedColumns::of_test).collect();
         OutputColumns { row_numbers: false, keep: &[], outputs, covariance: None }
@@ -242,7 +239,6 @@ pub fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Res
 }
 
 impl Contents {
-    /// Returns the treatment of levels that training did not see.
     pub fn unseen(&self) -> UnseenLevels {
         if self.population { UnseenLevels::Population } else { self.unseen.unseen }
     }
@@ -259,7 +255,6 @@ impl Contents {
         }
     }
 
-    /// Refuses contents that these models cannot predict.
     pub fn check_models(&self, outputs: &TableOutputs, named: &dyn Fn(&str) -> String) -> Result<()> {
         let several = outputs.models().len() > 1;
         let grouped = outputs.models().any(|model| !model.schema().groups().is_empty());
@@ -328,7 +323,6 @@ pub struct Unfamiliar {
 }
 
 impl Unfamiliar {
-    /// Counts the cells of a block.
     pub fn add(&mut self, model: &TableModel, block: &Table) -> Result<()> {
         for (name, count) in model.schema().silent_gaps(block) {
             *self.filled.entry(name.to_owned()).or_default() += count;
@@ -342,7 +336,6 @@ impl Unfamiliar {
         Ok(())
     }
 
-    /// Prints the warnings on standard error.
     pub fn tell(&self, data: &Path) {
         for warning in self.warnings(&data.display().to_string()) {
             output::note(&format!("warning: {warning}"));
@@ -366,10 +359,8 @@ impl Unfamiliar {
 
 /// The source of the rows to predict, in blocks.
 struct Source {
-    /// The name of the rows in messages.
     name: PathBuf,
     names: Vec<String>,
-    /// The columns to copy.
     keep: Vec<String>,
     blocks: Box<dyn Iterator<Item = Result<Table>>>,
 }

@@ -28,12 +28,10 @@ enum Kind {
     Bar(Bar),
 }
 
-/// A bar on a terminal.
 struct Bar {
     bar: ProgressBar,
     /// The text of the enclosing stage; may be empty.
     around: String,
-    /// True if the bar counts epochs.
     epochs: bool,
     first: TrainingStart,
 }
@@ -83,7 +81,6 @@ impl Progress {
         Progress { what, kind }
     }
 
-    /// Shows a stage or an epoch of a fit.
     pub fn show(&mut self, event: &Event) {
         match &mut self.kind {
             Kind::Quiet | Kind::End => {}
@@ -105,7 +102,6 @@ impl Progress {
         }
     }
 
-    /// Reports the end of the fit and its reason.
     pub fn end(self, summary: &FitSummary) {
         if matches!(self.kind, Kind::Lines(_) | Kind::End) {
             output::note(&format!(
@@ -130,7 +126,6 @@ impl Drop for Progress {
 }
 
 impl Bar {
-    /// Updates the position and the message of the bar.
     fn put(&mut self, event: &Event) {
         let (done, of) = match event {
             Event::Epoch { record, limits } => {
@@ -228,7 +223,6 @@ impl Lines {
         Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, first: None }
     }
 
-    /// Returns the lines to print about an event.
     fn take(&mut self, event: &Event) -> Vec<String> {
         let line = match event {
             Event::Epoch { record, limits } => {
@@ -251,7 +245,6 @@ impl Lines {
         self.started(line)
     }
 
-    /// Returns the lines to print about one of many fits.
     fn take_fit(&mut self, done: usize, total: usize, text: &str) -> Vec<String> {
         let part = PARTS * done / total.max(1);
         let worth = part > self.said;

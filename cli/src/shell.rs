@@ -4,17 +4,14 @@ use super::args::{Cli, CompletionArgs, ManArgs};
 use super::output;
 use sparsegp::{Error, Result};
 
-/// The program's name.
 const NAME: &str = "sparsegp";
 
-/// Prints a script that completes commands and options.
 pub fn completions(args: &CompletionArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::everyday(), NAME, &mut script);
     output::print(&String::from_utf8_lossy(&script))
 }
 
-/// Prints the manual page of the program, or of one of its commands.
 pub fn manual(args: &ManArgs) -> Result<()> {
     let mut program = Cli::everyday();
     program.build();

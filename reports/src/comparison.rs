@@ -10,16 +10,13 @@ use sparsegp::model::Severity;
 use sparsegp_tables::compare::{Contender, Estimate, Group, Plan, Results, Role};
 use sparsegp_tables::readable::{duration, trimmed};
 
-/// A figure about test rows.
 #[derive(Clone, Copy)]
 struct Figure {
-    /// The name of its column.
     column: &'static str,
     /// Its name for readers.
     name: &'static str,
 }
 
-/// A position, a mean and its standard error.
 type Point = (f64, f64, f64);
 
 const NLL: Figure = Figure { column: "nll", name: "NLL" };
@@ -199,7 +196,6 @@ fn cards(groups: &[Group], task: Task) -> Vec<Card> {
     [NLL, point].into_iter().filter_map(card).collect()
 }
 
-/// Returns the sentence about what was run.
 fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     let settings = &plan.settings;
     let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
@@ -217,7 +213,6 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     )
 }
 
-/// Returns notes that explain the table.
 fn notes(plan: &Plan<'_>, groups: &[Group], say: &Say<'_>) -> Vec<String> {
     let settings = &plan.settings;
     let mut notes = vec![format!(
@@ -310,7 +305,6 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<D
     Drawn::of("calibration", title, &format!("{caption}; {size} training rows."), drawing)
 }
 
-/// Returns the coverage of the central intervals.
 fn coverage(groups: &[Group], size: usize) -> Vec<CurveSeries> {
     series(groups, |contender| {
         let mut chosen = groups.iter().filter(|group| group.role != Role::Grid && group.train_size == size);

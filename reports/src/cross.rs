@@ -7,7 +7,6 @@ use sparsegp::data::Moments;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
 
-/// The maximum number of scores that a summary shows.
 const MOST: usize = 3;
 
 /// The scores of the fits of a cross-validation, each on the rows that it left out.
@@ -21,12 +20,10 @@ pub struct CrossValidation {
 /// The scores of fits with other options, on the same parts.
 #[derive(Clone, Debug, Serialize)]
 struct Contender {
-    /// The options that differ.
     options: String,
     folds: Vec<FoldFigures>,
 }
 
-/// The scores of one fit.
 #[derive(Clone, Debug, Serialize)]
 struct FoldFigures {
     rows: u64,
@@ -93,7 +90,6 @@ impl CrossValidation {
     }
 }
 
-/// Returns a score of every report that has it.
 fn values(reports: &[&Report], name: &str) -> Vec<f64> {
     reports.iter().filter_map(|report| report_value(report, name)).collect()
 }

@@ -90,7 +90,6 @@ impl Serialize for GroupFigures<'_> {
     }
 }
 
-/// The outcome of the fit.
 struct FitFigures<'a> {
     model: &'a TableModel,
     warnings: Vec<String>,
@@ -129,7 +128,6 @@ impl Serialize for FitFigures<'_> {
     }
 }
 
-/// Values by name, in their order.
 struct Pairs<T>(Vec<(String, T)>);
 
 impl<T: Serialize> Serialize for Pairs<T> {

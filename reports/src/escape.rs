@@ -1,6 +1,5 @@
 //! Text as HTML and SVG.
 
-/// Escapes text for use between tags.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

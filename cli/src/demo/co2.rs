@@ -66,7 +66,6 @@ fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
     Ok(table.take(&kept))
 }
 
-/// Returns the figure of the series and its predictions.
 fn figure(model: &TableModel, table: &Table) -> Result<Vec<Figure>> {
     let (years, values) = (table.numbers("year")?, table.numbers("co2")?);
     let predictions = model.predict(table, UnseenLevels::Error)?;

@@ -16,7 +16,6 @@ use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table};
 use std::path::Path;
 
-/// One fit of the demo, with its test scores and figures.
 struct Run {
     task: &'static str,
     model: TableModel,
@@ -25,11 +24,8 @@ struct Run {
     figures: Vec<Figure>,
 }
 
-/// The fits of the demo to one data set.
 struct Example {
-    /// The name of the data set.
     name: &'static str,
-    /// The kind of target.
     task: &'static str,
     /// The purpose of the example in a few words, as `--list` shows it.
     shows: &'static str,
@@ -156,7 +152,6 @@ fn summary(runs: &[Run]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Writes the report, and each figure as separate files.
 fn write(folder: &Path, examples: &[&Example], runs: &[Run]) -> Result<()> {
     let titles: Vec<String> =
         runs.iter().map(|run| format!("{}: {}", run.task, run.model.options().objective)).collect();

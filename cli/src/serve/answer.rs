@@ -2,11 +2,9 @@
 
 use serde_json::json;
 
-/// An answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
-    /// The JSON document.
     body: String,
     /// The methods that the path supports, if the request used another method.
     allow: Option<&'static str>,
@@ -15,7 +13,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Creates the answer to a request that succeeded.
     pub fn ok(body: String) -> Answer {
         Answer { status: 200, body, allow: None, problem: None }
     }
@@ -26,7 +23,6 @@ impl Answer {
         Answer { status, body, allow: None, problem: Some(message.to_owned()) }
     }
 
-    /// Adds a hint to a refusal.
     pub fn with_hint(self, hint: &str) -> Answer {
         let body = format!("{}\n", json!({ "error": self.problem, "hint": hint }));
         Answer { body, ..self }
@@ -53,7 +49,6 @@ impl Answer {
     }
 }
 
-/// Returns the reason phrase of a status code.
 fn phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",

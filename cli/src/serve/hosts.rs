@@ -10,7 +10,6 @@ use std::net::IpAddr;
 pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// Allows these names.
     pub fn new(names: &[String]) -> Hosts {
         Hosts(names.iter().map(|name| name.to_lowercase()).collect())
     }

@@ -8,22 +8,17 @@ use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The maximum size of the head of a request in bytes.
 const MOST_HEAD: usize = 16 << 10;
 
-/// The maximum number of header fields.
 const MOST_FIELDS: usize = 64;
 
-/// The maximum number of bytes that one call reads.
 const READ: usize = 16 << 10;
 
 /// The time for which the bytes of a refused client are still read, so that it receives the answer instead of a reset connection.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The maximum size of the body in bytes.
     pub body: usize,
     /// The time limit for receiving a request, for writing an answer, and for waiting between two requests.
     pub time: Duration,
@@ -32,7 +27,6 @@ pub struct Limits {
 /// A request that arrived completely.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The method, as in `POST`.
     pub method: String,
     /// The path without its query.
     pub path: String,
@@ -46,16 +40,13 @@ pub struct Request {
 /// The part of a request before its body.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Head {
-    /// The request without its body.
     request: Request,
-    /// The number of bytes of the head.
     size: usize,
     body: usize,
     /// True if the client waits for `100 Continue` before it sends the body.
     waits: bool,
 }
 
-/// A connection to a client.
 pub struct Connection {
     stream: TcpStream,
     /// Bytes that were received and not yet parsed.

@@ -14,7 +14,6 @@ pub const SOURCE: &str = "request";
 const KEYS: [&str; 9] =
     ["rows", "quantiles", "latent", "covariance", "samples", "draws", "seed", "unseen", "population"];
 
-/// The rows and the options of a request.
 #[derive(Debug, Default)]
 pub struct Asked {
     rows: Vec<Value>,
@@ -154,7 +153,6 @@ fn cell(value: &Value, row: usize, name: &str) -> Result<Option<String>> {
     }
 }
 
-/// Returns the kind of a JSON value in words.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -166,7 +164,6 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Creates the error for an option with an invalid value.
 fn wrong(name: &str, found: &Value, expected: &str) -> Error {
     let found = match found {
         Value::Array(_) | Value::Object(_) => kind(found).to_owned(),

@@ -15,19 +15,16 @@ use std::fmt::Write;
 /// The maximum total number of quantiles and draws in the answer to a request.
 const MOST_NUMBERS: usize = 1_000_000;
 
-/// The methods of the paths `/health` and `/model`.
 const SHOWN: &str = "GET, HEAD";
 
 /// A model, its description for `/model`, and the limit on rows.
 pub struct Service {
     outputs: TableOutputs,
-    /// The body of the answer to `/model`.
     model: String,
     max_rows: usize,
 }
 
 impl Service {
-    /// Creates the service of a model, with a limit on the rows of a request.
     pub fn new(outputs: TableOutputs, max_rows: usize) -> Service {
         let model = inspect::json(&outputs);
         Service { outputs, model, max_rows }
@@ -135,7 +132,6 @@ fn document(table: &PredictedTable, rows: &PredictedRows, warnings: &[String]) -
     text
 }
 
-/// Returns a cell of a leading column as JSON.
 fn cell(column: &Column, row: usize) -> String {
     match column {
         Column::Number(values) => values.get(row).map_or_else(|| "null".to_owned(), |&value| number(value)),

@@ -7,7 +7,6 @@ use sparsegp_tables::schema::{SchemaOptions, SplitBy, UnseenLevels};
 use sparsegp_tables::tabular::TableModel;
 use sparsegp_testkit::program::{Work, csv_text};
 
-/// Returns the inputs of new rows.
 fn inputs(model: &TableModel, text: &str) -> sparsegp::Result<Vec<Vec<f64>>> {
     let x = model.schema().design(&csv(text), UnseenLevels::Error)?;
     Ok((0..x.nrows()).map(|row| x.row(row).iter().copied().collect()).collect())

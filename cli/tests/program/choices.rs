@@ -14,7 +14,6 @@ fn unit(i: usize, d: usize) -> f64 {
     ((i + 1) as f64 * [2f64, 3.0][d].sqrt()).fract()
 }
 
-/// Returns pseudo-random noise between −1 and 1.
 fn noise(i: usize) -> f64 {
     2.0 * ((i * i + 7 * i) as f64 * 0.618_034).fract() - 1.0
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 /// The chapters in which every name in backticks is checked.
 const CHAPTERS: [&str; 3] = ["docs/development.md", "docs/extending.md", "CONTRIBUTING.md"];
 
-/// The folders that contain code.
 const FOLDERS: [&str; 11] =
     [".ci", "benches", "cli", "examples", "fuzz", "kernels", "python", "src", "tables", "testkit", "tests"];
 
@@ -106,7 +105,6 @@ fn chapters_for_developers_name_what_exists() {
     }
 }
 
-/// Returns the anchors of a chapter's headings.
 fn headings(chapter: &str) -> HashSet<String> {
     let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
     let slug = |line: &str| line.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");

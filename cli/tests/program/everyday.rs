@@ -12,7 +12,6 @@ fn plain(header: &str, cells: impl Fn(usize, String) -> String) -> String {
     })
 }
 
-/// Returns this table with another column in front.
 fn with(name: &str, cell: impl Fn(usize) -> String) -> String {
     plain(&format!("{name},x,c,y"), |row, line| format!("{},{line}", cell(row)))
 }

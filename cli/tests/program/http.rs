@@ -15,7 +15,6 @@ pub struct Server {
     log: Option<JoinHandle<String>>,
 }
 
-/// The answer to a request.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -78,19 +77,16 @@ impl Server {
         self.send("POST", "/predict", &request.to_string())
     }
 
-    /// Ends the program, and returns what it printed on standard error.
     pub fn stop(mut self) -> String {
         self.child.kill().expect("killed");
         self.ended()
     }
 
-    /// Waits for the end of the program, and returns what it printed on standard error.
     pub fn ended(mut self) -> String {
         self.child.wait().expect("ended");
         self.log.take().expect("a log").join().expect("a log")
     }
 
-    /// Sends SIGTERM.
     #[cfg(unix)]
     pub fn signal(&self) {
         use nix::sys::signal::{Signal, kill};
@@ -106,7 +102,6 @@ impl Drop for Server {
     }
 }
 
-/// A connection to the server.
 pub struct Connection(pub BufReader<TcpStream>);
 
 impl Connection {
@@ -114,7 +109,6 @@ impl Connection {
         self.0.get_mut().write_all(text.as_bytes()).expect("sent");
     }
 
-    /// Reads the reply to a request.
     pub fn reply(&mut self) -> Reply {
         self.reply_to("POST")
     }

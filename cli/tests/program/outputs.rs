@@ -112,7 +112,6 @@ fn a_kernel_between_outputs_predicts_one_output_from_another() {
     fit("coregion[outputs]").fails(2, &["no input called 'outputs', expected one of x, output"]);
 }
 
-/// The means and noise variances of three outputs.
 const MEANS: [f64; 3] = [0.3, -0.2, 0.1];
 const NOISES: [f64; 3] = [0.1, 0.4, 0.05];
 

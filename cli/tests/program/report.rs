@@ -3,7 +3,6 @@
 use sparsegp_testkit::program::{Work, assert_contains, csv_text};
 use std::collections::HashSet;
 
-/// Returns the contents of all elements with a tag.
 fn elements<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
     let found = page.split(open.as_str()).skip(1);

@@ -9,7 +9,6 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// Serves a model of the small table.
 fn served(options: &str) -> (Work, Server) {
     let work = Work::modelled();
     let server = Server::start(&work, options);

@@ -34,7 +34,6 @@ pub fn from_disk(request: &FileFitRequest<'_>) -> Result<FileFit> {
     Ok(fit)
 }
 
-/// Fits the rows of a file in memory.
 pub fn in_memory(request: &FileFitRequest<'_>) -> Result<TableFit> {
     let FileFitRequest { path, columns, options, test_fraction, start, .. } = *request;
     let table = read_table_with(path, columns.delimiter, &columns.missing)?;
@@ -56,7 +55,6 @@ fn fits(work: &Work, columns: &SchemaOptions, test_fraction: f64) -> [Result<(Ta
     [memory, from_disk(&request).and_then(of_disk)]
 }
 
-/// Returns the notes about the data.
 fn notes(model: &TableModel) -> Vec<String> {
     let texts = model.summary().warnings.iter().filter_map(|warning| match warning {
         Warning::Data { text } => Some(text.clone()),
@@ -82,7 +80,6 @@ pub fn fitted_with(
     (read, told, rows)
 }
 
-/// Asserts that each note has its words.
 pub fn assert_told(told: &[String], words: &[&str]) {
     let agree = told.iter().zip(words).all(|(note, words)| note.contains(words));
     assert!(agree && told.len() == words.len(), "{words:#?} in {told:#?}");
@@ -103,7 +100,6 @@ pub fn refused(text: &str, columns: &SchemaOptions, words: &str) {
     assert!(memory.contains(words) && !memory.contains('\n'), "{memory}");
 }
 
-/// Returns a pseudo-random number between 0 and 1.
 pub fn noise(row: usize) -> f64 {
     (((row as f64 + 1.0) * 78.233).sin() * 43_758.545).rem_euclid(1.0)
 }

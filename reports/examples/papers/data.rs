@@ -26,7 +26,6 @@ impl Data {
         Ok(Data { x, y: schema.target(table)?.unwrap_or_default() })
     }
 
-    /// Returns the data in the library's type.
     pub fn set(&self) -> Dataset<'_> {
         Dataset::of(self.x.transpose(), &self.y)
     }
@@ -50,7 +49,6 @@ impl Data {
         self.infer_from(q, model, estimator, options)
     }
 
-    /// Like [`Data::infer`], starting at `q`.
     pub fn infer_from(
         &self,
         q: Normal,
@@ -93,13 +91,11 @@ impl Data {
         fit_arrays(TrainingData::of(self.set()), options, start, &mut |_| ())
     }
 
-    /// Returns the rows with these indices.
     pub fn take(&self, rows: &[usize]) -> Data {
         let x = Mat::from_fn(self.x.nrows(), rows.len(), |d, i| self.x[(d, rows[i])]);
         Data { x, y: rows.iter().map(|&row| self.y[row]).collect() }
     }
 
-    /// Random training and test rows by seed.
     pub fn split(&self, test_fraction: f64, seed: u64) -> Result<(Data, Data)> {
         let rows = sparsegp::data::split(self.y.len(), test_fraction, 0.0, seed)?;
         Ok((self.take(&rows.train), self.take(&rows.test)))
@@ -114,7 +110,6 @@ impl Data {
         scaling
     }
 
-    /// Scales the inputs and the targets.
     pub fn scale(&mut self, by: &Scaling) {
         by.scale_inputs(self.x.as_mut().transpose_mut());
         by.scale_target(&mut self.y);

@@ -124,7 +124,6 @@ pub fn short(value: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A claim of a paper beside our numbers.
 struct Claim {
     claim: String,
     paper: String,
@@ -162,20 +161,15 @@ impl Judged<'_> {
     }
 }
 
-/// The scales of the axes of a figure.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Axes {
-    /// The horizontal axis is logarithmic.
     LogX,
-    /// Both axes are logarithmic.
     LogLog,
 }
 
-/// A run of the program of one paper.
 pub struct Paper {
     name: &'static str,
     args: RunArgs,
-    /// The folder of the results.
     pub out: PathBuf,
     /// True for small problems that need no data.
     pub quick: bool,
@@ -249,7 +243,6 @@ impl Paper {
         self.settings.push(text);
     }
 
-    /// Adds a row to the table.
     fn claim(&mut self, claim: &str, paper: &str, ours: String, verdict: &'static str, why: &str) {
         self.say(&format!("{claim}: {ours}"));
         let [claim, paper, why] = [claim, paper, why].map(str::to_owned);

@@ -15,7 +15,6 @@ const EM: f64 = 1.0 / 1.164;
 /// A figure: marks in drawing order, with a title and a description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawing {
-    /// Width and height in units.
     pub(super) size: (u32, u32),
     /// The elements of SVG, a line each.
     marks: String,
@@ -75,7 +74,6 @@ impl Ink {
         Ink { opacity, ..self }
     }
 
-    /// Returns the colour with every part replaced.
     pub(super) fn map(self, part: impl Fn(u8) -> u8) -> Ink {
         let (red, green, blue) = self.rgb;
         Ink { rgb: (part(red), part(green), part(blue)), ..self }
@@ -92,7 +90,6 @@ impl Ink {
     }
 }
 
-/// The style of text.
 #[derive(Clone, Copy)]
 pub(super) struct Lettering {
     /// Ascent and descent together, in units.
@@ -101,7 +98,6 @@ pub(super) struct Lettering {
     pub(super) anchor: &'static str,
     /// The distance from the position to the baseline, in ems.
     pub(super) drop: f64,
-    /// True if the text reads from bottom to top.
     pub(super) upwards: bool,
 }
 
@@ -126,7 +122,6 @@ pub(super) struct Area<'a> {
 }
 
 impl<'a> Area<'a> {
-    /// Returns the width and the height.
     pub(super) fn size(&self) -> (u32, u32) {
         (self.left.abs_diff(self.right), self.top.abs_diff(self.bottom))
     }
@@ -156,7 +151,6 @@ impl<'a> Area<'a> {
         places.into_iter().map(|place| self.inside(place)).map(|(x, y)| format!("{x},{y}")).collect()
     }
 
-    /// Draws a line through positions.
     pub(super) fn line(&self, places: impl IntoIterator<Item = Place>, ink: Ink, width: u32) {
         let mut points = self.points(places);
         points.dedup();
@@ -168,18 +162,15 @@ impl<'a> Area<'a> {
         }
     }
 
-    /// Draws the area inside a line through positions.
     pub(super) fn polygon(&self, places: impl IntoIterator<Item = Place>, ink: Ink) {
         let points = self.points(places).join(" ");
         self.add(format_args!("<polygon {} points=\"{points}\"/>", ink.paint("fill")));
     }
 
-    /// Draws the rectangle between two opposite corners.
     pub(super) fn rectangle(&self, corners: [Place; 2], ink: Ink) {
         self.rect(corners, &ink.paint("fill"));
     }
 
-    /// Draws the edges of the rectangle between two opposite corners.
     pub(super) fn outline(&self, corners: [Place; 2], ink: Ink) {
         self.rect(corners, &format!("fill=\"none\" {} stroke-width=\"{UNITS}\"", ink.paint("stroke")));
     }

@@ -16,7 +16,6 @@ const MANY: usize = 20;
 /// The height of an interval if a row has several.
 const STEP: u32 = 18;
 
-/// A number with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Interval {
     /// The name of the number.

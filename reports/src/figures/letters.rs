@@ -3,7 +3,6 @@
 /// Ascent and descent together, in the units of [`ADVANCES`].
 const HEIGHT: f32 = 2384.0;
 
-/// The advance of a letter that is not in the table.
 const OTHER: u16 = 1229;
 
 /// Returns the width of text whose ascent and descent together are `size` units.

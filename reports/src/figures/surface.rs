@@ -18,7 +18,6 @@ const STEPS: f64 = 40.0;
 /// The colours of the lowest and the highest number, with white half-way.
 const ENDS: [Ink; 2] = [Ink::new(67, 147, 195), Ink::new(230, 145, 56)];
 
-/// The width that the scale of colours takes.
 const SCALE: u32 = 150;
 
 /// A rectangle of two inputs, divided into cells, with the points in it.
@@ -137,7 +136,6 @@ impl Plane {
         [at(self.x, cell % columns, columns), at(self.y, cell / columns, rows)]
     }
 
-    /// The legend.
     fn names(&self) -> Vec<(&str, Sample)> {
         let classes = self.classes.iter().enumerate();
         let classes = classes.map(|(class, name)| (name.as_str(), Sample::Marker(dark(class), class)));
@@ -145,7 +143,6 @@ impl Plane {
         classes.chain(inducing).collect()
     }
 
-    /// Draws points and inducing inputs, up to a maximum of each.
     fn draw_points(&self, chart: &Chart<'_>) {
         let inside =
             |x: f64, y: f64| (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y);
@@ -171,19 +168,16 @@ fn dark(class: usize) -> Ink {
     colour(class).map(|part| (f64::from(part) * 0.6).round() as u8)
 }
 
-/// Mixes a colour with white.
 fn mixed(colour: Ink, strength: f64) -> Ink {
     colour.map(|part| (255.0 + strength * (f64::from(part) - 255.0)).round() as u8)
 }
 
-/// The cells to draw.
 struct Cells {
     columns: usize,
     rows: usize,
     /// The share of each cell, whose contour may be drawn, and its colour.
     values: Vec<(f64, Ink)>,
     low: (f64, f64),
-    /// The size of a cell.
     size: (f64, f64),
 }
 

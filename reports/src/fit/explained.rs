@@ -148,7 +148,6 @@ impl<'a> Explained<'a> {
         self.contributions.iter().map(line).collect()
     }
 
-    /// Returns the name of the loss that judges permutations.
     fn loss(&self) -> &'static str {
         if self.model.mean_only() { "squared error" } else { "NLL" }
     }
@@ -230,7 +229,6 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Returns the name of the class of a probability.
     pub(super) fn class(&self, scale: Scale) -> String {
         let levels = self.model.schema().encoding().levels();
         match scale {
@@ -239,7 +237,6 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Returns the axis label of a column.
     pub(super) fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
         match self.model.schema().features().get(column).map(|feature| &feature.kind) {
@@ -250,7 +247,6 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Returns the axis label of a quantity.
     pub(super) fn axis(&self, scale: Scale) -> String {
         match scale {
             Scale::Mean => format!("mean of {}", self.target()),
@@ -310,7 +306,6 @@ impl<'a> Explained<'a> {
         intervals("change of f (on the scale the model sees)", &bars, true)
     }
 
-    /// The blocks about single rows.
     fn contribution_blocks(&self) -> Vec<Block> {
         figures(self.contributions.iter().map(|explained| self.contribution_figure(explained)))
     }
@@ -341,7 +336,6 @@ impl<'a> Explained<'a> {
         Figure::of(&format!("row-{row}"), &format!("Row {row}"), &caption, drawing)
     }
 
-    /// The part of a page about this model.
     fn part(&self) -> PagePart {
         let (target, rows) = (self.target(), self.data.rows().len());
         PagePart {

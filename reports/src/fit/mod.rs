@@ -28,10 +28,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// The number of significant digits of the main figures of a page.
 const CARD_DIGITS: usize = 3;
 
-/// The maximum number of coefficients on a page.
 const MOST_COEFFICIENTS: usize = 500;
 
-/// The maximum number of effects in a figure.
 const MOST_EFFECTS: usize = 40;
 
 /// The share of the fit's time that explanations may take, the seconds that they always may take, and the number of rows that measure the
@@ -96,7 +94,6 @@ impl FitReport<'_> {
         }
     }
 
-    /// Returns the rows that explain the model.
     fn kept(&self) -> Option<&KeptRows> {
         self.test.and_then(|test| test.kept.as_ref()).or(self.rows)
     }
@@ -298,7 +295,6 @@ fn percent(share: f64) -> String {
     format!("{} %", number((1000.0 * share).round() / 10.0))
 }
 
-/// Returns the name of a task at the start of a sentence about a target.
 fn kind(task: Task) -> &'static str {
     match task {
         Task::Regression => "Regression",
@@ -308,7 +304,6 @@ fn kind(task: Task) -> &'static str {
     }
 }
 
-/// Returns the meaning of a score of test rows.
 fn meaning(name: &str) -> &'static str {
     match name {
         "NLL" => "minus the mean log predictive density: judges mean and spread together; smaller is better",

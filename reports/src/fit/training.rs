@@ -36,7 +36,6 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     ])
 }
 
-/// Draws the validation score against β.
 fn beta_curve(curve: &BetaCurve) -> Option<Drawing> {
     let name = if curve.squared_error { "squared error" } else { "log loss" };
     let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?)));

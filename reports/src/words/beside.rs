@@ -6,10 +6,8 @@ use crate::Evaluation;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
 
-/// The maximum number of scores that a summary compares.
 const MOST: usize = 4;
 
-/// The maximum number of classes of a confusion matrix in a summary.
 const MOST_CLASSES: usize = 4;
 
 /// Returns the names of the main scores of a task, most important first.

@@ -71,7 +71,6 @@ pub fn objective(model: &TableModel) -> String {
     format!("{}, {value} per row{}", model.options().objective, on.unwrap_or_default())
 }
 
-/// Describes the latent function.
 fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let options = model.options();
     let layer = model.latent().layer();

@@ -35,7 +35,6 @@ pub const CASES: [Case; 9] = [
 /// The largest gap between test NLLs that counts as none.
 const NO_GAP: f64 = 0.01;
 
-/// Returns a unit for every case and repeat.
 pub fn units() -> impl Iterator<Item = Unit> {
     let unit = |case: Case, repeat: u64| Unit {
         order: 1.1,
@@ -104,7 +103,6 @@ const OBJECTIVE: &str = "L samples train E log (mean of L densities), the ELBO's
                          than their mean";
 const NOISE: &str = "single samples with small densities have long gradients, which smoothing shortens";
 
-/// The fits of a case in all repeats.
 struct Fits<'a> {
     label: String,
     case: Case,
@@ -204,7 +202,6 @@ impl<'a> Fits<'a> {
     }
 }
 
-/// Compares the estimators in each case.
 pub fn judge(paper: &mut Paper, rows: &[Row]) -> Result<()> {
     let known: Vec<Fits> = CASES.into_iter().map(|case| Fits::of(rows, case)).collect();
     let known: Vec<&Fits> = known.iter().filter(|fits| !fits.rows.is_empty()).collect();
@@ -223,7 +220,6 @@ pub fn judge(paper: &mut Paper, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// Judges the claims about a set of counts or of classes.
 fn judge_case(paper: &mut Paper, fits: &Fits) -> Result<()> {
     let label = &fits.label;
     paper.expect(&format!("{label}: ups:1 less exact"), fits.gap("ups:1"), -0.02..=0.05);

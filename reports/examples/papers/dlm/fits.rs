@@ -14,11 +14,9 @@ use sparsegp_tables::compare::Contender;
 pub const LOG: [Contender; 4] =
     [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
 
-/// The further objectives of regression.
 const REGRESSION: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
 
 impl Set {
-    /// Returns the objectives that the set compares.
     pub fn objectives(&self) -> Vec<Contender> {
         let further = if self.is_regression() { &REGRESSION[..] } else { &[] };
         LOG.iter().chain(further).copied().collect()
@@ -30,7 +28,6 @@ pub fn betas(n: usize) -> Vec<f64> {
     std::iter::successors(Some(n as f64), |beta| (*beta > 0.01).then_some(beta / 2.0)).collect()
 }
 
-/// Returns true for the objectives whose loss is the squared error.
 pub fn is_square(objective: Contender) -> bool {
     objective.objective() == ObjectiveKind::DlmSquare
 }
@@ -60,7 +57,6 @@ pub fn units() -> impl Iterator<Item = Unit> {
     SETS.iter().flat_map(of_set).flat_map(move |of| (0..5).map(move |repeat| unit(of, repeat)))
 }
 
-/// The fits to the training rows of a repeat.
 pub struct Fits<'a> {
     set: &'a Set,
     rows: Rows,
@@ -79,7 +75,6 @@ impl<'a> Fits<'a> {
         Ok(Some(Fits { set, rows, repeat, initial, elbo: None }))
     }
 
-    /// Fits all objectives with all values of β.
     pub fn all(&mut self) -> Result<Vec<Row>> {
         let mut found = Vec::new();
         for objective in self.set.objectives() {
@@ -136,7 +131,6 @@ impl<'a> Fits<'a> {
     }
 }
 
-/// Returns the options that all fits of a set share.
 fn options(set: &Set, n: usize, repeat: u64) -> FitOptions {
     let (epochs, range) = if set.is_regression() { (2500, 50) } else { (3000, 20) };
     FitOptions {
@@ -183,7 +177,6 @@ pub fn scores(posterior: &Posterior, kind: TargetKind, test: &Data) -> (f64, f64
 }
 
 impl Row {
-    /// Adds the facts about the training.
     pub fn of_fit(self, fitted: &Fitted) -> Row {
         let summary = &fitted.summary;
         Row {

@@ -10,13 +10,11 @@ use sparsegp_tables::tables::Table;
 
 pub const FLIGHTS: Set = set("flights", TargetKind::Binary, 200, Says::Either, Some("airline"));
 
-/// The number of training rows.
 pub const ROWS: usize = 200_000;
 /// The number of test rows, and the number of their parts, whose scores are recorded as repeats.
 pub const TEST: usize = 50_000;
 const PARTS: usize = 10;
 
-/// Returns a unit for every β.
 pub fn units() -> impl Iterator<Item = Unit> {
     [1.0, 0.1, 10.0].into_iter().map(|beta| Unit {
         order: 2.15,

@@ -14,11 +14,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// A fit and its scores.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Row {
     pub set: String,
-    /// The number of training rows.
     pub n: usize,
     pub repeat: u64,
     /// The objective, the estimator of gradients or the update rule.
@@ -49,7 +47,6 @@ fn digits<S: Serializer>(value: &f64, serializer: S) -> std::result::Result<S::O
 }
 
 impl Row {
-    /// Creates the record of a fit without scores.
     pub fn of(set: &str, n: usize, repeat: u64, method: impl Display, beta: f64) -> Row {
         let [validation, nll, error, training] = [f64::NAN; 4];
         let (set, method, iterations, converged, seconds) =
@@ -82,7 +79,6 @@ fn pack(rows: &[Row]) -> std::io::Result<Vec<u8>> {
     packed.finish()
 }
 
-/// Runs the fits of a unit.
 type Task = dyn Fn(&Paper) -> Result<Vec<Row>> + Sync;
 
 /// Fits that are written together.

@@ -12,7 +12,6 @@ pub const CASES: [Case; 2] = [
     ("banana", TargetKind::Binary, LikelihoodKind::BernoulliProbit, 53),
 ];
 
-/// Returns a unit for every case.
 pub fn units() -> impl Iterator<Item = Unit> {
     CASES.into_iter().map(|case| Unit {
         order: 1.2,
@@ -22,7 +21,6 @@ pub fn units() -> impl Iterator<Item = Unit> {
     })
 }
 
-/// Fits q with every rule.
 pub fn fit(paper: &Paper, (name, kind, likelihood, inducing): Case) -> Result<Vec<Row>> {
     let Some(mut data) = paper.read(name, "y", kind)? else { return Ok(Vec::new()) };
     data = data.take(&evenly(data.y.len(), paper.setting(4000, 600)));
@@ -39,7 +37,6 @@ pub fn fit(paper: &Paper, (name, kind, likelihood, inducing): Case) -> Result<Ve
     QUpdate::ALL.iter().map(one).collect()
 }
 
-/// Compares the final objectives of the rules.
 pub fn judge(paper: &mut Paper, rows: &[Row]) {
     for (name, ..) in CASES {
         let of_rule =

@@ -17,7 +17,6 @@ pub enum Says {
     Little,
 }
 
-/// A data set of the learning curves.
 pub struct Set {
     pub name: &'static str,
     pub kind: TargetKind,
@@ -28,7 +27,6 @@ pub struct Set {
     pub stands_for: Option<&'static str>,
 }
 
-/// Creates a set from its fields in their order.
 pub const fn set(
     name: &'static str,
     kind: TargetKind,

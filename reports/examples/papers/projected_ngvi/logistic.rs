@@ -20,7 +20,6 @@ fn data() -> Data {
     Data { x, y }
 }
 
-/// Means over runs at an iteration.
 #[derive(Clone, Copy)]
 struct Record {
     /// The authors' "ELBO", E log p(y, w), which lacks the entropy of q, and the ELBO.
@@ -29,7 +28,6 @@ struct Record {
     samples: f64,
 }
 
-/// Returns the records of runs at some iterations.
 fn records(
     data: &Data,
     schedules: Schedules,
@@ -59,7 +57,6 @@ fn behind(free: &[Record], positive: &[Record], of: impl Fn(&Record) -> f64) -> 
     free.iter().zip(positive).map(|(free, positive)| of(free) - of(positive)).fold(0.0, f64::max)
 }
 
-/// Runs every schedule with and without the projection of means.
 pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
     let (data, steps) = (data(), paper.setting(1000, 300));
     let at = record_at(steps, 8);

@@ -17,7 +17,6 @@ struct MeanField {
     estimates: Vec<[f64; D]>,
 }
 
-/// The centred q with these precisions.
 fn centred(precisions: &[f64; D]) -> Result<Normal> {
     let variance = |i: usize, j: usize| if i == j { 1.0 / precisions[i] } else { 0.0 };
     Normal::new(vec![0.0; D], Mat::from_fn(D, D, variance))
@@ -131,7 +130,6 @@ impl MeanField {
     }
 }
 
-/// Claims about the optimum, the relative curvature, and exact gradients.
 fn exact(paper: &mut Paper, problem: &MeanField) -> Result<()> {
     let (best, searched) = (problem.best(), problem.searched()?);
     let furthest =
@@ -177,7 +175,6 @@ fn exact(paper: &mut Paper, problem: &MeanField) -> Result<()> {
     Ok(())
 }
 
-/// Claims about steps of one random row.
 fn stochastic(paper: &mut Paper, problem: &MeanField) -> Result<()> {
     let (best, start, steps) = (problem.best(), 0.1, 1000);
     let (mut shares, mut ratios) = (Vec::new(), Vec::new());

@@ -8,7 +8,6 @@ use sparsegp_research::ProjectedBound;
 /// The initial variance of the coefficients in conjugate runs; their initial means are uniform in [−5, 5].
 pub const START: f64 = 10.0;
 
-/// Steps, and numbers of samples or rows.
 #[derive(Clone, Copy)]
 pub struct Schedules {
     pub step: Schedule,
@@ -16,7 +15,6 @@ pub struct Schedules {
 }
 
 impl Schedules {
-    /// Creates schedules with a constant step and a constant number.
     pub fn constant(step: f64, size: usize) -> Self {
         Schedules { step: Schedule::Constant(step), size: SizeSchedule::Constant(size) }
     }
@@ -34,7 +32,6 @@ impl Schedules {
         ]
     }
 
-    /// Returns the name in figures.
     pub fn label(self) -> String {
         format!("step {}, N {}", self.step, self.size)
     }
@@ -81,7 +78,6 @@ pub struct Record {
 pub struct Means(pub Vec<Record>);
 
 impl Means {
-    /// The last record.
     pub fn end(&self) -> &Record {
         &self.0[self.0.len() - 1]
     }
@@ -224,7 +220,6 @@ impl Batches {
         Ok(Batches { features, mean, root, units, prior })
     }
 
-    /// Adds the sum over a random batch.
     fn draw(&self, random: &mut ChaCha8Rng, size: usize, sum: &mut [f64]) {
         if size < NORMAL {
             for _ in 0..size {
@@ -248,7 +243,6 @@ impl Batches {
         squares.chain((0..d).map(|j| precision(j) * mean[j] * self.units[j])).collect()
     }
 
-    /// Returns the normal distribution of natural parameters.
     fn normal(&self, natural: &[f64]) -> Result<Normal> {
         let d = self.units.len();
         let (squares, linear) = natural.split_at(d * (d + 1) / 2);

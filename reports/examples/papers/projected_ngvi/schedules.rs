@@ -50,7 +50,6 @@ fn slopes(paper: &mut Paper, claim: &str, theory: &[f64], means: &[Means]) {
     );
 }
 
-/// Bonnet–Price gradients of a Gaussian target.
 pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     let (target, data) = target()?;
     let (four, at) = (Schedules::four(0.01, 100), record_at(10_000, 20));
@@ -89,7 +88,6 @@ pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     sweeps(paper, &target)
 }
 
-/// Rows drawn with replacement for a linear regression.
 pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
     let Some(mut data) = paper.read("gas_turbine", "NOX", TargetKind::Real)? else { return Ok(()) };
     if paper.quick {

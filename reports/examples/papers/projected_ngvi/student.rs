@@ -45,7 +45,6 @@ impl Regression {
         (0..steps).find(|_| inference.step().1.rollbacks > 0)
     }
 
-    /// Returns the ELBO of a run with projection.
     fn projected(&self, step: Schedule, seed: u64, at: &[usize]) -> Vec<f64> {
         // In whitened coordinates, S is the covariance of the coefficients divided by the prior variance.
         let bounds = (1e-4 / PRIOR, 1e4 / PRIOR);
@@ -96,7 +95,6 @@ fn generated() -> Data {
     Data { x, y }
 }
 
-/// Runs both schedules with and without projection.
 pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
     let Some(regression) = Regression::new(paper)? else { return Ok(()) };
     paper.settings(format!(

@@ -55,7 +55,6 @@ fn block_norm(hessian: &Mat<f64>) -> Result<f64> {
     Ok(largest)
 }
 
-/// Claims about the curvature, and the claims that the other models have too.
 pub fn run(paper: &mut Paper, runs: u64) -> Result<()> {
     let (problem, steps) = (problem()?, paper.setting(200_000, 4000));
     paper.settings(format!(
@@ -85,7 +84,6 @@ fn compare_with_library(paper: &mut Paper, problem: &Problem) -> Result<()> {
     Ok(())
 }
 
-/// Claims about the eigenvalues of the Hessian of the negative log joint.
 fn curvature(paper: &mut Paper, problem: &Problem) -> Result<()> {
     let (size, mut draw) = (problem.mode.len(), normals(9));
     let at_zero = problem.derivatives(&vec![0.0; size]).1;

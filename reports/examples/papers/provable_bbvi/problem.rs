@@ -11,7 +11,6 @@ pub struct Problem {
     pub data: Data,
     pub curvature: Curvature,
     pub optimum: Normal,
-    /// The mode of the joint.
     pub mode: Vec<f64>,
     prior: Mat<f64>,
     /// The Cholesky factor of P, and P⁻¹.
@@ -56,7 +55,6 @@ impl Problem {
         Ok(LatentModel::new(layer.into(), self.likelihood.clone(), true))
     }
 
-    /// Returns q at the start of runs, the prior.
     pub fn prior(&self) -> Result<Normal> {
         Normal::new(vec![0.0; self.mode.len()], self.prior.clone())
     }
@@ -150,7 +148,6 @@ impl Problem {
     }
 }
 
-/// Returns the curvature of the negative log joint.
 fn curvature(x: &Mat<f64>, prior: &Mat<f64>, kind: LikelihoodKind) -> Result<Curvature> {
     match kind {
         LikelihoodKind::Gaussian => Curvature::linear(x.transpose(), prior.as_ref(), 1.0),
@@ -158,7 +155,6 @@ fn curvature(x: &Mat<f64>, prior: &Mat<f64>, kind: LikelihoodKind) -> Result<Cur
     }
 }
 
-/// A method with its gradient.
 pub struct Method {
     pub name: &'static str,
     /// The decreasing steps of its theorem.
@@ -168,7 +164,6 @@ pub struct Method {
     pub estimator: Estimator,
 }
 
-/// The two methods of the theorems.
 pub const METHODS: [Method; 2] = [
     Method {
         name: "prox",
@@ -206,7 +201,6 @@ impl Method {
     }
 }
 
-/// The constants in the bounds on a method.
 pub struct Constants {
     pub best: Parameters,
     /// The squared distance of the start.

@@ -13,7 +13,6 @@ const LANDING: Method = Method {
     estimator: Estimator::StickingTheLanding { samples: 1 },
 };
 
-/// Returns the mean over runs of squared distances.
 pub fn mean(
     problem: &Problem,
     (method, step): (&Method, Schedule),

@@ -105,7 +105,6 @@ impl Race {
         self.best[method].reached(self.least + NEAR).map_or(f64::INFINITY, |row| row[0])
     }
 
-    /// Returns the iterations of a method divided by the iterations of another one.
     fn ratio(&self, method: usize, other: usize) -> f64 {
         self.iterations(method) / self.iterations(other).max(1.0)
     }
@@ -153,7 +152,6 @@ pub fn run(paper: &mut Paper, steps: usize) -> Result<()> {
     Ok(())
 }
 
-/// Claims about all problems.
 fn overall(paper: &mut Paper, races: &[Race]) {
     let worst = races.iter().map(|race| race.ratio(2, 0)).fold(0.0, f64::max);
     paper.judge(

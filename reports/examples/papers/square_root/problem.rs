@@ -11,7 +11,6 @@ pub struct Trace {
     pub step: f64,
     /// Iteration, seconds of the steps alone, −ELBO per datum and test NLL (NaN between records).
     pub rows: Vec<Vec<f64>>,
-    /// The accuracy on the test rows at the end.
     pub accuracy: f64,
     /// The sum of −log p over the test rows at the mean of q.
     pub plug_in: f64,
@@ -51,7 +50,6 @@ pub struct Method {
     pub narrow: bool,
 }
 
-/// The settings of a problem.
 #[derive(Clone, Copy)]
 pub struct Setting {
     /// The prior precision λ.
@@ -113,7 +111,6 @@ impl Problem {
         Ok(Problem { train: Data { x, y }, n, test, model, starts, smoothness })
     }
 
-    /// The number of training rows.
     pub fn rows(&self) -> usize {
         self.n
     }
@@ -162,13 +159,11 @@ impl Problem {
         trace((&self.train, self.model.clone()), start, way, steps, |value, _| value / n)
     }
 
-    /// Returns the NLL of the test rows.
     fn nll(&self, q: &Normal) -> f64 {
         Posterior::new(&self.model, q).score(self.test.set(), Score::LogLoss)
     }
 }
 
-/// Returns the data with a constant input at the end.
 fn with_ones(data: &Data) -> Data {
     let d = data.x.nrows();
     let x = Mat::from_fn(d + 1, data.x.ncols(), |i, j| if i < d { data.x[(i, j)] } else { 1.0 });

@@ -3,7 +3,6 @@
 use crate::paper::prelude::*;
 use crate::roots::{self, Way, fastest, reached};
 
-/// The variance of the noise.
 const NOISE: f64 = 5.0;
 
 /// Returns 50 rows. The posterior precision is near 10 in one direction and near 1 in the other.

@@ -26,7 +26,6 @@ fn indefinite(variances: [f64; 2]) -> (f64, f64) {
     (indefinite as f64 / count as f64, positive as f64 / count as f64)
 }
 
-/// Returns logistic data with an intercept, n rows.
 fn logistic(n: usize) -> Data {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let x = Mat::from_fn(2, n, |i, _| if i == 0 { random.random_range(-1.0..1.0) } else { 1.0 });
