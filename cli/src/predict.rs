@@ -1,7 +1,6 @@
 //! `predict`: predicts the rows of a data file of any length, block by block, and writes the predictions.
 
 use super::args::{Contents, PredictArgs};
-use super::averages::{Averages, CELLS};
 use super::output;
 use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
@@ -10,7 +9,7 @@ use sparsegp::{Error, Result};
 use sparsegp_rasters::{Raster, RasterFormat};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
 use sparsegp_tables::tables::{
-    Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
+    Column, Grid, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
 };
 use sparsegp_tables::tabular::{DrawRequest, OutputDraws, TableModel, TableOutputs};
 use std::collections::{BTreeMap, HashSet};
@@ -224,6 +223,41 @@ impl<'a> OutputColumns<'a> {
             })
         };
         PredictedRows { leading, numbers: (0..rows).flat_map(row).copied().collect(), rows }
+    }
+}
+
+/// The number of cells that are averaged at once.
+const CELLS: usize = 1024;
+
+/// `--average`: averages over the cell around each point of a grid, each computed from `parts` points in every direction.
+struct Averages<'a> {
+    outputs: &'a TableOutputs,
+    grid: &'a Grid,
+    parts: usize,
+}
+
+impl Averages<'_> {
+    /// Averages the cells of a block, which begins at cell `first`.
+    fn rows(&self, block: &Table, first: u64, unseen: UnseenLevels) -> Result<PredictedRows> {
+        let rows = block.rows();
+        let of_output = |model: &TableModel| model.averages(self.grid, first, rows, self.parts, unseen);
+        let averages = self.outputs.models().map(of_output).collect::<Result<Vec<_>>>()?;
+        let of_cell = |cell: usize| averages.iter().flat_map(move |of| [of[cell].mean, of[cell].variance]);
+        let leading = block.copies().iter().map(|copy| copy.column.clone()).collect();
+        Ok(PredictedRows { leading, numbers: (0..rows).flat_map(of_cell).collect(), rows })
+    }
+
+    /// Returns the output columns: the columns of the grid, then mean and variance for every target.
+    fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
+        let is_text = |copy: &NamedColumn| !matches!(copy.column, Column::Number(_));
+        let several = self.outputs.models().len() > 1;
+        let targets = self.outputs.models().map(|model| model.schema().target_name());
+        let suffixes = targets.map(|target| if several { format!("_{target}") } else { String::new() });
+        PredictedTable {
+            leading: copies.iter().map(|copy| (copy.name.clone(), is_text(copy))).collect(),
+            numbers: suffixes.flat_map(|of| [format!("mean{of}"), format!("variance{of}")]).collect(),
+            ..PredictedTable::default()
+        }
     }
 }
 

@@ -2,8 +2,11 @@
 //!
 //! httparse parses the head of a request. A body needs a `Content-Length`. Chunked bodies are refused, so that the end of a request is
 //! never ambiguous.
+//!
+//! A browser sends the site of a page as `Origin`. A site whose name resolves to the loopback address (DNS rebinding) sends its name as
+//! `Host`. [`Hosts`] refuses both, so that pages of other sites cannot use the server through a browser.
 
-use super::answer::Answer;
+use serde_json::json;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -249,6 +252,86 @@ impl Head {
     }
 }
 
+/// The names that requests may state in addition to loopback addresses and the address to which the client connected.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts(Vec<String>);
+
+impl Hosts {
+    pub fn new(names: &[String]) -> Hosts {
+        Hosts(names.iter().map(|name| name.to_lowercase()).collect())
+    }
+
+    /// Returns the refusal of a request to this address, if one of the values of its fields Host and Origin is not allowed.
+    pub fn refusal(&self, values: &[String], address: IpAddr) -> Option<Answer> {
+        let foreign = values.iter().find(|value| !self.allows(value, address))?;
+        let message =
+            format!("the request is for or from {foreign:?}, expected a loopback address or an allowed host");
+        Some(Answer::error(403, &message).with_hint("start the server with --allow-host NAME"))
+    }
+
+    /// Returns true if a value such as `localhost:8000` or `http://[::1]:8000` names an allowed host.
+    fn allows(&self, value: &str, address: IpAddr) -> bool {
+        let value = value.to_lowercase();
+        let host = value.strip_prefix("http://").or(value.strip_prefix("https://")).unwrap_or(&value);
+        let (host, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some(parts) => parts,
+            None => host.split_at(host.find(':').unwrap_or(host.len())),
+        };
+        let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(digits);
+        let is_own = || host.parse().is_ok_and(|known: IpAddr| known.is_loopback() || known == address);
+        is_port && (host == "localhost" || is_own() || self.0.iter().any(|known| known == host))
+    }
+}
+
+/// An answer to a request: a status and a JSON document.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    body: String,
+    /// The methods that the path supports, if the request used another method.
+    allow: Option<&'static str>,
+    /// The error message, if the request was refused.
+    pub problem: Option<String>,
+}
+
+impl Answer {
+    pub fn ok(body: String) -> Answer {
+        Answer { status: 200, body, allow: None, problem: None }
+    }
+
+    /// Creates the answer to a request that was refused, with an error message of one line.
+    pub fn error(status: u16, message: &str) -> Answer {
+        let body = format!("{}\n", json!({ "error": message }));
+        Answer { status, body, allow: None, problem: Some(message.to_owned()) }
+    }
+
+    pub fn with_hint(self, hint: &str) -> Answer {
+        let body = format!("{}\n", json!({ "error": self.problem, "hint": hint }));
+        Answer { body, ..self }
+    }
+
+    /// Adds the methods that the path supports, for the header field `Allow`.
+    pub fn with_methods(self, allow: &'static str) -> Answer {
+        Answer { allow: Some(allow), ..self }
+    }
+
+    /// Returns the bytes of the HTTP/1.1 response. A response to `HEAD` has no body.
+    pub fn bytes(&self, keep_alive: bool, head_only: bool) -> Vec<u8> {
+        let (status, length) = (self.status, self.body.len());
+        let allow = self.allow.map(|methods| format!("Allow: {methods}\r\n")).unwrap_or_default();
+        let connection = if keep_alive { "keep-alive" } else { "close" };
+        let head = format!(
+            "HTTP/1.1 {status} \r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{allow}Connection: {connection}\r\n\r\n"
+        );
+        let mut bytes = head.into_bytes();
+        if !head_only {
+            bytes.extend_from_slice(self.body.as_bytes());
+        }
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,5 +365,22 @@ mod tests {
         }
         let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(MOST_FIELDS));
         assert_eq!(status(&many), 431);
+    }
+
+    #[test]
+    fn only_loopback_and_listed_hosts_are_allowed() {
+        let (hosts, address) =
+            (Hosts::new(&["Models.example".to_owned()]), Ipv4Addr::new(10, 0, 0, 7).into());
+        let right = "localhost LOCALHOST:8000 127.0.0.1:8000 127.9.9.9 [::1]:8000 http://localhost:3000 \
+            https://[::1] 10.0.0.7:80 models.example:443 https://models.EXAMPLE";
+        for right in right.split_whitespace() {
+            assert!(hosts.allows(right, address), "{right}");
+        }
+        let wrong = "null evil.example http://evil.example:8000 localhost.evil.example \
+            127.0.0.1.evil.example 10.0.0.8 [::2]:8000 http://localhost@evil.example \
+            http://localhost:80@evil.example file://";
+        for wrong in wrong.split_whitespace().chain([""]) {
+            assert!(!hosts.allows(wrong, address), "{wrong}");
+        }
     }
 }

@@ -3,17 +3,13 @@
 //! Each connection has a thread, which only reads and writes, so slow clients do not delay others. A pool with a fixed number of threads
 //! computes the predictions of all connections.
 
-mod answer;
-mod hosts;
 mod http;
 mod request;
 mod service;
 
 use super::args::ServeArgs;
 use super::{interruption, output};
-use answer::Answer;
-use hosts::Hosts;
-use http::{Connection, Limits, Request};
+use http::{Answer, Connection, Hosts, Limits, Request};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use service::Service;
 use sparsegp::options::check_threads;

@@ -1,7 +1,6 @@
 //! The paths of the server: `/health`, `/model` and `/predict`.
 
-use super::answer::Answer;
-use super::http::Request;
+use super::http::{Answer, Request};
 use super::request::{Asked, SOURCE, named};
 use crate::predict::Unfamiliar;
 use crate::{inspect, output};

@@ -2,8 +2,7 @@
 
 use super::axis::Axis;
 use super::drawing::{Area, Ink, Lettering, Place, fitted};
-use super::letters::width;
-use super::{GREY, GRID, TEXT, THIN, marker};
+use super::{GREY, GRID, TEXT, THIN, marker, width};
 use std::ops::Range;
 
 /// The margin around a figure, the minimum margin on the right, and the minimum distance between labels below

@@ -1,9 +1,8 @@
 //! Figures of named intervals, one below the other, such as those of coefficients.
 
-use super::letters::width;
 use super::{
     Axis, BLUE, Chart, Drawing, GREY, GRID, Lettering, SIZE, Sample, TEXT, THICK, THIN, colour, draw, fitted,
-    legend, legend_height, named, range,
+    legend, legend_height, named, range, width,
 };
 
 /// The maximum width of the names; the height of a row for a few intervals, and for many; and the number of

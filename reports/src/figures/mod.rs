@@ -6,7 +6,6 @@ mod chart;
 mod curves;
 mod drawing;
 mod intervals;
-mod letters;
 mod regression;
 mod series;
 mod surface;
@@ -22,7 +21,7 @@ pub(crate) use surface::{Plane, regions, surface};
 
 use axis::Axis;
 use chart::Chart;
-use drawing::{Area, Ink, Lettering, Place, draw, fitted};
+use drawing::{Area, Ink, Lettering, Place, draw, fitted, width};
 
 /// The size of a figure in units; a pixel of the page has two units.
 const SIZE: (u32, u32) = (960, 640);
@@ -163,7 +162,6 @@ mod tests {
 
     #[test]
     fn text_is_cut_to_fit_and_control_characters_are_blanks() {
-        use letters::width;
         assert_eq!(fitted("short\u{7}", 500), "short ");
         let cut = fitted(&"long ".repeat(100), 200);
         assert!(cut.starts_with("long long") && cut.ends_with('…'), "{cut}");

@@ -1,21 +1,17 @@
 //! A fit in words and numbers: rows of text that commands print and pages show.
 
 mod beside;
-mod coefficients;
-mod groups;
 mod overview;
 pub mod parameters;
 mod search;
 
 pub use beside::{confusion_line, confusion_table, full, short};
 pub(super) use beside::{sources, telling, telling_of};
-pub(crate) use coefficients::coefficient_table;
-pub use coefficients::coefficient_text;
-pub use groups::group_rows;
-pub(super) use groups::{correlations, interval_words, with_interval};
 pub use overview::{
-    coefficient_count, ended, evidence, objective, overview, place_rows, prior, prior_variance, stopped,
+    coefficient_count, coefficient_text, ended, evidence, group_rows, objective, overview, place_rows, prior,
+    prior_variance, stopped,
 };
+pub(super) use overview::{coefficient_table, correlations, interval_words, with_interval};
 pub(super) use search::search_figure;
 pub use search::search_rows;
 

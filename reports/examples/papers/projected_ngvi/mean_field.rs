@@ -190,7 +190,7 @@ fn stochastic(paper: &mut Paper, problem: &MeanField) -> Result<()> {
         shares.push(at.iter().zip(kl).skip(1).map(|(t, kl)| kl / limit(*t)).fold(0.0, f64::max));
     }
     let most = ratios.iter().copied().fold(0.0, f64::max);
-    let list = |values: &[f64]| crate::data::listed(values.iter().copied(), short);
+    let list = |values: &[f64]| listed(values.iter().copied(), short);
     let ours = format!("σ² over its bound {} for steps 0.01, 0.1, 0.5 and 1; largest", list(&ratios));
     let claim = "LERC: σ²_{η,N} of Definition 4 is at most the bound of Proposition 3, rows one at a time";
     paper.judge(claim, "holds", ours, Compared::at_most(most, 1.0, 1e-9)).expect(0.9..=1.0 + 1e-9);
