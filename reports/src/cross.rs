@@ -1,6 +1,6 @@
 //! The scores of a cross-validation: the scores of every fit, their means over the fits, and the standard errors of these means.
 
-use super::words::{number, report_rows, report_value, significant, telling_of};
+use super::words::{report_rows, report_value, telling_of, with_error};
 use super::{BaselineReport, Evaluation};
 use serde::Serialize;
 use sparsegp::data::Moments;
@@ -96,13 +96,8 @@ fn values(reports: &[&Report], name: &str) -> Vec<f64> {
 
 /// Returns the mean of a score and its standard error, `s/√K` for K fits.
 fn cell(values: &[f64]) -> String {
-    let mut moments = Moments::default();
-    values.iter().for_each(|&value| moments.push(value));
-    let Some(mean) = moments.mean() else { return "-".to_owned() };
-    match moments.standard_error() {
-        Some(error) => format!("{} ± {}", number(mean), significant(error, 2)),
-        None => number(mean),
-    }
+    let moments = Moments::of(values.iter().copied());
+    moments.mean().map_or("-".to_owned(), |mean| with_error(mean, moments.standard_error()))
 }
 
 #[cfg(test)]
@@ -117,5 +112,10 @@ mod tests {
         assert_eq!(cell(&values(&reports.iter().collect::<Vec<_>>(), "NLL")), "2 ± 0.58");
         assert_eq!(cell(&values(&[&reports[0]], "NLL")), "1");
         assert_eq!(cell(&values(&[&reports[0]], "RMSE")), "-");
+        // Rounding errors of equal values count as 0.
+        assert_eq!(
+            [with_error(-1234.6, Some(56.7)), with_error(0.5, Some(6e-17))],
+            ["-1235 ± 57", "0.5 ± 0"]
+        );
     }
 }

@@ -75,11 +75,8 @@ impl Connection {
         !self.buffer.is_empty() || self.read(deadline).is_ok_and(|count| count > 0)
     }
 
-    /// Receives the request whose first byte has arrived. Returns `None` if the client closed the connection.
-    ///
-    /// # Errors
-    ///
-    /// Returns the answer to a request that is malformed, too large or too slow. The connection must then be closed.
+    /// Receives the request whose first byte has arrived. Returns `None` if the client closed the connection, and as an error the answer to a
+    /// request that is malformed, too large or too slow, after which the connection must be closed.
     pub fn receive(&mut self) -> Result<Option<Request>, Answer> {
         let deadline = Instant::now() + self.limits.time;
         let head = loop {

@@ -53,10 +53,6 @@ pub fn named(name: &str) -> String {
 
 impl Asked {
     /// Reads a body: an array of rows, or an object with the rows and options.
-    ///
-    /// # Errors
-    ///
-    /// Returns a usage error for text that is not JSON, an unknown option, or an option with an invalid value.
     pub fn read(body: &[u8]) -> Result<Asked> {
         let Body { rows, quantiles, latent, covariance, samples, draws, seed, unseen, population } =
             match body.trim_ascii_start() {
@@ -89,10 +85,6 @@ impl Asked {
 
     /// Returns the names and cells of the columns, in the order in which the rows first name them. Cells are text. A row without a value
     /// for a column has a missing cell (`None`). Columns that are not `used` get no cells.
-    ///
-    /// # Errors
-    ///
-    /// Returns a data error if a row is not an object, or if a cell of a used column is an array or an object.
     pub fn cells(&self, used: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Vec<Option<String>>)>> {
         let mut columns: Vec<(String, Vec<Option<String>>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();

@@ -1,6 +1,7 @@
 //! Data sets, linear models of them, and traced runs of inference.
 
 use super::prelude::*;
+use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::Scaling;
@@ -60,6 +61,12 @@ impl Data {
         Inference::new(model, q, objective, self.set(), options)
     }
 
+    /// Returns the exact objective at `q`.
+    pub fn objective(&self, q: Normal, model: LatentModel) -> f64 {
+        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
+        self.infer_from(q, model, Estimator::Exact, options).objective()
+    }
+
     /// The exact posterior of a model with Gaussian noise.
     pub fn posterior(&self, model: LatentModel) -> Result<Normal> {
         let mut closed = CollapsedObjective::new(model, self.set(), Objective::elbo(1.0));
@@ -114,6 +121,12 @@ impl Data {
         by.scale_inputs(self.x.as_mut().transpose_mut());
         by.scale_target(&mut self.y);
     }
+}
+
+/// Returns a generator of standard normal random numbers with this seed.
+pub fn normals(seed: u64) -> impl FnMut() -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    move || StandardNormal.sample(&mut random)
 }
 
 /// Returns at most `most` of `n` rows, evenly spaced, because files may be sorted.

@@ -3,8 +3,6 @@
 
 #![allow(dead_code, unused_imports)] // each program uses a part
 
-#[path = "../common/mod.rs"]
-pub mod common;
 #[path = "data.rs"]
 pub mod data;
 
@@ -19,7 +17,6 @@ use std::time::Instant;
 
 /// The items that most modules of the programs use.
 pub mod prelude {
-    pub use super::common::normals;
     pub use super::data::*;
     pub use super::{Axes, Compared, Paper, short};
     pub use faer::{Mat, Scale};
@@ -307,10 +304,6 @@ impl Paper {
     }
 
     /// Writes the table of claims.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written, or if a number of a quick run is out of its range.
     pub fn finish(self) -> Result<()> {
         let text = self.claims_table();
         let of_book = |book: &PathBuf| book.join("papers").join(format!("{}.md", self.name));

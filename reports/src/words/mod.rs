@@ -25,6 +25,13 @@ pub fn row(name: &str, words: impl Into<String>) -> Vec<String> {
     vec![name.to_owned(), words.into()]
 }
 
+/// Formats a mean with two digits of its standard error, if it is known.
+pub(super) fn with_error(mean: f64, error: Option<f64>) -> String {
+    // Rounding errors of equal values count as 0.
+    let error = error.map(|error| if error > 1e-12 * mean.abs() { error } else { 0.0 });
+    number(mean) + &error.map_or(String::new(), |error| format!(" ± {}", significant(error, 2)))
+}
+
 /// Cuts a text to at most `most` characters; a text that is cut ends with `…`.
 pub fn cut(text: &str, most: usize) -> String {
     match text.chars().count() > most {

@@ -37,7 +37,6 @@ const NO_GAP: f64 = 0.01;
 
 pub fn units() -> impl Iterator<Item = Unit> {
     let unit = |case: Case, repeat: u64| Unit {
-        order: 1.1,
         name: format!("estimators on {}, β = {}, repeat {repeat}", case.0, case.2),
         has: Box::new(move |row| (&*row.set, row.n, row.repeat, row.beta) == (case.0, ROWS, repeat, case.2)),
         fit: Box::new(move |paper| fit(paper, case, repeat)),

@@ -32,29 +32,17 @@ pub fn is_square(objective: Contender) -> bool {
     objective.objective() == ObjectiveKind::DlmSquare
 }
 
-/// Returns a unit for every set, size and repeat. Repeats of cheap fits come before the first of expensive ones, because one
-/// repeat decides nothing.
+/// Returns a unit for every size, repeat and set. The repeats of cheap fits come first, because one repeat decides nothing.
 pub fn units() -> impl Iterator<Item = Unit> {
-    let of_set = |set: &'static Set| SIZES.map(|n| (set, n));
-    let unit = |(set, n): (&'static Set, usize), repeat: u64| {
-        let (first, cost) = match n {
-            250 => (0.0, 1.0),
-            1000 if set.inducing > 200 => (2.5, 0.1),
-            1000 if set.is_regression() => (2.2, 0.1),
-            1000 => (0.3, 0.9),
-            500 => (10.0, 1.0),
-            _ => (20.0, 1.0),
-        };
-        Unit {
-            order: first + cost * repeat as f64,
-            name: format!("{}, {n} rows, repeat {repeat}", set.name),
-            has: Box::new(move |row| row.set == set.name && (row.n, row.repeat) == (n, repeat)),
-            fit: Box::new(move |paper| {
-                Fits::new(paper, set, n, repeat)?.map_or(Ok(Vec::new()), |mut fits| fits.all())
-            }),
-        }
+    let unit = |set: &'static Set, n: usize, repeat: u64| Unit {
+        name: format!("{}, {n} rows, repeat {repeat}", set.name),
+        has: Box::new(move |row| row.set == set.name && (row.n, row.repeat) == (n, repeat)),
+        fit: Box::new(move |paper| {
+            Fits::new(paper, set, n, repeat)?.map_or(Ok(Vec::new()), |mut fits| fits.all())
+        }),
     };
-    SETS.iter().flat_map(of_set).flat_map(move |of| (0..5).map(move |repeat| unit(of, repeat)))
+    let repeats = SIZES.into_iter().flat_map(|n| (0..5).map(move |repeat| (n, repeat)));
+    repeats.flat_map(move |(n, repeat)| SETS.iter().map(move |set| unit(set, n, repeat)))
 }
 
 pub struct Fits<'a> {

@@ -17,7 +17,6 @@ const PARTS: usize = 10;
 
 pub fn units() -> impl Iterator<Item = Unit> {
     [1.0, 0.1, 10.0].into_iter().map(|beta| Unit {
-        order: 2.15,
         name: format!("{}, β = {beta}", FLIGHTS.name),
         has: Box::new(move |row| row.set == FLIGHTS.name && row.beta == beta),
         fit: Box::new(move |paper| fit(paper, beta)),

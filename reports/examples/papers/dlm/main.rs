@@ -47,7 +47,7 @@ fn main() -> sparsegp::Result<()> {
     let in_book = &["cadata_beta_", "sarcos_test", "ringnorm", "bike_count"];
     let mut paper = Paper::new("dlm", in_book, RunArgs { paper: args.paper, steps: None, runs: None })?;
     if args.fit {
-        let units = fits::units().chain(flights::units()).chain(estimators::units()).chain(rules::units());
+        let units = rules::units().chain(estimators::units()).chain(flights::units()).chain(fits::units());
         return raw::fit_all(&paper, units.collect(), &args.raw, args.minutes);
     }
     bias::run(&mut paper)?;

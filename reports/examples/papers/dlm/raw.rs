@@ -83,8 +83,6 @@ type Task = dyn Fn(&Paper) -> Result<Vec<Row>> + Sync;
 
 /// Fits that are written together.
 pub struct Unit {
-    /// The place in the order of the work.
-    pub order: f64,
     pub name: String,
     /// Returns true for a row of the unit.
     pub has: Box<dyn Fn(&Row) -> bool + Sync>,
@@ -96,7 +94,6 @@ pub struct Unit {
 pub fn fit_all(paper: &Paper, mut units: Vec<Unit>, path: &Path, minutes: f64) -> Result<()> {
     let known = read(path)?;
     units.retain(|unit| !known.iter().any(|row| (unit.has)(row)));
-    units.sort_by(|a, b| a.order.total_cmp(&b.order));
     let (rows, next, clock) = (Mutex::new(known), AtomicUsize::new(0), Instant::now());
     let work = || -> Result<()> {
         while clock.elapsed().as_secs_f64() < 60.0 * minutes

@@ -14,7 +14,6 @@ pub const CASES: [Case; 2] = [
 
 pub fn units() -> impl Iterator<Item = Unit> {
     CASES.into_iter().map(|case| Unit {
-        order: 1.2,
         name: format!("rules on {}", case.0),
         has: Box::new(move |row| row.set == case.0 && row.method == QUpdate::Sgd.to_string()),
         fit: Box::new(move |paper| fit(paper, case)),

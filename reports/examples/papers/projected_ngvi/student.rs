@@ -78,9 +78,7 @@ fn as_published(regression: &Regression) -> Result<f64> {
     }
     mean.iter_mut().for_each(|m| *m /= PRIOR.sqrt());
     let q = Normal::new(mean, cov * Scale(1.0 / PRIOR))?;
-    let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-    let mut at = regression.data.infer_from(q, regression.model.clone(), Estimator::Exact, options);
-    Ok(-at.objective())
+    Ok(-regression.data.objective(q, regression.model.clone()))
 }
 
 /// Returns 150 rows of ten inputs with Student-t noise of three degrees of freedom.

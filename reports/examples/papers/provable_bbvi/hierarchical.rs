@@ -2,7 +2,7 @@
 //! coefficients, which the library would whiten.
 
 use super::problem::{METHODS, Method, Parameters, Problem};
-use super::{convex, strong};
+use super::strong;
 use crate::paper::prelude::*;
 
 /// The number of inputs, of groups, and of rows of a group.
@@ -65,7 +65,7 @@ pub fn run(paper: &mut Paper, runs: u64) -> Result<()> {
     curvature(paper, &problem)?;
     compare_with_library(paper, &problem)?;
     strong::run(paper, &problem, ("hierarchical", steps, runs))?;
-    convex::run(paper, &problem, ("hierarchical", steps / 5, runs))
+    strong::convex(paper, &problem, ("hierarchical", steps / 5, runs))
 }
 
 /// Checks in quick runs that [`descend`] comes as close as the library where both move the same coefficients.

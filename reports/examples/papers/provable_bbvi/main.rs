@@ -8,7 +8,6 @@
 #[path = "../paper.rs"]
 mod paper;
 
-mod convex;
 mod hierarchical;
 mod problem;
 mod strong;
@@ -40,7 +39,7 @@ fn main() -> sparsegp::Result<()> {
             paper.setting(name, "an embedded data set"), problem.data.y.len(), problem.optimum.dim(), problem.curvature.strong_convexity
         ));
         strong::run(&mut paper, &problem, (model, steps, runs))?;
-        convex::run(&mut paper, &problem, (model, steps / 5, runs))?;
+        strong::convex(&mut paper, &problem, (model, steps / 5, runs))?;
         strong::proven(&mut paper, &problem, model)?;
     }
     hierarchical::run(&mut paper, runs)?;

@@ -122,13 +122,12 @@ impl Problem {
 
     /// Returns the exact objective at some (m, C).
     pub fn objective(&self, (mean, c): &Parameters) -> Result<f64> {
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
         let (mut mean, mut c) = (mean.clone(), c.clone());
         solve_lower(self.root.as_ref(), &mut mean);
         let columns = c.col_iter_mut().filter_map(|column| column.try_as_col_major_mut());
         columns.for_each(|column| solve_lower(self.root.as_ref(), column.as_slice_mut()));
         let q = Normal::new(mean, &c * c.transpose())?;
-        Ok(self.data.infer_from(q, self.model()?, Estimator::Exact, options).objective())
+        Ok(self.data.objective(q, self.model()?))
     }
 
     /// Returns the constants (a, b) of the gradient noise of a method, and the squared gradient at the

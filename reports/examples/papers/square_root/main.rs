@@ -10,7 +10,6 @@ mod paper;
 mod logistic;
 mod problem;
 mod rate;
-mod regulariser;
 mod roots;
 mod toy;
 

@@ -38,8 +38,7 @@ fn curvature(data: &Data) -> Result<f64> {
     let width = 0.2 * VARIANCE;
     let value = |change: f64| -> Result<f64> {
         let q = Normal::diagonal(vec![0.0; 2], vec![VARIANCE, VARIANCE + change])?;
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        Ok(data.infer_from(q, data.model(Bernoulli::Logit, 1.0)?, Estimator::Exact, options).objective())
+        Ok(data.objective(q, data.model(Bernoulli::Logit, 1.0)?))
     };
     Ok((value(width)? - 2.0 * value(0.0)? + value(-width)?) / (width * width))
 }
@@ -55,8 +54,7 @@ fn poisson(c: f64) -> Result<[f64; 3]> {
         let moved = [xi[0] + i * width, xi[1] + j * width];
         let of = |a: usize, b: usize| if a == b { 2.0 } else { 0.0 } + xi[a] * xi[b] - moved[a] * moved[b];
         let q = Normal::new(moved.to_vec(), Mat::from_fn(2, 2, of))?;
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        Ok(data.infer_from(q, data.model(Poisson::Exp, 1.0)?, Estimator::Exact, options).objective())
+        Ok(data.objective(q, data.model(Poisson::Exp, 1.0)?))
     };
     let second = |i: f64, j: f64| -> Result<f64> {
         Ok((value(i, j)? - 2.0 * value(0.0, 0.0)? + value(-i, -j)?) / (width * width))
