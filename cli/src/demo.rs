@@ -35,7 +35,6 @@ struct Example {
     run: fn(bool) -> Result<Vec<Run>>,
 }
 
-/// The examples, in the order in which the demo runs them.
 const EXAMPLES: [Example; 4] = [
     Example {
         name: "co2_monthly",

@@ -103,7 +103,6 @@ fn fit_each(
     tell(args, &outcomes)
 }
 
-/// A fitted model with its scores and its metrics document.
 pub struct Outcome<'a> {
     model: &'a TableModel,
     test: Option<Evaluation>,

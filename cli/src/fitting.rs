@@ -119,7 +119,6 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
 pub struct Job<'a> {
     pub args: &'a FitArgs,
     pub options: &'a FitOptions,
-    /// The model that the fit starts from.
     pub start: Option<&'a TableModel>,
     /// The start of the command, from which time limits count.
     pub started: Instant,
@@ -167,7 +166,6 @@ pub fn sample(model: &TableModel, table: &Table) -> Result<KeptRows> {
     Ok(rows)
 }
 
-/// Fits the model to rows that it reads from disk in every epoch.
 fn fit_from_disk(job: Job<'_>) -> Result<(Fitting, Checkpoint)> {
     let Job { args, options, start, .. } = job;
     let columns = args.schema_options();

@@ -11,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 
 static COMMAND: Mutex<String> = Mutex::new(String::new());
 
-/// Stores the command line; reports show it.
 pub fn keep_command(arguments: &[OsString]) {
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
     let words: Vec<_> = std::iter::once("sparsegp".into()).chain(words).collect();

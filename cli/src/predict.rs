@@ -18,13 +18,11 @@ use std::path::{Path, PathBuf};
 /// The number of rows per block, which bounds the memory of a prediction for a file of any length.
 pub const BLOCK_ROWS: usize = 8192;
 
-/// The maximum number of values that are drawn together.
 const DRAWN_NUMBERS: usize = 1 << 23;
 
 /// The minimum number of rows that one thread computes at a time.
 const PART_ROWS: usize = 256;
 
-/// The columns of a file of predictions for one output.
 pub struct PredictedColumns<'a> {
     pub model: &'a TableModel,
     /// True if the moments of the latent function are among the columns.
@@ -32,7 +30,6 @@ pub struct PredictedColumns<'a> {
     pub quantiles: &'a [f64],
     /// True if the data have the target, so that each row has a log density.
     pub log_density: bool,
-    /// The numbers of draws of the latent function and of the target.
     pub drawn: (usize, usize),
 }
 
@@ -226,7 +223,6 @@ impl<'a> OutputColumns<'a> {
     }
 }
 
-/// The number of cells that are averaged at once.
 const CELLS: usize = 1024;
 
 /// `--average`: averages over the cell around each point of a grid, each computed from `parts` points in every direction.
@@ -391,7 +387,6 @@ impl Unfamiliar {
     }
 }
 
-/// The source of the rows to predict, in blocks.
 struct Source {
     name: PathBuf,
     names: Vec<String>,
@@ -492,7 +487,6 @@ fn check_names(table: &PredictedTable) -> Result<()> {
     }
 }
 
-/// Returns an option as the user types it.
 fn dashed(name: &str) -> String {
     output::dashes(name, None)
 }

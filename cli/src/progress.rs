@@ -13,7 +13,6 @@ const PARTS: usize = 10;
 const FIT: &str = "{bar:30} {msg}";
 const FITS: &str = "{bar:30} {pos}/{len}  {msg}  {eta} left";
 
-/// The progress of a fit, or of the fits of a comparison.
 pub struct Progress {
     what: String,
     kind: Kind,

@@ -80,7 +80,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the times of one shape.
 fn report(args: &Args, problem: &Problem) -> Result<serde_json::Value, Box<dyn Error>> {
     let (m, b) = (problem.inducing(), problem.y.len());
     let (mf, bf) = (m as f64, b as f64);
@@ -110,7 +109,6 @@ fn report(args: &Args, problem: &Problem) -> Result<serde_json::Value, Box<dyn E
     Ok(report)
 }
 
-/// The number of times in a burst.
 const BURST: usize = 3;
 
 /// Returns the milliseconds of a few runs, after one run to warm up.
@@ -135,7 +133,6 @@ fn interleaved(runs: &mut [Box<dyn FnMut() -> f64 + '_>], repeats: usize) -> Vec
     samples.into_iter().map(median).collect()
 }
 
-/// The form of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Step {
     Stable,
@@ -161,17 +158,14 @@ impl Problem {
         Problem { x, y, model }
     }
 
-    /// Returns the number of inducing inputs M.
     fn inducing(&self) -> usize {
         self.model.layer().dim()
     }
 
-    /// The first `rows` inputs.
     fn inputs(&self, rows: usize) -> MatRef<'_, f64> {
         self.x.transpose().subrows(0, rows)
     }
 
-    /// The first `rows` targets.
     fn targets(&self, rows: usize) -> &[f64] {
         &self.y[..rows]
     }
@@ -227,7 +221,6 @@ fn posterior(likelihood: LikelihoodKind, m: usize, dims: usize) -> Result<Poster
     Ok(Posterior::new(&model(likelihood, m, dims), &Normal::new(normals.vec(m), &root * root.transpose())?))
 }
 
-/// Returns the milliseconds that a function takes.
 fn milliseconds(what: impl FnOnce()) -> f64 {
     let from = Instant::now();
     what();
@@ -254,7 +247,6 @@ fn gemm(out: MatMut<'_, f64>, left: MatRef<'_, f64>, right: MatRef<'_, f64>, thr
     rayon::join(|| gemm(first, left, x, half), || gemm(second, left, z, threads - half));
 }
 
-/// Prints a report as one line of JSON, or as readable text.
 fn print_report(report: &serde_json::Value, json: bool) {
     if json {
         println!("{report}");

@@ -14,7 +14,6 @@ use sparsegp_tables::readable::{duration, significant};
 #[derive(Clone, Copy)]
 struct Figure {
     column: &'static str,
-    /// Its name for readers.
     name: &'static str,
 }
 
@@ -247,7 +246,6 @@ fn against_size(groups: &[Group], figure: Figure) -> Option<Drawing> {
     against("training rows", groups, figure, size)
 }
 
-/// Draws a figure against β for one number of training rows.
 fn against_beta(groups: &[Group], figure: Figure, size: usize) -> Option<Drawing> {
     let in_grid = |group: &Group| group.role == Role::Grid && group.train_size == size;
     against("β", groups, figure, |group| group.beta.filter(|_| in_grid(group)))

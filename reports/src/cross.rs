@@ -17,7 +17,6 @@ pub struct CrossValidation {
     against: Vec<Contender>,
 }
 
-/// The scores of fits with other options, on the same parts.
 #[derive(Clone, Debug, Serialize)]
 struct Contender {
     options: String,

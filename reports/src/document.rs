@@ -26,7 +26,6 @@ pub struct Document<'a> {
     config: Value,
     fit: FitFigures<'a>,
     hyperparameters: Pairs<f64>,
-    /// Notes about hyper-parameters, in words.
     hyperparameter_notes: Pairs<String>,
     coefficients: Option<Vec<Coefficient>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -165,7 +165,6 @@ impl Section {
         Section { title: title.to_owned(), blocks }
     }
 
-    /// Writes the section, or nothing if it has no blocks.
     fn write(&self, page: &mut String, tag: &str) {
         if self.blocks.is_empty() {
             return;

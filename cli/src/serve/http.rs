@@ -27,11 +27,9 @@ pub struct Limits {
     pub time: Duration,
 }
 
-/// A request that arrived completely.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
-    /// The path without its query.
     pub path: String,
     /// The values of the header fields Host and Origin.
     pub hosts: Vec<String>,
@@ -40,7 +38,6 @@ pub struct Request {
     pub keep_alive: bool,
 }
 
-/// The part of a request before its body.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Head {
     request: Request,
@@ -64,7 +61,6 @@ impl Connection {
         Connection { stream, buffer: Vec::new(), limits }
     }
 
-    /// Returns the address to which the client connected.
     pub fn address(&self) -> IpAddr {
         self.stream.local_addr().map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
     }
@@ -288,7 +284,6 @@ pub struct Answer {
     body: String,
     /// The methods that the path supports, if the request used another method.
     allow: Option<&'static str>,
-    /// The error message, if the request was refused.
     pub problem: Option<String>,
 }
 

@@ -17,7 +17,6 @@ pub struct Asked {
     pub contents: Contents,
 }
 
-/// A body that is an object.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an array of rows or an object with \"rows\"")]
 struct Body {
@@ -78,7 +77,6 @@ impl Asked {
         self.rows.len()
     }
 
-    /// Returns the total number of quantiles and draws per row.
     pub fn numbers_per_row(&self) -> usize {
         self.contents.quantiles.len() + self.contents.samples + self.contents.draws
     }

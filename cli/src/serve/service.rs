@@ -78,7 +78,6 @@ impl Service {
         Ok(document(&columns.table(&[]), &rows, &warnings))
     }
 
-    /// Returns the warning about columns that no model uses.
     fn unused(&self, cells: &[(String, Vec<Option<String>>)]) -> Option<String> {
         const MOST: usize = 5;
         let known = |name: &str| {

@@ -94,7 +94,6 @@ fn positive(warp: impl Fn(f64) -> f64, log: impl Fn(usize, f64, f64) -> f64) -> 
     Work::with("data.csv", csv_text("a,b,y", 0..300, |i| row(i, unit(i, 0), unit(i, 1))))
 }
 
-/// Returns a table with a skewed target and local variation.
 fn skewed() -> Work {
     positive(|a| (6.0 * a).exp(), |i, a, b| (9.0 * a).sin() + 2.0 * (4.0 * b).cos() + 0.1 * noise(i))
 }

@@ -10,7 +10,6 @@ const CHAPTERS: [&str; 3] = ["docs/development.md", "docs/extending.md", "CONTRI
 const FOLDERS: [&str; 11] =
     [".ci", "benches", "cli", "examples", "fuzz", "kernels", "python", "src", "tables", "testkit", "tests"];
 
-/// The extensions of names that are file names.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".py", ".toml", ".json"];
 
 fn root() -> PathBuf {
@@ -21,7 +20,6 @@ fn read(path: impl AsRef<Path>) -> String {
     read_to_string(root().join(path)).expect("a text")
 }
 
-/// Returns the files below a folder, except the output of builds.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let skipped = ["target", "__pycache__", "node_modules"];
     let of_entry = |entry: std::io::Result<DirEntry>| {

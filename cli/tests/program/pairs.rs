@@ -71,7 +71,6 @@ const WAYS: [(&str, &str, &str); 33] = [
     ("draws, groups", "--group g", "predict m data.csv --draws 3 --out n.csv"),
 ];
 
-/// Refusals beside the table, with their reasons.
 const OTHERS: &str = "\
 Refused beside this table:
 

@@ -18,7 +18,6 @@ fn figures(page: &str) -> Vec<String> {
     figures
 }
 
-/// Returns the texts of all elements of a figure with a tag.
 fn texts(svg: &str, tag: &str) -> Vec<String> {
     let document = Document::parse(svg).expect("well-formed XML");
     let found = document.descendants().filter(|node| node.tag_name().name() == tag);

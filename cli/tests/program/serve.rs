@@ -142,7 +142,6 @@ pub fn request(method: &str, path: &str, fields: &str, body: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{fields}\r\n{body}")
 }
 
-/// Returns a body with rows for a model of the small table.
 pub fn body(rows: usize) -> String {
     let row = |row: usize| json!({ "a": row as f64 * 0.5, "b": 0.25, "colour": "red" });
     Value::from_iter((0..rows).map(row)).to_string()

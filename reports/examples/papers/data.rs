@@ -61,7 +61,6 @@ impl Data {
         Inference::new(model, q, objective, self.set(), options)
     }
 
-    /// Returns the exact objective at `q`.
     pub fn objective(&self, q: Normal, model: LatentModel) -> f64 {
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
         self.infer_from(q, model, Estimator::Exact, options).objective()

@@ -39,7 +39,6 @@ pub mod prelude {
     pub use sparsegp_research::{Curvature, Theorem};
 }
 
-/// The arguments of the programs of all papers.
 #[derive(clap::Args)]
 pub struct PaperArgs {
     /// Folder of the data sets [default: the environment variable SPARSEGP_DATA].
@@ -81,17 +80,14 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Claims that `ours` is at most `theirs` + `margin`.
     pub fn at_most(ours: f64, theirs: f64, margin: f64) -> Compared {
         Compared { ours, theirs, margin, holds: ours <= theirs + margin, signs: ["≤", ">", "+"] }
     }
 
-    /// Claims that `ours` is at least `theirs` − `margin`.
     pub fn at_least(ours: f64, theirs: f64, margin: f64) -> Compared {
         Compared { ours, theirs, margin, holds: ours >= theirs - margin, signs: ["≥", "<", "−"] }
     }
 
-    /// Claims that `ours` and `theirs` differ by at most `margin`.
     pub fn near(ours: f64, theirs: f64, margin: f64) -> Compared {
         Compared { ours, theirs, margin, holds: (ours - theirs).abs() <= margin, signs: ["=", "≠", "±"] }
     }

@@ -11,7 +11,6 @@ const MARGIN: u32 = 14;
 const RIGHT: u32 = 26;
 const APART: f64 = 16.0;
 
-/// The height of the space for the labels below a figure.
 const BELOW: u32 = 84;
 
 pub(super) type Point = (f64, f64);
@@ -19,7 +18,6 @@ pub(super) type Point = (f64, f64);
 pub(super) struct Chart<'a> {
     /// The area of the figure, to which marks at points are cut.
     pub(super) whole: Area<'a>,
-    /// The area between the axes.
     area: Area<'a>,
     x: Range<f64>,
     y: Range<f64>,

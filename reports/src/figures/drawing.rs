@@ -16,7 +16,6 @@ const EM: f64 = 1.0 / 1.164;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawing {
     pub(super) size: (u32, u32),
-    /// The elements of SVG, a line each.
     marks: String,
     pub(crate) title: String,
     description: String,
@@ -57,7 +56,6 @@ pub(super) fn draw(size: (u32, u32), paint: impl FnOnce(Area<'_>)) -> Drawing {
 /// A position on the canvas, in units from the upper left corner.
 pub(super) type Place = (i32, i32);
 
-/// A colour and its opacity, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ink {
     rgb: (u8, u8, u8),

@@ -12,16 +12,12 @@ const ROW: u32 = 46;
 const NARROW_ROW: u32 = 34;
 const MANY: usize = 20;
 
-/// The height of an interval if a row has several.
 const STEP: u32 = 18;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Interval {
-    /// The name of the number.
     pub name: String,
-    /// The number.
     pub middle: f64,
-    /// The lower and the upper end of the interval.
     pub ends: (f64, f64),
 }
 

@@ -28,7 +28,6 @@ const SIZE: (u32, u32) = (960, 640);
 /// The sum of ascent and descent of text.
 const TEXT: i32 = 29;
 const LEGEND_LINE: u32 = 38;
-/// The widths of lines: of curves, and of bars and outlines.
 const THICK: u32 = 4;
 const THIN: u32 = 2;
 const DOT: i32 = 4;
@@ -134,7 +133,6 @@ fn legend_columns(names: &[(&str, Sample)]) -> usize {
     }
 }
 
-/// Draws the legend: names beside samples, row by row.
 fn legend(area: &Area<'_>, names: &[(&str, Sample)]) {
     let columns = legend_columns(names);
     let wide = area.size().0 / columns as u32;

@@ -23,19 +23,13 @@ const SCALE: u32 = 150;
 /// A rectangle of two inputs, divided into cells, with the points in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plane {
-    /// The names of the axes.
     pub axes: (String, String),
-    /// The range of the horizontal input.
     pub x: (f64, f64),
-    /// The range of the vertical input.
     pub y: (f64, f64),
-    /// The numbers of columns and rows of cells.
     pub resolution: (usize, usize),
     /// Data points: both inputs, and the index of the class in [`Plane::classes`]. Points outside the rectangle are left out.
     pub points: Vec<(f64, f64, usize)>,
-    /// The names of the classes; empty if points have no classes.
     pub classes: Vec<String>,
-    /// Inducing inputs, as crosses.
     pub inducing: Vec<(f64, f64)>,
 }
 
@@ -127,7 +121,6 @@ fn draw_scale(area: &Area<'_>, name: &str, range: Range<f64>) {
 }
 
 impl Plane {
-    /// Returns both inputs at the centre of a cell.
     pub fn centre(&self, cell: usize) -> [f64; 2] {
         let (columns, rows) = self.resolution;
         let at = |(low, high): (f64, f64), index: usize, count: usize| {

@@ -48,7 +48,6 @@ pub struct Explained<'a> {
     contributions: Vec<ExplainedParts>,
 }
 
-/// A row with the parts of its prediction.
 struct ExplainedParts {
     /// Its number, counted from 1.
     row: u64,
@@ -220,7 +219,6 @@ impl<'a> Explained<'a> {
         self.model.schema().target_name().to_owned()
     }
 
-    /// Returns the name of a quantity, in words.
     pub(super) fn of_what(&self, scale: Scale) -> String {
         match scale {
             Scale::Mean => "mean".to_owned(),
@@ -351,7 +349,6 @@ impl<'a> Explained<'a> {
     }
 }
 
-/// Returns the blocks of a report about what predictions depend on.
 pub(super) fn blocks(
     model: &TableModel,
     kept: &KeptRows,
@@ -374,7 +371,6 @@ fn digits(value: f64) -> String {
     if value.is_nan() { String::new() } else { format!("{value:?}") }
 }
 
-/// Formats a number with three digits and its sign.
 fn signed(value: f64) -> String {
     format!("{}{}", if value < 0.0 { "-" } else { "+" }, number(value.abs()))
 }

@@ -211,7 +211,6 @@ pub(super) fn mean_and_sd(
     [surface(plane, target, &means, None), surface(plane, "sd", &sds, None)]
 }
 
-/// Draws the probability of the second of two classes.
 pub(super) fn probability(plane: &Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
     surface(plane, "probability", &moments(predictions).0, Some((0.0, 1.0)))
 }

@@ -24,7 +24,6 @@ use sparsegp_tables::tables::spelled;
 use sparsegp_tables::tabular::TableModel;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The number of significant digits of the main figures of a page.
 const CARD_DIGITS: usize = 3;
 
 const MOST_COEFFICIENTS: usize = 500;
@@ -126,7 +125,6 @@ impl FitReport<'_> {
         )
     }
 
-    /// Returns the main scores of the test rows, beside those of baselines.
     fn cards(&self) -> Vec<Card> {
         let mut cards = Vec::new();
         if let Some(test) = self.test {
@@ -322,7 +320,6 @@ fn beta_curve(curve: &BetaCurve) -> Option<Drawing> {
     curves(&Curves { log_x: true, ..Curves::line(("β", &format!("validation {name}")), points) })
 }
 
-/// Returns the text with a capital letter at its beginning.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

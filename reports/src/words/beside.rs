@@ -35,7 +35,6 @@ pub(crate) fn sources(test: &Evaluation) -> Vec<(&str, u64, &Report)> {
     sources
 }
 
-/// Returns true if there are no scores to compare with the test scores.
 fn stands_alone(test: &Evaluation) -> bool {
     test.train.is_none() && test.baselines.is_none()
 }

@@ -66,7 +66,6 @@ pub fn report_rows(report: &Report) -> Vec<(String, String)> {
     report_values(report).into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
 }
 
-/// Returns the score of a report with this name, if it applies.
 pub(super) fn report_value(report: &Report, name: &str) -> Option<f64> {
     report_values(report).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }

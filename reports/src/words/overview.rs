@@ -194,12 +194,10 @@ pub(crate) fn with_interval(value: f64, interval: Option<Ends>) -> String {
     number(value) + &words.unwrap_or_default()
 }
 
-/// Formats an interval, or a dash if it is unknown.
 pub(crate) fn interval_words(interval: Option<Ends>) -> String {
     interval.map_or("–".to_owned(), |[lower, upper]| format!("{} to {}", number(lower), number(upper)))
 }
 
-/// Returns the correlations of an effect with the effects before it.
 pub(crate) fn correlations(component: &VarianceComponent) -> Vec<String> {
     let of_pairs = component.correlations.iter().zip(&component.correlation_intervals);
     of_pairs.map(|(value, interval)| with_interval(*value, *interval)).collect()

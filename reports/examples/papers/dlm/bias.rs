@@ -9,7 +9,6 @@ use sparsegp::latent::{InducingInit, InducingPrior, Jitter, choose_inducing};
 const INDUCING: usize = 41;
 const NU: f64 = 1e-4;
 
-/// Statistics of the gradient d in the mean, with the exact gradient g.
 struct Statistics {
     /// E dᵀg/‖g‖², which condition (i) bounds from below.
     along: f64,
@@ -36,7 +35,6 @@ fn start(data: &Data) -> Result<LatentModel> {
     model.factorised().map_err(|_| sparsegp::Error::fit("K_uu is singular"))
 }
 
-/// Returns gradients in the mean, one for each run.
 fn gradients(model: &LatentModel, data: &Data, (estimator, runs): (Estimator, usize)) -> Vec<Vec<f64>> {
     let objective = Objective { loss: Loss::LogPredictive(estimator), ..Objective::elbo(1.0) };
     let q = Normal::standard(Family::Full, INDUCING);

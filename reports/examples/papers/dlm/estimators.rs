@@ -10,7 +10,6 @@ use crate::{elbo, q_alone};
 /// The number of training rows of the raw results, and the repeats.
 const ROWS: usize = 1200;
 const REPEATS: u64 = 3;
-/// The number of epochs, of two steps each.
 const EPOCHS: usize = 300;
 
 /// The training objective per row, by exact gradients.
@@ -52,7 +51,6 @@ pub fn fit(paper: &Paper, case: Case, repeat: u64) -> Result<Vec<Row>> {
     })
 }
 
-/// Fits q with some estimators, at options that `change` returns.
 fn fit_with(
     paper: &Paper,
     (name, kind, beta): Case,
@@ -130,7 +128,6 @@ impl<'a> Fits<'a> {
         paired(&fits("exact"), &fits(method), figure).mean
     }
 
-    /// Returns the seconds of the fastest step.
     fn step(&self, method: &str) -> f64 {
         self.of_method(method).map(|row| row.seconds).fold(f64::INFINITY, f64::min)
     }

@@ -10,7 +10,6 @@ use sparsegp::hyper::{StopRange, StopReason};
 use sparsegp::options::{HyperOptimizer, MeanKind};
 use sparsegp_tables::compare::Contender;
 
-/// The objectives of the log loss that every set compares.
 pub const LOG: [Contender; 4] =
     [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
 

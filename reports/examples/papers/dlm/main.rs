@@ -109,13 +109,11 @@ fn q_alone(elbo: FitOptions, model: LatentPrior) -> (FitOptions, Start) {
     (options, at_prior(model))
 }
 
-/// Returns a start of fits at a model, with q = prior.
 fn at_prior(model: LatentPrior) -> Start {
     let q = Normal::standard(Family::Full, model.layer().dim());
     Start { model, q: Some(vec![q]) }
 }
 
-/// Returns the model before training with these options.
 fn untrained(rows: &Data, options: &FitOptions) -> sparsegp::Result<LatentPrior> {
     let options = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(1), ..options.clone() };
     Ok(rows.fit(&options, None)?.model)

@@ -31,7 +31,6 @@ pub struct Row {
     /// The squared error, the error rate or the mean relative error of the test rows.
     #[serde(serialize_with = "digits")]
     pub error: f64,
-    /// The training objective per row.
     #[serde(serialize_with = "digits")]
     pub training: f64,
     pub iterations: usize,

@@ -66,12 +66,10 @@ pub fn paired(rows: &[&Row], others: &[&Row], figure: Figure) -> Mean {
     rows.iter().filter_map(of).collect()
 }
 
-/// The fits to a number of training rows of a set.
 pub struct Results<'a> {
     pub set: &'static Set,
     pub n: usize,
     rows: Vec<&'a Row>,
-    /// The rows of all sets and sizes.
     all: &'a [Row],
 }
 

@@ -4,7 +4,6 @@ use crate::paper::prelude::*;
 use crate::paper::stand_in;
 use rand::seq::SliceRandom;
 
-/// The claim of the paper about the log loss of a data set.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Says {
     /// Joint DLM clearly has the lowest log loss.
@@ -53,7 +52,6 @@ pub const SETS: [Set; 12] = [
     set("cadata", TargetKind::Real, 206, Says::Fixed, None),
 ];
 
-/// The maximum numbers of validation rows and of test rows.
 pub const HELD_OUT: usize = 1000;
 
 /// The numbers of rows of a repeat. At most `most` of the validation rows, and of the test rows, are used.

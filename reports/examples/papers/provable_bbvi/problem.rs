@@ -85,7 +85,6 @@ impl Problem {
         Ok((inference.q().clone(), proven.bound.at(steps)))
     }
 
-    /// Finds the mode by Newton's method on the negative log joint.
     fn find_mode(&mut self) -> Result<()> {
         for _ in 0..50 {
             let (mut step, mut hessian) = self.derivatives(&self.mode);
@@ -120,7 +119,6 @@ impl Problem {
         Ok(trace(&mut run, at, |run| see(run.iterations(), method.parameters(run.q()).ok().as_ref())))
     }
 
-    /// Returns the exact objective at some (m, C).
     pub fn objective(&self, (mean, c): &Parameters) -> Result<f64> {
         let (mut mean, mut c) = (mean.clone(), c.clone());
         solve_lower(self.root.as_ref(), &mut mean);
@@ -156,7 +154,6 @@ fn curvature(x: &Mat<f64>, prior: &Mat<f64>, kind: LikelihoodKind) -> Result<Cur
 
 pub struct Method {
     pub name: &'static str,
-    /// The decreasing steps of its theorem.
     pub steps: &'static str,
     pub theorem: Theorem,
     pub update: QUpdate,
@@ -202,17 +199,14 @@ impl Method {
 
 pub struct Constants {
     pub best: Parameters,
-    /// The squared distance of the start.
     pub start: f64,
     /// The squared distance of the optimum from (w̄, 0), w̄ the mode.
     pub from_mode: f64,
-    /// The constants a and b of the noise.
     pub noise: NoiseConstants,
     /// The squared gradient, at the optimum, of the part of the objective that is differentiated.
     pub gradient: Option<f64>,
 }
 
-/// m and C.
 pub type Parameters = (Vec<f64>, Mat<f64>);
 
 /// Returns `‖m − m′‖² + ‖C − C′‖²`.

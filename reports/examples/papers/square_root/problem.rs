@@ -6,7 +6,6 @@ use crate::roots::{Way, trace};
 use sparsegp::quadrature::Resolution;
 use std::time::Instant;
 
-/// A run from the prior.
 pub struct Trace {
     pub step: f64,
     /// Iteration, seconds of the steps alone, −ELBO per datum and test NLL (NaN between records).
@@ -40,11 +39,9 @@ impl Trace {
     }
 }
 
-/// A rule with its guard and start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Method {
     pub update: QUpdate,
-    /// True if steps are not shortened.
     pub plain: bool,
     /// True if S starts at I/𝓜 in place of the prior's covariance.
     pub narrow: bool,
@@ -52,12 +49,10 @@ pub struct Method {
 
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// The prior precision λ.
     pub lambda: f64,
     pub family: Family,
     /// The weight of the non-convex regulariser per row.
     pub weight: f64,
-    /// True if the last coefficient is an intercept.
     pub intercept: bool,
 }
 

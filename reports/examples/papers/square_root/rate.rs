@@ -6,7 +6,6 @@ use crate::roots::{self, Way};
 use sparsegp::variational::{DataGradient, MatrixRef};
 use sparsegp_research::SquareRootRate;
 
-/// Returns 100 rows of three inputs with random labels.
 fn data() -> Data {
     let mut draw = normals(8);
     let x = Mat::from_fn(3, 100, |_, _| 0.5 * draw());
@@ -20,7 +19,6 @@ fn extremes(q: &Normal) -> (f64, f64) {
         .map_or((f64::NAN, f64::NAN), |(values, _)| (values[0], values[values.len() - 1]))
 }
 
-/// Returns the options of SR-VN without shortened steps.
 fn plain() -> RuleOptions {
     RuleOptions { guard: Guard::None, ..RuleOptions::of(QUpdate::SrVn) }
 }

@@ -8,7 +8,6 @@
 use crate::paper::prelude::*;
 use crate::problem::Problem;
 
-/// A way to move q.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
     /// C is lower triangular: SR-VN.
