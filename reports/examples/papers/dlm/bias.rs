@@ -95,24 +95,16 @@ pub fn run(paper: &mut Paper) -> Result<()> {
             off = off.max((bmc.along - 1.0).abs());
         }
     }
-    paper.judge(
-        "gradients at the start: uPS has far less bias than bMC for as many samples (Figs. 1 and 9)",
-        "uPS near 0",
-        format!("dᵀg/‖g‖², ‖d‖/‖g‖ and bias: {}; the largest bias of uPS over that of bMC", rows.join(" · ")),
-        Compared::at_most(unbiased, 0.5, 0.0),
-    );
-    paper.judge(
-        "dᵀg/‖g‖² is near 1, except for bMC with one sample (Fig. 9)",
-        "about 1",
-        "largest distance from 1 of uPS, and of bMC with 10 and 100 samples",
-        Compared::at_most(off, 0.0, 0.2),
-    );
-    paper.judge(
-        "smoothing reduces the bias of bMC (Fig. 9)",
-        "less bias",
-        "the largest bias of smooth-bMC over that of bMC for as many samples",
-        Compared::at_most(smoothed, 1.0, 0.0),
-    );
+    let claim = "gradients at the start: uPS has far less bias than bMC for as many samples (Figs. 1 and 9)";
+    let ours =
+        format!("dᵀg/‖g‖², ‖d‖/‖g‖ and bias: {}; the largest bias of uPS over that of bMC", rows.join(" · "));
+    paper.judge(claim, "uPS near 0", ours, Compared::at_most(unbiased, 0.5, 0.0));
+    let claim = "dᵀg/‖g‖² is near 1, except for bMC with one sample (Fig. 9)";
+    let ours = "largest distance from 1 of uPS, and of bMC with 10 and 100 samples";
+    paper.judge(claim, "about 1", ours, Compared::at_most(off, 0.0, 0.2));
+    let claim = "smoothing reduces the bias of bMC (Fig. 9)";
+    let ours = "the largest bias of smooth-bMC over that of bMC for as many samples";
+    paper.judge(claim, "less bias", ours, Compared::at_most(smoothed, 1.0, 0.0));
     paper.expect("bias of uPS over that of bMC", unbiased, 0.0..=0.5);
     Ok(())
 }

@@ -98,29 +98,25 @@ fn curvature(paper: &mut Paper, problem: &Problem) -> Result<()> {
         }
     }
     let of = problem.curvature;
-    paper.judge(
-        "hierarchical: the negative log joint is smooth (Corollary 25), by the block norms of the proof of Theorem 24",
-        "a constant exists",
-        format!(
-            "{} and λ_max(P⁻¹ + ¼AAᵀ) = {} are our constants; largest eigenvalue in {DRAWS} draws of w over the latter {}, and over the former",
-            short(bound), short(of.smoothness), short(most / of.smoothness)
-        ),
-        Compared::at_most(most / bound, 1.0, 0.0),
+    let claim = "hierarchical: the negative log joint is smooth (Corollary 25), by the block norms of the proof of Theorem 24";
+    let ours = format!(
+        "{} and λ_max(P⁻¹ + ¼AAᵀ) = {} are our constants; largest eigenvalue in {DRAWS} draws of w over the latter {}, and over the former",
+        short(bound),
+        short(of.smoothness),
+        short(most / of.smoothness)
     );
+    paper.judge(claim, "a constant exists", ours, Compared::at_most(most / bound, 1.0, 0.0));
     paper.expect("largest eigenvalue over λ_max(P⁻¹ + ¼AAᵀ)", most / of.smoothness, 0.99..=1.0 + 1e-12);
     let claim = "hierarchical: the negative log joint is convex (Corollary 25)";
     let ours = format!("smallest eigenvalue in {DRAWS} draws");
     paper.judge(claim, "yes", ours, Compared::at_least(least, 0.0, 0.0)).expect(0.0..=1.0);
+    let claim = "hierarchical: it has no constant of strong convexity (Table 2)";
+    let ours = format!(
+        "smallest eigenvalue in {DRAWS} draws is {} of ϖ = λ_min(P⁻¹), and",
+        short(least / of.strong_convexity)
+    );
     paper
-        .judge(
-            "hierarchical: it has no constant of strong convexity (Table 2)",
-            "n/a",
-            format!(
-                "smallest eigenvalue in {DRAWS} draws is {} of ϖ = λ_min(P⁻¹), and",
-                short(least / of.strong_convexity)
-            ),
-            Compared::at_most(least, 0.0, 0.0),
-        )
+        .judge(claim, "n/a", ours, Compared::at_most(least, 0.0, 0.0))
         .because("(θ, z) has a normal prior N(0, P), so that this is a logistic model of Corollary 23");
     paper.expect("smallest eigenvalue over λ_min(P⁻¹)", least / of.strong_convexity, 1.0 - 1e-12..=1.01);
     Ok(())

@@ -70,12 +70,9 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
         let late: Vec<_> =
             rows.iter().filter(|row| row[0] >= 4.0 * turn).map(|row| (row[0], row[1])).collect();
         if late.len() >= 4 {
-            paper.judge(
-                &format!("{model}, {}: the rate is 1/T", method.name),
-                "slope −1",
-                format!("slope from four times the constant phase of {turn:.0} steps on"),
-                Compared::near(slope(late), -1.0, 0.25),
-            );
+            let claim = format!("{model}, {}: the rate is 1/T", method.name);
+            let ours = format!("slope from four times the constant phase of {turn:.0} steps on");
+            paper.judge(&claim, "slope −1", ours, Compared::near(slope(late), -1.0, 0.25));
         }
         for (name, column) in [("measured", 1), ("bound", 2), ("constant step", 4)] {
             let points = rows.iter().map(|row| (row[0], row[column]));
@@ -85,12 +82,11 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     logarithmic(paper, problem, (model, steps, count))?;
     // The steps of the last method, projected gradients.
     let landing = mean(problem, (&LANDING, schedule), count, &at)?;
-    paper.judge(
-        &format!("{model}: sticking the landing has less noise near a Gaussian posterior (conjecture of §5)"),
-        "less (we ask for a tenth)",
-        format!("{:.2e} over {reached:.2e} after {steps} steps of the same sizes", landing[last]),
-        Compared::at_most(landing[last] / reached, 0.1, 0.0),
-    );
+    let claim =
+        format!("{model}: sticking the landing has less noise near a Gaussian posterior (conjecture of §5)");
+    let ours = format!("{:.2e} over {reached:.2e} after {steps} steps of the same sizes", landing[last]);
+    let compared = Compared::at_most(landing[last] / reached, 0.1, 0.0);
+    paper.judge(&claim, "less (we ask for a tenth)", ours, compared);
     paper.figure(&format!("{model}.svg"), ("iteration", "squared distance of (m, C)"), Axes::LogLog, lines)
 }
 
@@ -130,11 +126,8 @@ pub fn proven(paper: &mut Paper, problem: &Problem, model: &str) -> Result<()> {
     for method in &METHODS {
         let (q, bound) = problem.proven(method, 2000)?;
         let reached = squared(&method.parameters(&q)?, &method.parameters(&problem.optimum)?);
-        paper.expect(
-            &format!("{model}, {}: distance over its bound", method.update),
-            reached / bound,
-            0.0..=1.0,
-        );
+        let what = format!("{model}, {}: distance over its bound", method.update);
+        paper.expect(&what, reached / bound, 0.0..=1.0);
     }
     Ok(())
 }

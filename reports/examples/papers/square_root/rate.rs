@@ -59,11 +59,8 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         (step, 300),
         |value, _| value,
     );
-    paper.expect(
-        "our SR-VN less the library's, F after 300 steps",
-        lower[300] - optimum - seen[300].1,
-        -1e-9..=1e-9,
-    );
+    let what = "our SR-VN less the library's, F after 300 steps";
+    paper.expect(what, lower[300] - optimum - seen[300].1, -1e-9..=1e-9);
     roots::rates(paper, (&data, &model), optimum, (step, bound))?;
     let (mut largest, mut text) = (0.0f64, Vec::new());
     for d in [1, 2, 4] {
@@ -72,13 +69,10 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         largest = largest.max(ratio);
         text.push(format!("{ratio:.3} (d = {d}, condition number {d})"));
     }
-    paper.judge(
-        "errors of known size in gradient and Hessian leave F − F* below a bound (Theorem 3, constants ours)",
-        "bounded bias",
-        format!("largest F − F* in the limit over its bound: {}", text.join(", ")),
-        Compared::at_most(largest, 1.0, 0.0),
-    )
-    .expect(0.3..=1.0);
+    let claim =
+        "errors of known size in gradient and Hessian leave F − F* below a bound (Theorem 3, constants ours)";
+    let ours = format!("largest F − F* in the limit over its bound: {}", text.join(", "));
+    paper.judge(claim, "bounded bias", ours, Compared::at_most(largest, 1.0, 0.0)).expect(0.3..=1.0);
     Ok(())
 }
 

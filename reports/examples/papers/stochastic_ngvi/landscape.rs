@@ -92,42 +92,37 @@ fn apart(data: &Data) -> Result<f64> {
 pub fn run(paper: &mut Paper) -> Result<()> {
     let (identity, positive) = indefinite([1.0, 1.0]);
     let (rising, falling) = (indefinite([1.0, 2.0]).0, indefinite([2.0, 1.0]).0);
-    paper.judge(
-        "the automatic gradient of App. B is not negative definite in about half of the draws, at S = I",
-        "0.5",
-        format!(
-            "its determinant is exactly 0, and positive by rounding in {positive:.2} of the draws; indefinite at S = diag(1, 2) in \
-             {rising:.2}, at diag(2, 1) in {falling:.2} and at S = I in a share"
-        ),
-        Compared::near(identity, 0.5, 0.1),
-    )
-    .because("at S = I it is −½uuᵀ, of rank one; at S = diag(1, 2) the counterexample holds");
+    let claim =
+        "the automatic gradient of App. B is not negative definite in about half of the draws, at S = I";
+    let ours = format!(
+        "its determinant is exactly 0, and positive by rounding in {positive:.2} of the draws; indefinite at S = diag(1, 2) in \
+         {rising:.2}, at diag(2, 1) in {falling:.2} and at S = I in a share"
+    );
+    paper
+        .judge(claim, "0.5", ours, Compared::near(identity, 0.5, 0.1))
+        .because("at S = I it is −½uuᵀ, of rank one; at S = diag(1, 2) the counterexample holds");
     let rows = (8.0 / VARIANCE.powi(2)).round() as usize;
     let (few, many) = (curvature(&logistic(rows))?, curvature(&logistic(4 * rows))?);
-    paper.judge(
-        "logistic regression: the objective is not convex in expectation parameters with n ≥ 8/δ² rows at S = δI (App. E.1)",
-        "second derivative below 0",
-        format!("second derivative in a variance at δ = {VARIANCE}: {many:.1} with {} rows, and with {rows} rows", 4 * rows),
-        Compared::at_most(few, 0.0, 0.0),
-    )
-    .because("App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice");
+    let claim = "logistic regression: the objective is not convex in expectation parameters with n ≥ 8/δ² rows at S = δI (App. E.1)";
+    let ours = format!(
+        "second derivative in a variance at δ = {VARIANCE}: {many:.1} with {} rows, and with {rows} rows",
+        4 * rows
+    );
+    paper
+        .judge(claim, "second derivative below 0", ours, Compared::at_most(few, 0.0, 0.0))
+        .because("App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice");
     paper.expect("curvature with four times the rows", many, -1e4..=0.0);
     let [measured, formula, bound] = poisson(2.0)?;
-    paper.judge(
-        "Poisson regression: the objective is not convex in expectation parameters (§5, App. E.2)",
-        "negative Hessian in ξ",
-        format!(
-            "two rows at c = 2: largest eigenvalue {} by the formula of App. E.2, at most {} without its exponential, and by differences",
-            short(formula), short(bound)
-        ),
-        Compared::at_most(measured, bound.min(0.0), 0.0),
+    let claim = "Poisson regression: the objective is not convex in expectation parameters (§5, App. E.2)";
+    let ours = format!(
+        "two rows at c = 2: largest eigenvalue {} by the formula of App. E.2, at most {} without its exponential, and by differences",
+        short(formula),
+        short(bound)
     );
+    paper.judge(claim, "negative Hessian in ξ", ours, Compared::at_most(measured, bound.min(0.0), 0.0));
     paper.expect("Poisson: eigenvalue over the formula", measured / formula, 0.999..=1.001);
-    paper.judge(
-        "the objective of logistic regression has one minimiser (Proposition 1)",
-        "unique",
-        format!("largest KL between the ends of BW-GD from 10 starts, {} rows", 4 * rows),
-        Compared::at_most(apart(&logistic(4 * rows))?, 0.0, 1e-8),
-    );
+    let claim = "the objective of logistic regression has one minimiser (Proposition 1)";
+    let ours = format!("largest KL between the ends of BW-GD from 10 starts, {} rows", 4 * rows);
+    paper.judge(claim, "unique", ours, Compared::at_most(apart(&logistic(4 * rows))?, 0.0, 1e-8));
     Ok(())
 }
