@@ -59,7 +59,6 @@ fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
     }
 }
 
-/// Returns the progress message about a finished unit.
 fn text(news: &Finished<'_>) -> String {
     let Some(row) = news.row else { return "done before".to_owned() };
     let what = format!("{}  {} rows  repeat {}", row.objective, row.train_size, row.repeat);

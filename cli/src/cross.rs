@@ -14,10 +14,6 @@ use std::time::Instant;
 
 /// Cross-validates the fit of the targets and its contenders on `count` parts of a table, and returns the scores of each target. A time limit counts from `started`; every fit, and the later fit
 /// to all rows, gets an equal part of the time that is left. Once no time is left, the remaining parts are left out, except the second.
-///
-/// # Errors
-///
-/// Returns the errors of a fit, and a usage error if the rows cannot be split into the parts.
 pub fn validate(
     args: &FitArgs,
     (table, targets): (&Table, &[String]),
@@ -77,10 +73,8 @@ pub fn restarted(options: &mut FitOptions, started: Instant) -> Instant {
     Instant::now()
 }
 
-/// A fit that is cross-validated.
 struct Contestant<'a> {
     args: &'a FitArgs,
-    /// The name of the fit in progress messages.
     what: String,
     options: FitOptions,
     targets: &'a [String],

@@ -10,13 +10,10 @@ use sparsegp_tables::explain::Settings;
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::PathBuf;
 
-/// The width of printed text in characters.
 const WIDTH: usize = 100;
 
-/// The maximum number of contributions that are printed for a row.
 const PARTS: usize = 4;
 
-/// The maximum number of columns whose partial dependence is computed.
 const DEPENDENCES: usize = 10;
 
 pub fn run(args: &ExplainArgs) -> Result<()> {

@@ -52,7 +52,6 @@ fn check_test_columns(args: &FitArgs, targets: &[String], start: Option<&TableOu
     Ok(())
 }
 
-/// Fits each target by itself, and writes and prints what the user asked for.
 fn fit_each(
     args: &FitArgs,
     mut started: Instant,
@@ -104,10 +103,8 @@ fn fit_each(
     tell(args, &outcomes)
 }
 
-/// A fitted model with its scores and its metrics document.
 pub struct Outcome<'a> {
     model: &'a TableModel,
-    /// The scores of the test rows, if there are any.
     test: Option<Evaluation>,
     pub document: Document<'a>,
     /// A sample of the rows, with which a report explains the model if there are no test rows.

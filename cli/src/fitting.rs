@@ -34,7 +34,6 @@ pub struct Fitting {
     fit: Fit,
 }
 
-/// A fit to rows in memory, or to a file.
 enum Fit {
     Table(Box<TableFit>),
     File(Box<FileFit>),
@@ -52,7 +51,6 @@ impl Fitting {
         }
     }
 
-    /// Returns the number of rows of the shuffle buffer, if the fit used one.
     pub fn shuffle_buffer(&self) -> Option<usize> {
         match &self.fit {
             Fit::Table(_) => None,
@@ -60,7 +58,6 @@ impl Fitting {
         }
     }
 
-    /// Calls `visit` with the test rows, in parts.
     pub fn for_each_test(&self, visit: &mut dyn FnMut(&TableRows) -> Result<()>) -> Result<()> {
         match &self.fit {
             Fit::Table(fit) => fit.test.iter().try_for_each(visit),
@@ -68,7 +65,6 @@ impl Fitting {
         }
     }
 
-    /// Computes the scores of the test rows.
     pub fn evaluate(&self) -> Result<Evaluation> {
         let mut evaluator = Evaluator::new(self.model(), self.baselines.as_ref()).keeping_rows();
         self.for_each_test(&mut |part| {
@@ -78,7 +74,6 @@ impl Fitting {
         Ok(evaluator.finish())
     }
 
-    /// Computes the scores of the validation rows, if there are any.
     pub fn evaluate_validation(&self) -> Option<Evaluation> {
         let validation = match &self.fit {
             Fit::Table(fit) => &fit.validation,
@@ -120,12 +115,10 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     check_file_fit(&args.data, &args.schema_options(), options, args.shuffle_buffer)
 }
 
-/// A fit to run.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
     pub args: &'a FitArgs,
     pub options: &'a FitOptions,
-    /// The model that the fit starts from.
     pub start: Option<&'a TableModel>,
     /// The start of the command, from which time limits count.
     pub started: Instant,
@@ -173,7 +166,6 @@ pub fn sample(model: &TableModel, table: &Table) -> Result<KeptRows> {
     Ok(rows)
 }
 
-/// Fits the model to rows that it reads from disk in every epoch.
 fn fit_from_disk(job: Job<'_>) -> Result<(Fitting, Checkpoint)> {
     let Job { args, options, start, .. } = job;
     let columns = args.schema_options();

@@ -1,8 +1,8 @@
-//! `inspect`: the contents of a model file, as text or as JSON.
+//! `inspect`: the contents of a model file, as text or as JSON; and `effects`: its grouped effects as a table.
 
-use super::args::InspectArgs;
+use super::args::{EffectsArgs, InspectArgs};
 use super::evaluate::documents_text;
-use super::output;
+use super::{output, predict};
 use sparsegp::Result;
 use sparsegp_reports::words::{self, parameters};
 use sparsegp_reports::{DataSummary, Document};
@@ -19,7 +19,6 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     output::print(&texts.join("\n"))
 }
 
-/// Returns the JSON document about the models.
 pub fn json(models: &TableOutputs) -> String {
     let documents: Vec<Document<'_>> = models.models().map(document).collect();
     documents_text("inspect", &documents.iter().collect::<Vec<_>>())
@@ -82,4 +81,14 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
         vec![format!("  {}", feature.name), words]
     };
     model.schema().features().iter().map(describe).collect()
+}
+
+/// Writes the grouped effects of a saved model, one row per level and effect.
+pub fn effects(args: &EffectsArgs) -> Result<()> {
+    let to_file = args.out != Path::new("-");
+    if to_file {
+        output::check_paths(&[&args.out], &[&args.model])?;
+    }
+    let (table, rows) = TableOutputs::load(&args.model)?.effects_table()?;
+    predict::writer(&args.out, None, table)?.write_rows(rows)?.finish()
 }

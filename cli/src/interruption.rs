@@ -106,7 +106,6 @@ pub fn flag() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// Validates the options about checkpoints before any work.
 pub fn check(args: &FitArgs) -> Result<()> {
     let every = args.checkpoint_every;
     if !(0.0..=1e9).contains(&every) {

@@ -9,11 +9,9 @@
 //! | `serve` (default) | the command `serve`, which answers requests over HTTP |
 
 mod args;
-mod averages;
 mod compare;
 mod cross;
 mod demo;
-mod effects;
 mod evaluate;
 mod explain;
 mod fit;
@@ -80,14 +78,14 @@ fn run(command: Command) -> Result<()> {
         Command::Predict(args) => predict::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
-        Command::Effects(args) => effects::run(&args),
+        Command::Effects(args) => inspect::effects(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Update(args) => update::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Demo(args) => demo::run(&args),
-        Command::Completions(args) => shell::completions(&args),
-        Command::Man(args) => shell::manual(&args),
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man { command } => shell::manual(command.as_deref()),
     }
 }
 

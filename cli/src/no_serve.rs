@@ -3,7 +3,6 @@
 use super::args::ServeArgs;
 use sparsegp::{Error, Result};
 
-/// Refuses the command.
 pub fn run(args: &ServeArgs) -> Result<()> {
     Err(Error::usage(format!("serve cannot answer on {}: this program has no HTTP server", args.listen))
         .hint("build it with the feature serve: cargo install --path cli --features serve"))

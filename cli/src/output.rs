@@ -61,7 +61,6 @@ pub fn check_readable(data: &Path, models: &TableOutputs) -> Result<()> {
     Ok(())
 }
 
-/// Returns an option as the user types it.
 pub fn dashes(name: &str, value: Option<&str>) -> String {
     let words = name.replace('_', "-");
     match value {

@@ -106,11 +106,7 @@ fn decided(fit: &OutputsFit) -> String {
     )
 }
 
-/// Returns an option that is given and applies to the fit of each target by itself.
-///
-/// # Errors
-///
-/// Usage errors for options that work for one target only.
+/// Returns an option that is given and applies to the fit of each target by itself; refuses options that work for one target only.
 pub fn option_of_one(args: &FitArgs) -> Result<Option<&'static str>> {
     let refused = [("--checkpoint", args.checkpoint.is_some()), ("--resume", args.resume.is_some())];
     if let Some((name, _)) = refused.into_iter().find(|(_, given)| *given) {

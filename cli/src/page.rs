@@ -9,28 +9,19 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// The command line of this process.
 static COMMAND: Mutex<String> = Mutex::new(String::new());
 
-/// Stores the command line; reports show it.
 pub fn keep_command(arguments: &[OsString]) {
-    let words = arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
-    let command = std::iter::once("sparsegp".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
+    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    let words: Vec<_> = std::iter::once("sparsegp".into()).chain(words).collect();
+    // Only a zero byte cannot be quoted, which no argument has.
+    let command = shlex::try_join(words.iter().map(|word| &**word)).unwrap_or_default();
     *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = command;
 }
 
 /// Returns the command line of this process, quoted for a shell.
 pub fn command() -> String {
     COMMAND.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-/// Returns a word of a command line, quoted if a shell would split or expand it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Refuses, before any work, a folder for figures that cannot be made or written to.
@@ -58,16 +49,4 @@ pub fn write(page: &Page, report: Option<&Path>, plots: Option<&Path>) -> Result
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_that_a_shell_would_split_or_expand_are_quoted() {
-        let words = ["fit", "a b.csv", "rbf(ard)", "it's", "", "--target=y"];
-        let found = words.map(quoted);
-        assert_eq!(found, ["fit", "'a b.csv'", "'rbf(ard)'", "'it'\\''s'", "''", "--target=y"]);
-    }
 }

@@ -1,7 +1,6 @@
 //! `predict`: predicts the rows of a data file of any length, block by block, and writes the predictions.
 
 use super::args::{Contents, PredictArgs};
-use super::averages::{Averages, CELLS};
 use super::output;
 use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
@@ -10,7 +9,7 @@ use sparsegp::{Error, Result};
 use sparsegp_rasters::{Raster, RasterFormat};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
 use sparsegp_tables::tables::{
-    Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
+    Column, Grid, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
 };
 use sparsegp_tables::tabular::{DrawRequest, OutputDraws, TableModel, TableOutputs};
 use std::collections::{BTreeMap, HashSet};
@@ -19,13 +18,11 @@ use std::path::{Path, PathBuf};
 /// The number of rows per block, which bounds the memory of a prediction for a file of any length.
 pub const BLOCK_ROWS: usize = 8192;
 
-/// The maximum number of values that are drawn together.
 const DRAWN_NUMBERS: usize = 1 << 23;
 
 /// The minimum number of rows that one thread computes at a time.
 const PART_ROWS: usize = 256;
 
-/// The columns of a file of predictions for one output.
 pub struct PredictedColumns<'a> {
     pub model: &'a TableModel,
     /// True if the moments of the latent function are among the columns.
@@ -33,7 +30,6 @@ pub struct PredictedColumns<'a> {
     pub quantiles: &'a [f64],
     /// True if the data have the target, so that each row has a log density.
     pub log_density: bool,
-    /// The numbers of draws of the latent function and of the target.
     pub drawn: (usize, usize),
 }
 
@@ -139,9 +135,7 @@ impl<'a> PredictedColumns<'a> {
 /// The columns of all outputs side by side. With several outputs, all names except row numbers and copied columns end in the name of the
 /// target.
 pub struct OutputColumns<'a> {
-    /// True if the first column numbers the rows.
     pub row_numbers: bool,
-    /// The names of the data columns to copy.
     pub keep: &'a [String],
     pub outputs: Vec<PredictedColumns<'a>>,
     /// The outputs for whose pairs the latent covariances are added as columns; `None` without `--covariance`.
@@ -149,7 +143,6 @@ pub struct OutputColumns<'a> {
 }
 
 impl<'a> OutputColumns<'a> {
-    /// Creates the columns for test rows.
     pub fn of_test(models: impl IntoIterator<Item = &'a TableModel>) -> Self {
         let outputs = models.into_iter().map(PredictedColumns::of_test).collect();
         OutputColumns { row_numbers: false, keep: &[], outputs, covariance: None }
@@ -230,6 +223,40 @@ impl<'a> OutputColumns<'a> {
     }
 }
 
+const CELLS: usize = 1024;
+
+/// `--average`: averages over the cell around each point of a grid, each computed from `parts` points in every direction.
+struct Averages<'a> {
+    outputs: &'a TableOutputs,
+    grid: &'a Grid,
+    parts: usize,
+}
+
+impl Averages<'_> {
+    /// Averages the cells of a block, which begins at cell `first`.
+    fn rows(&self, block: &Table, first: u64, unseen: UnseenLevels) -> Result<PredictedRows> {
+        let rows = block.rows();
+        let of_output = |model: &TableModel| model.averages(self.grid, first, rows, self.parts, unseen);
+        let averages = self.outputs.models().map(of_output).collect::<Result<Vec<_>>>()?;
+        let of_cell = |cell: usize| averages.iter().flat_map(move |of| [of[cell].mean, of[cell].variance]);
+        let leading = block.copies().iter().map(|copy| copy.column.clone()).collect();
+        Ok(PredictedRows { leading, numbers: (0..rows).flat_map(of_cell).collect(), rows })
+    }
+
+    /// Returns the output columns: the columns of the grid, then mean and variance for every target.
+    fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
+        let is_text = |copy: &NamedColumn| !matches!(copy.column, Column::Number(_));
+        let several = self.outputs.models().len() > 1;
+        let targets = self.outputs.models().map(|model| model.schema().target_name());
+        let suffixes = targets.map(|target| if several { format!("_{target}") } else { String::new() });
+        PredictedTable {
+            leading: copies.iter().map(|copy| (copy.name.clone(), is_text(copy))).collect(),
+            numbers: suffixes.flat_map(|of| [format!("mean{of}"), format!("variance{of}")]).collect(),
+            ..PredictedTable::default()
+        }
+    }
+}
+
 /// Creates the writer of predictions, to a file, a raster file, or as CSV to standard output.
 pub fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Result<WriterBehind> {
     if let Some(raster) = raster {
@@ -242,7 +269,6 @@ pub fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Res
 }
 
 impl Contents {
-    /// Returns the treatment of levels that training did not see.
     pub fn unseen(&self) -> UnseenLevels {
         if self.population { UnseenLevels::Population } else { self.unseen.unseen }
     }
@@ -259,7 +285,6 @@ impl Contents {
         }
     }
 
-    /// Refuses contents that these models cannot predict.
     pub fn check_models(&self, outputs: &TableOutputs, named: &dyn Fn(&str) -> String) -> Result<()> {
         let several = outputs.models().len() > 1;
         let grouped = outputs.models().any(|model| !model.schema().groups().is_empty());
@@ -328,7 +353,6 @@ pub struct Unfamiliar {
 }
 
 impl Unfamiliar {
-    /// Counts the cells of a block.
     pub fn add(&mut self, model: &TableModel, block: &Table) -> Result<()> {
         for (name, count) in model.schema().silent_gaps(block) {
             *self.filled.entry(name.to_owned()).or_default() += count;
@@ -342,7 +366,6 @@ impl Unfamiliar {
         Ok(())
     }
 
-    /// Prints the warnings on standard error.
     pub fn tell(&self, data: &Path) {
         for warning in self.warnings(&data.display().to_string()) {
             output::note(&format!("warning: {warning}"));
@@ -364,12 +387,9 @@ impl Unfamiliar {
     }
 }
 
-/// The source of the rows to predict, in blocks.
 struct Source {
-    /// The name of the rows in messages.
     name: PathBuf,
     names: Vec<String>,
-    /// The columns to copy.
     keep: Vec<String>,
     blocks: Box<dyn Iterator<Item = Result<Table>>>,
 }
@@ -467,7 +487,6 @@ fn check_names(table: &PredictedTable) -> Result<()> {
     }
 }
 
-/// Returns an option as the user types it.
 fn dashed(name: &str) -> String {
     output::dashes(name, None)
 }

@@ -9,12 +9,10 @@ use std::io::IsTerminal;
 /// The number of parts of the work. Each part gets at most one line.
 const PARTS: usize = 10;
 
-/// The formats of the bar for epochs, for other stages of a fit, and for several fits.
-const EPOCHS: &str = "{bar:30} epoch {pos}/{len}  {msg}  {eta} left";
-const STAGES: &str = "{bar:30} {msg}";
+/// The formats of the bar for a fit and for several fits.
+const FIT: &str = "{bar:30} {msg}";
 const FITS: &str = "{bar:30} {pos}/{len}  {msg}  {eta} left";
 
-/// The progress of a fit, or of the fits of a comparison.
 pub struct Progress {
     what: String,
     kind: Kind,
@@ -28,13 +26,10 @@ enum Kind {
     Bar(Bar),
 }
 
-/// A bar on a terminal.
 struct Bar {
     bar: ProgressBar,
     /// The text of the enclosing stage; may be empty.
     around: String,
-    /// True if the bar counts epochs.
-    epochs: bool,
     first: TrainingStart,
 }
 
@@ -52,7 +47,7 @@ fn pace(first: &mut TrainingStart, record: &Record) -> Option<f64> {
 impl Progress {
     /// Creates the progress of a fit to the data named `what`.
     pub fn of_fit(what: String, quiet: bool) -> Progress {
-        Progress::new(what, 0, EPOCHS, quiet)
+        Progress::new(what, 0, FIT, quiet)
     }
 
     /// Creates the progress of one of several fits: a bar on a terminal, otherwise one line at the end.
@@ -74,16 +69,15 @@ impl Progress {
             Kind::Quiet
         } else if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(steps as u64);
-            let bar = Bar { bar, around: String::new(), epochs: true, first: None };
-            bar.set_style(template);
-            Kind::Bar(bar)
+            let style = ProgressStyle::with_template(template);
+            let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            Kind::Bar(Bar { bar, around: String::new(), first: None })
         } else {
             Kind::Lines(Lines::new(&what))
         };
         Progress { what, kind }
     }
 
-    /// Shows a stage or an epoch of a fit.
     pub fn show(&mut self, event: &Event) {
         match &mut self.kind {
             Kind::Quiet | Kind::End => {}
@@ -105,7 +99,6 @@ impl Progress {
         }
     }
 
-    /// Reports the end of the fit and its reason.
     pub fn end(self, summary: &FitSummary) {
         if matches!(self.kind, Kind::Lines(_) | Kind::End) {
             output::note(&format!(
@@ -130,42 +123,25 @@ impl Drop for Progress {
 }
 
 impl Bar {
-    /// Updates the position and the message of the bar.
     fn put(&mut self, event: &Event) {
-        let (done, of) = match event {
+        let (message, (done, of)) = match event {
             Event::Epoch { record, limits } => {
-                // The message is set first, so that no frame shows the text of the previous stage.
-                let pace = pace(&mut self.first, record);
-                self.bar.set_message(format!("{}{}", self.around, words(record, pace)));
-                if !self.epochs {
-                    self.set_style(EPOCHS);
-                    self.bar.reset_eta();
-                }
-                self.epochs = true;
-                (record.epoch, limits.epochs)
+                (words(record, limits, &mut self.first), (record.epoch, limits.epochs))
             }
             Event::Stage(stage) => {
                 self.first = None;
                 // These stages contain other stages.
                 if matches!(stage, Stage::Beta { .. } | Stage::Refit { .. }) {
-                    self.bar.set_message(stage.to_string());
                     self.around = format!("{stage}  ");
+                    (String::new(), place(stage))
                 } else {
-                    self.bar.set_message(format!("{}{stage}", self.around));
+                    (stage.to_string(), place(stage))
                 }
-                self.set_style(STAGES);
-                self.epochs = false;
-                place(stage)
             }
         };
+        self.bar.set_message(format!("{}{message}", self.around));
         self.bar.set_length(of as u64);
         self.bar.set_position(done as u64);
-    }
-
-    fn set_style(&self, template: &str) {
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            self.bar.set_style(style);
-        }
     }
 }
 
@@ -181,9 +157,11 @@ fn place(stage: &Stage) -> (usize, usize) {
     }
 }
 
-/// Returns the text about an epoch; `pace` is the seconds per epoch.
-fn words(record: &Record, pace: Option<f64>) -> String {
-    let mut text = format!("objective {}", output::number(record.objective));
+/// Returns the text about an epoch, with the maximum remaining time under the limits, if it is at least a second.
+fn words(record: &Record, limits: &Limits, first: &mut TrainingStart) -> String {
+    let pace = pace(first, record);
+    let mut text =
+        format!("epoch {}/{}  objective {}", record.epoch, limits.epochs, output::number(record.objective));
     if let Some(nll) = record.validation_nll {
         text.push_str(&format!("  validation NLL {}", output::number(nll)));
     }
@@ -194,16 +172,10 @@ fn words(record: &Record, pace: Option<f64>) -> String {
             _ => format!(" ({} an epoch)", output::duration(seconds)),
         });
     }
-    text
-}
-
-/// Like [`words`], with the maximum remaining time under the limits, if it is at least a second.
-fn words_with_end(record: &Record, limits: &Limits, pace: Option<f64>) -> String {
     let of_epochs = pace.map(|seconds| seconds * limits.epochs.saturating_sub(record.epoch) as f64);
     let of_time = limits.seconds.map(|seconds| (seconds - record.seconds).max(0.0));
     let left = [of_epochs, of_time].into_iter().flatten().reduce(f64::min).filter(|&left| left >= 1.0);
-    let left = left.map_or(String::new(), |left| format!("  at most {} left", time(left)));
-    words(record, pace) + &left
+    text + &left.map_or(String::new(), |left| format!("  at most {} left", time(left)))
 }
 
 /// Returns the finished share of a training after an epoch, by its limits of epochs and of time.
@@ -228,7 +200,6 @@ impl Lines {
         Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, first: None }
     }
 
-    /// Returns the lines to print about an event.
     fn take(&mut self, event: &Event) -> Vec<String> {
         let line = match event {
             Event::Epoch { record, limits } => {
@@ -236,9 +207,8 @@ impl Lines {
                 // A separate line reports the end of the fit.
                 let worth = part > self.said && part < self.parts;
                 self.said = part;
-                let pace = pace(&mut self.first, record);
-                let words = || words_with_end(record, limits, pace);
-                worth.then(|| format!("epoch {}/{}  {}", record.epoch, limits.epochs, words()))
+                let words = words(record, limits, &mut self.first);
+                worth.then_some(words)
             }
             Event::Stage(stage) => {
                 (self.said, self.first) = (0, None);
@@ -251,7 +221,6 @@ impl Lines {
         self.started(line)
     }
 
-    /// Returns the lines to print about one of many fits.
     fn take_fit(&mut self, done: usize, total: usize, text: &str) -> Vec<String> {
         let part = PARTS * done / total.max(1);
         let worth = part > self.said;

@@ -1,24 +1,22 @@
 //! Completion scripts and manual pages, made from the commands and their options.
 
-use super::args::{Cli, CompletionArgs, ManArgs};
+use super::args::Cli;
 use super::output;
+use clap_complete::Shell;
 use sparsegp::{Error, Result};
 
-/// The program's name.
 const NAME: &str = "sparsegp";
 
-/// Prints a script that completes commands and options.
-pub fn completions(args: &CompletionArgs) -> Result<()> {
+pub fn completions(shell: Shell) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::everyday(), NAME, &mut script);
+    clap_complete::generate(shell, &mut Cli::everyday(), NAME, &mut script);
     output::print(&String::from_utf8_lossy(&script))
 }
 
-/// Prints the manual page of the program, or of one of its commands.
-pub fn manual(args: &ManArgs) -> Result<()> {
+pub fn manual(command: Option<&str>) -> Result<()> {
     let mut program = Cli::everyday();
     program.build();
-    let command = match &args.command {
+    let command = match command {
         None => &program,
         Some(name) => program.find_subcommand(name).ok_or_else(|| {
             Error::usage(format!("unknown command '{name}'")).hint("sparsegp --help lists the commands")

@@ -12,10 +12,8 @@ use sparsegp_tables::tabular::TableModel;
 const LINES: usize = 24;
 const COLUMNS: usize = 80;
 
-/// The number of test scores per line.
 const FIGURES: usize = 4;
 
-/// The maximum number of values of β whose scores are shown.
 const MOST_BETAS: usize = 5;
 
 /// The number of lines around the coefficients: a heading, a header, and the note about the file with all of them.
@@ -67,7 +65,6 @@ fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
     }
 }
 
-/// Returns the rows about the task, the model and the data.
 fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     let (options, latent) = (model.options(), model.latent());
     let (rows, inputs) = (words::count(model.training_rows()), model.schema().feature_dims());
@@ -94,7 +91,6 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     fitted
 }
 
-/// Returns the rows about the training.
 fn trained(model: &TableModel) -> Vec<Vec<String>> {
     let summary = model.summary();
     let stopped = match summary.stop_reason {

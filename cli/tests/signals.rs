@@ -30,7 +30,6 @@ const COMMANDS: [&str; 13] = [
     "inspect pipe",
 ];
 
-/// Creates a folder with the files that the commands read.
 fn prepared() -> Work {
     let work = Work::empty();
     work.write("data.csv", table(1500));

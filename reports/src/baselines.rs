@@ -76,13 +76,11 @@ pub(crate) struct BesideModel<'a> {
 }
 
 impl<'a> BesideModel<'a> {
-    /// Creates an empty collection.
     pub fn new(model: &'a TableModel, baselines: &'a Baselines) -> BesideModel<'a> {
         let tally = || Tally { metrics: Metrics::new(model.task()), gain: Moments::default() };
         BesideModel { baselines, schema: model.schema(), constant: tally(), linear: tally() }
     }
 
-    /// Adds rows with the predictions of the model.
     pub fn push_part(&mut self, own: &[Compared], part: &TableRows) {
         self.constant.push(own, &self.baselines.constant.compare(&part.targets, &part.exposure));
         if let Some(linear) = &self.baselines.linear {
@@ -91,7 +89,6 @@ impl<'a> BesideModel<'a> {
         }
     }
 
-    /// Returns the scores of the rows so far.
     pub fn report(&self) -> BaselineReport {
         let constant = &self.baselines.constant;
         let linear = self.baselines.linear.as_ref().map(|model| {

@@ -1,6 +1,7 @@
 //! The presentation of a comparison: the table, figures and notes.
 
 use crate::html::figures;
+use crate::words::with_error;
 use crate::{
     Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves,
 };
@@ -8,18 +9,14 @@ use sparsegp::error::{Say, spoken};
 use sparsegp::likelihood::Task;
 use sparsegp::model::Severity;
 use sparsegp_tables::compare::{Contender, Estimate, Group, Plan, Results, Role};
-use sparsegp_tables::readable::{duration, trimmed};
+use sparsegp_tables::readable::{duration, significant};
 
-/// A figure about test rows.
 #[derive(Clone, Copy)]
 struct Figure {
-    /// The name of its column.
     column: &'static str,
-    /// Its name for readers.
     name: &'static str,
 }
 
-/// A position, a mean and its standard error.
 type Point = (f64, f64, f64);
 
 const NLL: Figure = Figure { column: "nll", name: "NLL" };
@@ -54,7 +51,7 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for group in &chosen {
         let mut row = vec![group.objective.to_string(), group.train_size.to_string(), group.runs.to_string()];
-        row.extend(with_beta.then(|| group.beta.map_or_else(dash, |beta| short(beta, 3))));
+        row.extend(with_beta.then(|| group.beta.map_or_else(dash, |beta| significant(beta, 3))));
         let star = if is_best(group, &chosen) { " *" } else { "" };
         row.push(shown(group.figure(NLL.column)) + star);
         row.extend(figures.map(|figure| shown(group.figure(figure.column))));
@@ -103,34 +100,8 @@ fn shown(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(dash, |estimate| estimate_text(&estimate))
 }
 
-/// Formats mean ± standard error, with two digits of the error.
 fn estimate_text(estimate: &Estimate) -> String {
-    let size = estimate.mean.abs();
-    // Rounding errors of equal values count as 0.
-    let error = estimate.standard_error.map(|error| if error > 1e-12 * size { error } else { 0.0 });
-    let decimals = match error.filter(|error| *error > 0.0) {
-        Some(error) => decimals(error, 2),
-        None => decimals(size, 4),
-    };
-    let long = size >= 1e7 || decimals > 8;
-    let mean = if long { format!("{:.3e}", estimate.mean) } else { format!("{:.decimals$}", estimate.mean) };
-    match error {
-        // Values that are all the same have an error of 0, which needs no digits.
-        Some(0.0) => mean + " ± 0",
-        Some(error) if long => format!("{mean} ± {error:.1e}"),
-        Some(error) => format!("{mean} ± {error:.decimals$}"),
-        None => mean,
-    }
-}
-
-/// Returns the number of decimals that show `digits` digits of a number.
-fn decimals(value: f64, digits: i32) -> usize {
-    if value > 0.0 { (digits - 1 - value.log10().floor() as i32).max(0) as usize } else { 0 }
-}
-
-/// Formats a positive number with `digits` digits, without trailing zeros.
-fn short(value: f64, digits: i32) -> String {
-    trimmed(&format!("{value:.*}", decimals(value, digits))).to_owned()
+    with_error(estimate.mean, estimate.standard_error)
 }
 
 /// Creates the page of a comparison. `name` is the name of the data, `end` is the last section, and `say`
@@ -199,7 +170,6 @@ fn cards(groups: &[Group], task: Task) -> Vec<Card> {
     [NLL, point].into_iter().filter_map(card).collect()
 }
 
-/// Returns the sentence about what was run.
 fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     let settings = &plan.settings;
     let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
@@ -217,7 +187,6 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     )
 }
 
-/// Returns notes that explain the table.
 fn notes(plan: &Plan<'_>, groups: &[Group], say: &Say<'_>) -> Vec<String> {
     let settings = &plan.settings;
     let mut notes = vec![format!(
@@ -277,7 +246,6 @@ fn against_size(groups: &[Group], figure: Figure) -> Option<Drawing> {
     against("training rows", groups, figure, size)
 }
 
-/// Draws a figure against β for one number of training rows.
 fn against_beta(groups: &[Group], figure: Figure, size: usize) -> Option<Drawing> {
     let in_grid = |group: &Group| group.role == Role::Grid && group.train_size == size;
     against("β", groups, figure, |group| group.beta.filter(|_| in_grid(group)))
@@ -310,7 +278,6 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<D
     Drawn::of("calibration", title, &format!("{caption}; {size} training rows."), drawing)
 }
 
-/// Returns the coverage of the central intervals.
 fn coverage(groups: &[Group], size: usize) -> Vec<CurveSeries> {
     series(groups, |contender| {
         let mut chosen = groups.iter().filter(|group| group.role != Role::Grid && group.train_size == size);
@@ -335,22 +302,4 @@ fn reliability(results: &Results, groups: &[Group], size: usize) -> Vec<CurveSer
         };
         bins.into_iter().filter_map(point).collect()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn estimates_show_two_digits_of_their_error() {
-        let text = |mean, standard_error| estimate_text(&Estimate { mean, standard_error });
-        assert_eq!(text(0.51234, Some(0.0123)), "0.512 ± 0.012");
-        assert_eq!(text(-1234.6, Some(56.7)), "-1235 ± 57");
-        assert_eq!(text(0.51234, None), "0.5123");
-        assert_eq!(text(0.0, Some(0.0)), "0 ± 0");
-        assert_eq!(text(0.51234, Some(6e-17)), "0.5123 ± 0");
-        assert_eq!(text(1.5e-9, None), "1.500e-9");
-        assert_eq!(text(2e9, Some(1e7)), "2.000e9 ± 1.0e7");
-        assert_eq!([short(1.0, 3), short(0.0078125, 3), short(100.0, 3)], ["1", "0.00781", "100"]);
-    }
 }

@@ -1,13 +1,12 @@
 //! The scores of a cross-validation: the scores of every fit, their means over the fits, and the standard errors of these means.
 
-use super::words::{number, report_rows, report_value, significant, telling_of};
+use super::words::{report_rows, report_value, telling_of, with_error};
 use super::{BaselineReport, Evaluation};
 use serde::Serialize;
 use sparsegp::data::Moments;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
 
-/// The maximum number of scores that a summary shows.
 const MOST: usize = 3;
 
 /// The scores of the fits of a cross-validation, each on the rows that it left out.
@@ -18,15 +17,12 @@ pub struct CrossValidation {
     against: Vec<Contender>,
 }
 
-/// The scores of fits with other options, on the same parts.
 #[derive(Clone, Debug, Serialize)]
 struct Contender {
-    /// The options that differ.
     options: String,
     folds: Vec<FoldFigures>,
 }
 
-/// The scores of one fit.
 #[derive(Clone, Debug, Serialize)]
 struct FoldFigures {
     rows: u64,
@@ -93,20 +89,14 @@ impl CrossValidation {
     }
 }
 
-/// Returns a score of every report that has it.
 fn values(reports: &[&Report], name: &str) -> Vec<f64> {
     reports.iter().filter_map(|report| report_value(report, name)).collect()
 }
 
 /// Returns the mean of a score and its standard error, `s/√K` for K fits.
 fn cell(values: &[f64]) -> String {
-    let mut moments = Moments::default();
-    values.iter().for_each(|&value| moments.push(value));
-    let Some(mean) = moments.mean() else { return "-".to_owned() };
-    match moments.standard_error() {
-        Some(error) => format!("{} ± {}", number(mean), significant(error, 2)),
-        None => number(mean),
-    }
+    let moments = Moments::of(values.iter().copied());
+    moments.mean().map_or("-".to_owned(), |mean| with_error(mean, moments.standard_error()))
 }
 
 #[cfg(test)]
@@ -121,5 +111,10 @@ mod tests {
         assert_eq!(cell(&values(&reports.iter().collect::<Vec<_>>(), "NLL")), "2 ± 0.58");
         assert_eq!(cell(&values(&[&reports[0]], "NLL")), "1");
         assert_eq!(cell(&values(&[&reports[0]], "RMSE")), "-");
+        // Rounding errors of equal values count as 0.
+        assert_eq!(
+            [with_error(-1234.6, Some(56.7)), with_error(0.5, Some(6e-17))],
+            ["-1235 ± 57", "0.5 ± 0"]
+        );
     }
 }

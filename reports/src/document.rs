@@ -26,7 +26,6 @@ pub struct Document<'a> {
     config: Value,
     fit: FitFigures<'a>,
     hyperparameters: Pairs<f64>,
-    /// Notes about hyper-parameters, in words.
     hyperparameter_notes: Pairs<String>,
     coefficients: Option<Vec<Coefficient>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +89,6 @@ impl Serialize for GroupFigures<'_> {
     }
 }
 
-/// The outcome of the fit.
 struct FitFigures<'a> {
     model: &'a TableModel,
     warnings: Vec<String>,
@@ -129,7 +127,6 @@ impl Serialize for FitFigures<'_> {
     }
 }
 
-/// Values by name, in their order.
 struct Pairs<T>(Vec<(String, T)>);
 
 impl<T: Serialize> Serialize for Pairs<T> {

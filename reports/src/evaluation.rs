@@ -211,7 +211,6 @@ impl KeptRows {
         Rows { x, exposure: &self.exposure, targets: &self.targets }
     }
 
-    /// Returns the rows that have a target.
     pub(crate) fn labelled(&self) -> KeptRows {
         let (width, most) = (self.width, self.targets.len());
         let (mut known, rows) = (KeptRows { width, most, ..KeptRows::default() }, self.rows());

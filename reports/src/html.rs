@@ -1,7 +1,6 @@
 //! One self-contained HTML page of tables and figures, for light and dark screens, phones and paper; all text is escaped here.
 
 use super::figures::Drawing;
-use crate::escape::escape;
 use sparsegp::model::Severity;
 use std::fmt::Write;
 
@@ -166,7 +165,6 @@ impl Section {
         Section { title: title.to_owned(), blocks }
     }
 
-    /// Writes the section, or nothing if it has no blocks.
     fn write(&self, page: &mut String, tag: &str) {
         if self.blocks.is_empty() {
             return;
@@ -268,6 +266,25 @@ impl TableBlock {
         }
         page.push_str("</tbody>\n</table>\n</div>\n");
     }
+}
+
+/// Escapes text for use between tags of HTML and SVG.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Characters that HTML and XML do not allow.
+            c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
 }
 
 /// Returns a block of the figures that exist, if any.

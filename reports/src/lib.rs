@@ -9,7 +9,6 @@ mod baselines;
 pub mod comparison;
 mod cross;
 mod document;
-mod escape;
 mod evaluation;
 mod figures;
 mod fit;

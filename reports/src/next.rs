@@ -20,7 +20,6 @@ pub struct Suggestion {
     pub text: String,
 }
 
-/// The facts about a fit with test rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts<'a> {
     pub task: Task,

@@ -183,10 +183,6 @@ const IN_COMMON: [&str; 22] = [
 
 impl Contender {
     /// Splits the options of a contender as a shell does.
-    ///
-    /// # Errors
-    ///
-    /// Returns one line about the problem: an open quote, a word that is not an option, or an option that all fits share.
     pub fn split(words: &str) -> Result<Vec<String>, String> {
         let split = shlex::split(words).ok_or_else(|| format!("--against: {words} has an open quote"))?;
         let names = split.iter().filter_map(|word| word.strip_prefix("--"));

@@ -5,23 +5,24 @@ mod compare;
 mod fit;
 mod options;
 pub mod parsers;
-mod serve;
 
 pub use compare::CompareArgs;
 pub use fit::{Contender, FitArgs};
 pub use parsers::RowNumbers;
-pub use serve::ServeArgs;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use parsers::{MOST_DRAWS, MOST_ORDERS, delimiter, numbers, positive, unseen, whole, words};
+use parsers::{
+    MOST_DRAWS, MOST_MIB, MOST_ORDERS, address, delimiter, numbers, positive, seconds, unseen, whole, words,
+};
 use serde_json::Value;
 use sparsegp_tables::explain::Settings;
 use sparsegp_tables::options::{Given, find};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Grid;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Fit sparse Gaussian processes to a data file: regression, classification and counts
@@ -194,9 +195,19 @@ pub enum Command {
     /// Fit models to data sets that are part of the program; --list shows them
     Demo(DemoArgs),
     /// Print a completion script for a shell
-    Completions(CompletionArgs),
+    #[command(
+        after_help = "Example: sparsegp completions bash > ~/.local/share/bash-completion/completions/sparsegp"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     /// Print a manual page
-    Man(ManArgs),
+    #[command(after_help = "Example: sparsegp man fit > sparsegp-fit.1 && man ./sparsegp-fit.1")]
+    Man {
+        /// The command to describe [default: the program]
+        command: Option<String>,
+    },
 }
 
 /// The option about category levels that training did not see.
@@ -396,6 +407,34 @@ pub struct InspectArgs {
     pub json: bool,
 }
 
+/// Options of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp serve houses.model --listen 127.0.0.1:8000")]
+pub struct ServeArgs {
+    /// Model file
+    pub model: PathBuf,
+    /// Address and port to listen on. With port 0 the program chooses a free port and prints it. For access from other machines, name an
+    /// address outside the loopback interface, such as 0.0.0.0
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000", value_parser = address)]
+    pub listen: SocketAddr,
+    /// Names of hosts that requests may state in Host and Origin besides loopback addresses and the address that clients connect to,
+    /// separated by commas. Other requests are refused, because a page of another site in a browser may send them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub allow_host: Vec<String>,
+    /// Maximum size of the body of a request in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = |text: &str| whole(text, 1..=MOST_MIB))]
+    pub max_body: usize,
+    /// Maximum number of rows of a request
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
+    pub max_rows: usize,
+    /// Time limit in seconds for receiving a request, for sending the answer, and for an idle connection
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    pub timeout: f64,
+    /// Number of threads that predict; other threads receive requests and send answers [default: one per core]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
 /// Options of `demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp demo --out demo")]
@@ -411,22 +450,4 @@ pub struct DemoArgs {
     /// Show no progress
     #[arg(long)]
     pub quiet: bool,
-}
-
-/// Options of `completions`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example: sparsegp completions bash > ~/.local/share/bash-completion/completions/sparsegp"
-)]
-pub struct CompletionArgs {
-    /// The shell
-    pub shell: Shell,
-}
-
-/// Options of `man`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example: sparsegp man fit > sparsegp-fit.1 && man ./sparsegp-fit.1")]
-pub struct ManArgs {
-    /// The command to describe [default: the program]
-    pub command: Option<String>,
 }

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tabular::Sharing;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 /// Returns a parser for a fixed set of values, which help texts list.
@@ -100,6 +101,26 @@ pub fn positive(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("'{text}' is not a whole number of at least 1"))
 }
 
+/// The maximum time limit in seconds, one day.
+const MOST_SECONDS: f64 = 86_400.0;
+
+/// The maximum size of a body in MiB.
+pub const MOST_MIB: usize = 4096;
+
+/// Parses an address with a port. The address is IPv4, IPv6 in brackets, or localhost.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    let local = local.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    let wrong = "expected an address and a port, such as 127.0.0.1:8000 or [::1]:8000";
+    local.map_or_else(|| text.parse().map_err(|_| wrong.to_owned()), Ok)
+}
+
+/// Parses a time limit in seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.1..=MOST_SECONDS).contains(number));
+    number.ok_or_else(|| format!("'{text}' is not a number of seconds from 0.1 to {MOST_SECONDS}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +133,17 @@ mod tests {
             assert!(numbers(wrong).is_err(), "{wrong}");
         }
         assert_eq!((positive("3"), positive("0").is_err()), (Ok(3), true));
+    }
+
+    #[test]
+    fn addresses_have_a_port() {
+        for right in ["127.0.0.1:0", "[::1]:8000", "localhost:80", "0.0.0.0:8000"] {
+            assert!(address(right).is_ok(), "{right}");
+        }
+        assert!(address("localhost:80").is_ok_and(|address| address.ip().is_loopback()));
+        for wrong in ["", "8000", ":8000", "127.0.0.1", "localhost:99999", "example.org:80"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+        assert!(seconds("nan").is_err() && seconds("0").is_err() && whole("0", 1..=MOST_MIB).is_err());
     }
 }

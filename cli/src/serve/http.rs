@@ -2,39 +2,34 @@
 //!
 //! httparse parses the head of a request. A body needs a `Content-Length`. Chunked bodies are refused, so that the end of a request is
 //! never ambiguous.
+//!
+//! A browser sends the site of a page as `Origin`. A site whose name resolves to the loopback address (DNS rebinding) sends its name as
+//! `Host`. [`Hosts`] refuses both, so that pages of other sites cannot use the server through a browser.
 
-use super::answer::Answer;
+use serde_json::json;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The maximum size of the head of a request in bytes.
 const MOST_HEAD: usize = 16 << 10;
 
-/// The maximum number of header fields.
 const MOST_FIELDS: usize = 64;
 
-/// The maximum number of bytes that one call reads.
 const READ: usize = 16 << 10;
 
 /// The time for which the bytes of a refused client are still read, so that it receives the answer instead of a reset connection.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The maximum size of the body in bytes.
     pub body: usize,
     /// The time limit for receiving a request, for writing an answer, and for waiting between two requests.
     pub time: Duration,
 }
 
-/// A request that arrived completely.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The method, as in `POST`.
     pub method: String,
-    /// The path without its query.
     pub path: String,
     /// The values of the header fields Host and Origin.
     pub hosts: Vec<String>,
@@ -43,19 +38,15 @@ pub struct Request {
     pub keep_alive: bool,
 }
 
-/// The part of a request before its body.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Head {
-    /// The request without its body.
     request: Request,
-    /// The number of bytes of the head.
     size: usize,
     body: usize,
     /// True if the client waits for `100 Continue` before it sends the body.
     waits: bool,
 }
 
-/// A connection to a client.
 pub struct Connection {
     stream: TcpStream,
     /// Bytes that were received and not yet parsed.
@@ -70,7 +61,6 @@ impl Connection {
         Connection { stream, buffer: Vec::new(), limits }
     }
 
-    /// Returns the address to which the client connected.
     pub fn address(&self) -> IpAddr {
         self.stream.local_addr().map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
     }
@@ -81,11 +71,8 @@ impl Connection {
         !self.buffer.is_empty() || self.read(deadline).is_ok_and(|count| count > 0)
     }
 
-    /// Receives the request whose first byte has arrived. Returns `None` if the client closed the connection.
-    ///
-    /// # Errors
-    ///
-    /// Returns the answer to a request that is malformed, too large or too slow. The connection must then be closed.
+    /// Receives the request whose first byte has arrived. Returns `None` if the client closed the connection, and as an error the answer to a
+    /// request that is malformed, too large or too slow, after which the connection must be closed.
     pub fn receive(&mut self) -> Result<Option<Request>, Answer> {
         let deadline = Instant::now() + self.limits.time;
         let head = loop {
@@ -258,6 +245,85 @@ impl Head {
     }
 }
 
+/// The names that requests may state in addition to loopback addresses and the address to which the client connected.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts(Vec<String>);
+
+impl Hosts {
+    pub fn new(names: &[String]) -> Hosts {
+        Hosts(names.iter().map(|name| name.to_lowercase()).collect())
+    }
+
+    /// Returns the refusal of a request to this address, if one of the values of its fields Host and Origin is not allowed.
+    pub fn refusal(&self, values: &[String], address: IpAddr) -> Option<Answer> {
+        let foreign = values.iter().find(|value| !self.allows(value, address))?;
+        let message =
+            format!("the request is for or from {foreign:?}, expected a loopback address or an allowed host");
+        Some(Answer::error(403, &message).with_hint("start the server with --allow-host NAME"))
+    }
+
+    /// Returns true if a value such as `localhost:8000` or `http://[::1]:8000` names an allowed host.
+    fn allows(&self, value: &str, address: IpAddr) -> bool {
+        let value = value.to_lowercase();
+        let host = value.strip_prefix("http://").or(value.strip_prefix("https://")).unwrap_or(&value);
+        let (host, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some(parts) => parts,
+            None => host.split_at(host.find(':').unwrap_or(host.len())),
+        };
+        let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(digits);
+        let is_own = || host.parse().is_ok_and(|known: IpAddr| known.is_loopback() || known == address);
+        is_port && (host == "localhost" || is_own() || self.0.iter().any(|known| known == host))
+    }
+}
+
+/// An answer to a request: a status and a JSON document.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    body: String,
+    /// The methods that the path supports, if the request used another method.
+    allow: Option<&'static str>,
+    pub problem: Option<String>,
+}
+
+impl Answer {
+    pub fn ok(body: String) -> Answer {
+        Answer { status: 200, body, allow: None, problem: None }
+    }
+
+    /// Creates the answer to a request that was refused, with an error message of one line.
+    pub fn error(status: u16, message: &str) -> Answer {
+        let body = format!("{}\n", json!({ "error": message }));
+        Answer { status, body, allow: None, problem: Some(message.to_owned()) }
+    }
+
+    pub fn with_hint(self, hint: &str) -> Answer {
+        let body = format!("{}\n", json!({ "error": self.problem, "hint": hint }));
+        Answer { body, ..self }
+    }
+
+    /// Adds the methods that the path supports, for the header field `Allow`.
+    pub fn with_methods(self, allow: &'static str) -> Answer {
+        Answer { allow: Some(allow), ..self }
+    }
+
+    /// Returns the bytes of the HTTP/1.1 response. A response to `HEAD` has no body.
+    pub fn bytes(&self, keep_alive: bool, head_only: bool) -> Vec<u8> {
+        let (status, length) = (self.status, self.body.len());
+        let allow = self.allow.map(|methods| format!("Allow: {methods}\r\n")).unwrap_or_default();
+        let connection = if keep_alive { "keep-alive" } else { "close" };
+        let head = format!(
+            "HTTP/1.1 {status} \r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{allow}Connection: {connection}\r\n\r\n"
+        );
+        let mut bytes = head.into_bytes();
+        if !head_only {
+            bytes.extend_from_slice(self.body.as_bytes());
+        }
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,5 +357,22 @@ mod tests {
         }
         let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(MOST_FIELDS));
         assert_eq!(status(&many), 431);
+    }
+
+    #[test]
+    fn only_loopback_and_listed_hosts_are_allowed() {
+        let (hosts, address) =
+            (Hosts::new(&["Models.example".to_owned()]), Ipv4Addr::new(10, 0, 0, 7).into());
+        let right = "localhost LOCALHOST:8000 127.0.0.1:8000 127.9.9.9 [::1]:8000 http://localhost:3000 \
+            https://[::1] 10.0.0.7:80 models.example:443 https://models.EXAMPLE";
+        for right in right.split_whitespace() {
+            assert!(hosts.allows(right, address), "{right}");
+        }
+        let wrong = "null evil.example http://evil.example:8000 localhost.evil.example \
+            127.0.0.1.evil.example 10.0.0.8 [::2]:8000 http://localhost@evil.example \
+            http://localhost:80@evil.example file://";
+        for wrong in wrong.split_whitespace().chain([""]) {
+            assert!(!hosts.allows(wrong, address), "{wrong}");
+        }
     }
 }

@@ -3,17 +3,13 @@
 //! Each connection has a thread, which only reads and writes, so slow clients do not delay others. A pool with a fixed number of threads
 //! computes the predictions of all connections.
 
-mod answer;
-mod hosts;
 mod http;
 mod request;
 mod service;
 
 use super::args::ServeArgs;
 use super::{interruption, output};
-use answer::Answer;
-use hosts::Hosts;
-use http::{Connection, Limits, Request};
+use http::{Answer, Connection, Hosts, Limits, Request};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use service::Service;
 use sparsegp::options::check_threads;
@@ -26,10 +22,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
-/// The maximum number of open connections.
 const MOST_CONNECTIONS: usize = 128;
 
-/// The interval between two checks for a signal.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The time that running requests have to finish after a signal.
@@ -38,12 +32,10 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The pause after a connection could not be accepted, for example because file descriptors are exhausted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The state that all connections share.
 struct Server {
     service: Service,
     workers: ThreadPool,
     limits: Limits,
-    /// The hosts that requests may state.
     hosts: Hosts,
     /// Has a clone for each open connection.
     connections: Arc<()>,
@@ -107,12 +99,10 @@ fn wait(server: &Server) {
     }
 }
 
-/// Returns true after the first signal.
 fn is_stopping() -> bool {
     interruption::flag().load(Ordering::Relaxed)
 }
 
-/// Accepts connections and gives each a thread.
 fn accept(server: &Arc<Server>, listener: &TcpListener) {
     loop {
         let Ok((stream, client)) = listener.accept() else {
@@ -132,7 +122,6 @@ fn accept(server: &Arc<Server>, listener: &TcpListener) {
     }
 }
 
-/// Answers the requests of one client.
 fn converse(server: &Server, stream: TcpStream, client: SocketAddr) {
     let mut connection = Connection::new(stream, server.limits);
     if Arc::strong_count(&server.connections) - 1 > MOST_CONNECTIONS {

@@ -1,7 +1,6 @@
 //! The paths of the server: `/health`, `/model` and `/predict`.
 
-use super::answer::Answer;
-use super::http::Request;
+use super::http::{Answer, Request};
 use super::request::{Asked, SOURCE, named};
 use crate::predict::Unfamiliar;
 use crate::{inspect, output};
@@ -15,19 +14,16 @@ use std::fmt::Write;
 /// The maximum total number of quantiles and draws in the answer to a request.
 const MOST_NUMBERS: usize = 1_000_000;
 
-/// The methods of the paths `/health` and `/model`.
 const SHOWN: &str = "GET, HEAD";
 
 /// A model, its description for `/model`, and the limit on rows.
 pub struct Service {
     outputs: TableOutputs,
-    /// The body of the answer to `/model`.
     model: String,
     max_rows: usize,
 }
 
 impl Service {
-    /// Creates the service of a model, with a limit on the rows of a request.
     pub fn new(outputs: TableOutputs, max_rows: usize) -> Service {
         let model = inspect::json(&outputs);
         Service { outputs, model, max_rows }
@@ -82,7 +78,6 @@ impl Service {
         Ok(document(&columns.table(&[]), &rows, &warnings))
     }
 
-    /// Returns the warning about columns that no model uses.
     fn unused(&self, cells: &[(String, Vec<Option<String>>)]) -> Option<String> {
         const MOST: usize = 5;
         let known = |name: &str| {
@@ -135,7 +130,6 @@ fn document(table: &PredictedTable, rows: &PredictedRows, warnings: &[String]) -
     text
 }
 
-/// Returns a cell of a leading column as JSON.
 fn cell(column: &Column, row: usize) -> String {
     match column {
         Column::Number(values) => values.get(row).map_or_else(|| "null".to_owned(), |&value| number(value)),

@@ -1,6 +1,6 @@
 //! Categories as one input each: the exact GP, one-hot codes, unseen, rare and missing levels.
 
-use super::told::csv;
+use super::awkward::csv;
 use faer::Mat;
 use sparsegp::kernels::Dimension;
 use sparsegp::model::Model;

@@ -8,7 +8,6 @@ use sparsegp_tables::tables::{Column, Table, large_size, read_csv, read_table};
 use sparsegp_testkit::parquet::{self, Cells};
 use sparsegp_testkit::program::Work;
 
-/// Returns the path of a file that pyarrow wrote.
 fn written(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }

@@ -19,7 +19,6 @@ fn smooth() -> Work {
     table(|t, a| 20.0 + 8.0 * a.sin() + 0.5 * (t * 12.9898).sin())
 }
 
-/// Returns a command with very short fits.
 fn compare(arguments: &str) -> String {
     format!("compare t.csv --target y {arguments} --inducing 8 --epochs 3 --tolerance 0")
 }
@@ -49,7 +48,6 @@ fn assert_filled(results: &Csv, names: &[&str], filled: bool) {
     }
 }
 
-/// Returns all cells except the times.
 fn without_seconds(mut results: Csv) -> Vec<Vec<String>> {
     let seconds = results.names.iter().position(|name| name == "seconds").expect("seconds");
     results.rows.iter_mut().for_each(|row| drop(row.remove(seconds)));

@@ -18,7 +18,6 @@ fn work() -> Work {
     Work::with("data.csv", table(0..ROWS))
 }
 
-/// Returns the metrics document of a fit to a file.
 fn fit(work: &Work, options: &str) -> Value {
     work.run(&format!("fit {options} --auto none --inducing 20 --quiet --json")).json()
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 /// The chapters in which every name in backticks is checked.
 const CHAPTERS: [&str; 3] = ["docs/development.md", "docs/extending.md", "CONTRIBUTING.md"];
 
-/// The folders that contain code.
 const FOLDERS: [&str; 12] = [
     ".ci",
     "benches",
@@ -23,7 +22,6 @@ const FOLDERS: [&str; 12] = [
     "tests",
 ];
 
-/// The extensions of names that are file names.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".py", ".toml", ".json"];
 
 fn root() -> PathBuf {
@@ -34,7 +32,6 @@ fn read(path: impl AsRef<Path>) -> String {
     read_to_string(root().join(path)).expect("a text")
 }
 
-/// Returns the files below a folder, except the output of builds.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let skipped = ["target", "__pycache__", "node_modules"];
     let of_entry = |entry: std::io::Result<DirEntry>| {
@@ -118,7 +115,6 @@ fn chapters_for_developers_name_what_exists() {
     }
 }
 
-/// Returns the anchors of a chapter's headings.
 fn headings(chapter: &str) -> HashSet<String> {
     let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
     let slug = |line: &str| line.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");

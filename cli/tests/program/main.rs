@@ -8,15 +8,9 @@ mod columnar;
 mod compare;
 mod cross_validation;
 mod documentation;
-mod draws;
-mod everyday;
-mod figures;
 mod glm_cli;
 mod groups;
 mod hostile;
-#[cfg(feature = "serve")]
-mod http;
-mod limits;
 mod modes;
 mod options;
 mod outputs;
@@ -26,10 +20,8 @@ mod places;
 mod refusals;
 mod report;
 mod resume;
-mod search_cli;
 #[cfg(feature = "serve")]
 mod serve;
 mod stream;
 mod tasks;
-mod told;
 mod updates;

@@ -4,13 +4,11 @@ use sparsegp_tables::options::{Effect, Entry, Kind, SECTIONS, options};
 use sparsegp_testkit::program::{Work, assert_contains};
 use std::path::Path;
 
-/// Writes an option as the command line spells it.
 fn dashes(name: &str, value: Option<&str>) -> String {
     let value = value.map(|value| format!(" {value}")).unwrap_or_default();
     format!("`--{}{value}`", name.replace('_', "-"))
 }
 
-/// Returns an option with its value as a command line takes it.
 fn usage(option: &Entry) -> String {
     let name = option.name.replace('_', "-");
     match option.kind {
@@ -20,7 +18,6 @@ fn usage(option: &Entry) -> String {
     }
 }
 
-/// Returns the row of the chapter about an option.
 fn row(option: &Entry) -> String {
     let mut text = option.long_help_with(&dashes).unwrap_or_else(|| option.help_with(&dashes));
     if !option.default.is_empty() {

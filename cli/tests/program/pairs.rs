@@ -71,7 +71,6 @@ const WAYS: [(&str, &str, &str); 33] = [
     ("draws, groups", "--group g", "predict m data.csv --draws 3 --out n.csv"),
 ];
 
-/// Refusals beside the table, with their reasons.
 const OTHERS: &str = "\
 Refused beside this table:
 
@@ -82,7 +81,6 @@ Refused beside this table:
 - Several targets with checkpoints, and with `--betas` unless they share nothing (`--outputs own`).
 ";
 
-/// The outcome of a cell.
 #[derive(Clone, Debug, PartialEq)]
 enum Cell {
     Works,
@@ -130,7 +128,6 @@ fn gains(document: &Value, mean: f64) -> bool {
     }
 }
 
-/// Returns the loss of the mean on the held-out rows, if a document has it.
 fn loss_of_mean(document: &Value) -> Option<f64> {
     document["baselines"]["constant"]["nll"].as_f64()
 }
@@ -175,7 +172,6 @@ fn mark<'a>(cell: &'a Cell, reasons: &mut Vec<&'a String>) -> String {
     format!(" {} |", place + 1)
 }
 
-/// Returns the page for the rows of the table.
 fn page(rows: &[(String, Vec<Cell>)]) -> String {
     let cells = || rows.iter().flat_map(|(_, cells)| cells);
     let works = cells().filter(|cell| **cell == Cell::Works).count();
@@ -202,7 +198,6 @@ fn page(rows: &[(String, Vec<Cell>)]) -> String {
 /// The families that the test looks at; the page has all of them.
 const TESTED: [&str; 4] = ["gaussian", "gaussian-heteroskedastic", "softmax", "hurdle-poisson"];
 
-/// Returns the outcomes of every way for these families.
 fn outcomes(families: &[(&str, &str)]) -> Vec<(String, Vec<Cell>)> {
     let work = Work::with("data.csv", table(160));
     let mean_of = |(likelihood, target): &(&str, &str)| {

@@ -18,7 +18,6 @@ fn number(f: f64, i: usize) -> String {
     format!("{:.4}", f.sin() + 0.1 * (i as f64 * 1.7).sin())
 }
 
-/// Fits the model `m` to the file `train.csv`.
 fn fitted(data: &str, options: &str) -> Work {
     let work = Work::with("train.csv", data);
     let fit = "fit train.csv --target y --exclude id --quiet --model-out m --inducing 8 --epochs 6";

@@ -17,7 +17,6 @@ fn work() -> Work {
 const FIT: &str = "fit stations.csv --target y --places lon,lat --quiet --inducing 30 --auto none";
 const GRID: &str = "predict m --grid lon=105:115:5,lat=42:50:4,height=300,ground=soil";
 
-/// A folder with the model `m`.
 fn modelled() -> Work {
     let work = work();
     work.run(&format!("{FIT} --epochs 10 --model-out m")).ok();

@@ -3,7 +3,6 @@
 
 use sparsegp_testkit::program::Work;
 
-/// Cases after `fit data.csv --target y`.
 const FIT: &str = "
 --objective best | best | elbo, dlm-log, dlm-square, vfe, fitc
 --objectve vfe | --objectve | --objective
@@ -74,7 +73,6 @@ const FIT: &str = "
 --target b | --target
 ";
 
-/// Cases after `fit data.csv --target y --model glm`.
 const LINEAR: &str = "
 --kernel rbf | --kernel | --model gp | --model glm
 --inducing 5 | --inducing | --model gp | --model glm
@@ -97,7 +95,6 @@ const LINEAR: &str = "
 --objective dlm-square --q-update ngd | --q-update | dlm-square
 ";
 
-/// Complete commands.
 const COMMANDS: &str = "
 nonsense | nonsense
 fit data.csv | --target

@@ -1,52 +1,31 @@
-//! Reports of every kind of fit, and the demo: expected figures, well-formed XML, escaped names, and their files.
+//! Reports of every kind of fit, and the demo: expected figures, well-formed XML, escaped names, and their files; the scores that a fit shows
+//! with the test scores (training rows, a constant, a linear model), and its suggestions.
 
-use sparsegp_testkit::program::{Work, assert_contains, csv_text};
-use std::collections::HashSet;
+use roxmltree::Document;
+use serde_json::Value;
+use sparsegp_testkit::program::{QUICK, Work, assert_contains, csv_text, number};
 
-/// Returns the contents of all elements with a tag.
-fn elements<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
-    let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
-    let found = page.split(open.as_str()).skip(1);
-    found.filter_map(|rest| rest.split_once(close.as_str()).map(|(inside, _)| inside)).collect()
-}
-
-/// Returns the figures of a page by their titles, and checks every figure.
-fn figures(page: &str) -> Vec<(&str, &str)> {
-    let figures = elements(page, "svg");
+/// Returns the figures of a page as well-formed documents.
+fn figures(page: &str) -> Vec<String> {
+    let figures = page.split("<svg").skip(1).filter_map(|rest| rest.split_once("</svg>"));
+    let figures: Vec<String> = figures.map(|(inside, _)| format!("<svg{inside}</svg>")).collect();
     assert_eq!(figures.len(), page.matches("<svg").count());
-    let titled = |figure| {
-        let svg = format!("<svg{figure}</svg>");
-        check_xml(&svg);
-        assert!(svg.contains("role=\"img\"") && !elements(&svg, "desc")[0].ends_with("><"), "{svg}");
-        (elements(figure, "title")[0].trim_start_matches('>'), figure)
-    };
-    figures.into_iter().map(titled).collect()
+    for svg in &figures {
+        let document = Document::parse(svg).expect("well-formed XML");
+        assert_eq!(document.root_element().attribute("role"), Some("img"));
+        assert!(!texts(svg, "desc")[0].is_empty(), "{svg}");
+    }
+    figures
 }
 
-/// Asserts that the text is well-formed: tags match, attributes are quoted, and entities are known.
-fn check_xml(text: &str) {
-    let entities = ["amp;", "lt;", "gt;", "quot;", "#39;"];
-    let is_known = |after: &str| entities.iter().any(|entity| after.starts_with(entity));
-    assert!(text.split('&').skip(1).all(is_known), "an entity in {text}");
-    assert!(!text.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
-    let mut open = Vec::new();
-    for part in text.split('<').skip(1) {
-        let (tag, _) = part.split_once('>').expect("a tag ends");
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "{text}");
-            continue;
-        }
-        let (inside, is_single) = (tag.trim_end_matches('/'), tag.ends_with('/'));
-        let (name, attributes) = inside.split_once(' ').unwrap_or((inside, ""));
-        let quotes: Vec<&str> = attributes.split('"').collect();
-        assert_eq!(quotes.len() % 2, 1, "{tag}");
-        let mut names = HashSet::new();
-        for name in quotes.iter().step_by(2).map(|name| name.trim()).filter(|name| !name.is_empty()) {
-            assert!(name.ends_with('=') && names.insert(name), "{name} in {tag}");
-        }
-        open.extend((!is_single).then_some(name));
-    }
-    assert!(open.is_empty(), "{open:?}");
+fn texts(svg: &str, tag: &str) -> Vec<String> {
+    let document = Document::parse(svg).expect("well-formed XML");
+    let found = document.descendants().filter(|node| node.tag_name().name() == tag);
+    found.map(|node| node.text().unwrap_or_default().to_owned()).collect()
+}
+
+fn titles(page: &str) -> Vec<String> {
+    figures(page).iter().map(|svg| texts(svg, "title").remove(0)).collect()
 }
 
 /// Returns a table of `count` rows; `cells` writes the cells of a row from its number and two pseudo-random inputs.
@@ -113,11 +92,14 @@ fn every_kind_of_fit_has_the_expected_figures() {
     for (options, wanted, unwanted) in cases {
         work.quick_fit(&format!("t.csv {options} --report r.html --plots plots"));
         let page = work.read("r.html");
-        let found: Vec<&str> = figures(&page).into_iter().map(|(title, _)| title).collect();
+        let found = titles(&page);
         for title in wanted.join(";").split(';') {
-            assert!(found.contains(&title), "{options}: {title} in {found:?}");
+            assert!(found.iter().any(|known| known == title), "{options}: {title} in {found:?}");
         }
-        assert!(!unwanted.split(';').any(|title| found.contains(&title)), "{options}: {found:?}");
+        assert!(
+            !found.iter().any(|title| unwanted.split(';').any(|known| known == title)),
+            "{options}: {found:?}"
+        );
         assert_contains(&page, &["How to reproduce this page", "sparsegp fit ", "(UTC)"]);
         // The page loads nothing and runs nothing.
         for text in ["<script", "src=", "href=", "url(", "@import"] {
@@ -145,7 +127,7 @@ fn several_targets_are_linked_parts_of_one_page() {
     work.quick_fit("t.csv --target y1,y2 --test-fraction 0.3 --report r.html --plots plots");
     let page = work.read("r.html");
     assert_contains(&page, &["<a href=\"#part1\">y2</a>", "id=\"part1\""]);
-    assert_eq!(figures(&page).iter().filter(|(title, _)| *title == "Trace").count(), 2);
+    assert_eq!(titles(&page).iter().filter(|title| *title == "Trace").count(), 2);
     assert!(work.path("plots/1-trace.svg").exists() && work.path("plots/2-trace.svg").exists());
 }
 
@@ -159,13 +141,13 @@ fn long_and_hostile_names_are_escaped() {
     work.run("explain m t.csv --out e --report e.html --orders 5").ok();
     for page in ["r.html", "e.html"] {
         let page = work.read(page);
-        assert!(figures(&page).len() > 3);
+        let figures = figures(&page);
+        assert!(figures.len() > 3);
         for tag in ["<script", "<b>&", "<i>"] {
             assert!(!page.contains(tag), "{tag}");
         }
         // Figures cut long names, but their titles have the whole names.
-        let texts = elements(&page, "text");
-        assert!(texts.iter().all(|text| text.len() < 250), "{texts:?}");
+        assert!(figures.iter().flat_map(|svg| texts(svg, "text")).all(|text| text.len() < 250));
         assert!(page.contains(&format!("Partial dependence on {long}")));
     }
 }
@@ -190,10 +172,11 @@ fn explain_writes_tables_that_agree_with_predictions() {
     assert!(increases.is_sorted_by(|a, b| a >= b), "{increases:?}");
     assert!(work.csv("e/dependence.csv").numbers("mean").into_iter().all(f64::is_finite));
     let page = work.read("e.html");
-    let rows: Vec<_> = figures(&page).into_iter().filter(|(title, _)| title.starts_with("Row ")).collect();
+    let is_row = |svg: &String| texts(svg, "title")[0].starts_with("Row ");
+    let rows: Vec<String> = figures(&page).into_iter().filter(is_row).collect();
     assert_eq!(rows.len(), 3);
     for name in ["a", "b", "colour"] {
-        assert!(rows[0].1.contains(&format!(">{name} = ")), "{name}: {}", rows[0].1);
+        assert!(rows[0].contains(&format!(">{name} = ")), "{name}: {}", rows[0]);
     }
     // The same command gives the same files; another seed gives other orders.
     work.run("explain model data.csv --out f --rows 2,5-6 --orders 20").ok();
@@ -225,4 +208,113 @@ fn a_named_data_set_of_the_demo_is_fitted_alone() {
     let text = work.text("demo co2_monthly --quiet");
     assert!(text.contains("1992-2001 forecast") && text.lines().count() == 2, "{text}");
     assert_eq!(work.names(), ["demo"]);
+}
+
+/// Returns the metrics document of a fit to an embedded file. The book shows what such fits print.
+fn fit((data, options): (&str, &str), more: &str) -> Value {
+    let (work, path) = (Work::empty(), concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data"));
+    let fit = format!("fit {path}/{data} --quiet {options} {more} --metrics m.json --report r.html");
+    let text = work.text(&fit);
+    let page = work.read("r.html");
+    assert!(page.contains("<caption>Figures</caption>"), "{page}");
+    assert_eq!(page.contains("Confusion matrix"), text.contains("confusion "));
+    work.json("m.json")
+}
+
+const REGRESSION: (&str, &str) = ("co2_monthly.csv", "--target co2 --test-fraction 0.2");
+const CLASSES: (&str, &str) = ("breast_cancer.csv", "--target diagnosis --test-fraction 0.2");
+const COUNTS: (&str, &str) =
+    ("doctor_visits.csv", "--target visits --test-fraction 0.2 --likelihood negative-binomial");
+
+#[test]
+fn documents_have_the_scores_of_training_rows_and_baselines() {
+    for (data, train, likelihood) in [
+        (REGRESSION, 417, "gaussian"),
+        (CLASSES, 455, "bernoulli-probit"),
+        (COUNTS, 4000, "negative-binomial"),
+    ] {
+        let document = fit(data, QUICK);
+        assert_eq!(number(&document, "/train/rows"), f64::from(train.min(4096)), "{data:?}");
+        assert_eq!(number(&document, "/baselines/constant/training_rows"), f64::from(train));
+        assert_eq!(number(&document, "/baselines/linear/training_rows"), f64::from(train));
+        assert_eq!(document["baselines"]["linear"]["likelihood"], likelihood);
+        // Predictors that use the inputs have better scores than predictors that do not.
+        let nll = |of: &str| number(&document, &format!("{of}/nll"));
+        assert!(nll("/baselines/linear") < nll("/baselines/constant"), "{data:?}");
+        let gain = nll("/baselines/constant") - nll("/test");
+        assert!((number(&document, "/baselines/constant/nll_gain") - gain).abs() < 1e-9);
+        assert!(document["next"].is_array());
+    }
+}
+
+#[test]
+fn the_linear_baseline_is_the_linear_fit() {
+    for (data, how) in [(REGRESSION, ""), (CLASSES, "--hyper alternating --epochs 10")] {
+        let beside = fit(data, QUICK);
+        let alone = fit(data, &format!("--model glm {how}"));
+        assert!(alone["baselines"]["linear"].is_null() && alone["baselines"]["constant"].is_object());
+        for figure in ["nll", "crps"] {
+            let found = number(&beside, &format!("/baselines/linear/{figure}"));
+            let expected = number(&alone, &format!("/test/{figure}"));
+            assert!((found - expected).abs() < 1e-6, "{data:?}: {figure} {found}, alone {expected}");
+        }
+    }
+}
+
+#[test]
+fn baselines_do_not_change_the_fit_and_a_test_file_gets_them_too() {
+    let work = Work::new();
+    let [mut bare, mut held] = ["", "--test data.csv"].map(|options| work.fit(options));
+    // The same rows are training and test rows.
+    let [train, test] = ["/train/nll", "/test/nll"].map(|figure| number(&held, figure));
+    assert!((train - test).abs() < 1e-9, "{train} {test}");
+    for document in [&mut bare, &mut held] {
+        document["config"]["test"] = Value::Null;
+    }
+    for place in ["/hyperparameters", "/config", "/fit/objective"] {
+        assert_eq!(bare.pointer(place), held.pointer(place));
+    }
+    for key in ["train", "baselines"] {
+        assert!(bare[key].is_null() && held[key].is_object(), "{key}");
+    }
+    let disk = work.fit("--test-fraction 0.2 --shuffle-buffer 50");
+    assert!(disk["train"].is_null() && disk["baselines"].is_null() && disk["test"].is_object());
+}
+
+#[test]
+fn following_the_suggestions_improves_the_scores_of_held_out_rows() {
+    let u = |i: usize, k: usize| {
+        ((i as f64 * [0.7548776662, 0.5698402909, 0.8191725134, 0.3247179572][k]) % 1.0) - 0.5
+    };
+    let wide = |i: usize| {
+        let far = if i.is_multiple_of(97) { 40.0 * u(i, 3) } else { 0.0 };
+        format!("{},{}", u(i, 0), (4.0 * u(i, 0)).sin() + 0.1 * u(i, 1) + far)
+    };
+    // More columns than rows can distinguish; the target is a sum of columns.
+    let lines = |i: usize| {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|k| u(i, k));
+        format!("{a},{b},{c},{d},{}", a + b + c + d + 0.3 * u(7 * i + 3, 2))
+    };
+    let useless =
+        |i: usize| format!("{},{},{}", u(i, 0), u(3 * i + 1, 1), (6.0 * u(i, 0)).sin() + 0.05 * u(i, 2));
+    let fixed = "--features b --kernel rbf(lengthscales=0.01) --hyper fixed";
+    let [wide, lines, useless] = [
+        csv_text("a,y", 0..600, wide),
+        csv_text("a,b,c,d,y", 0..60, lines),
+        csv_text("a,b,y", 0..500, useless),
+    ];
+    // A fit whose summary has these words in a suggestion, and the options that follow the suggestion.
+    for (data, options, words, advice) in [
+        (wide, "", "too wide", "--likelihood student-t"),
+        (lines, "--kernel matern12 --epochs 1", "a linear model", "--model glm"),
+        (useless, fixed, "the mean alone", "--features a"),
+    ] {
+        let work = Work::with("data.csv", data);
+        let [before, followed] = [options, advice].map(|options| {
+            work.run(&format!("fit data.csv --target y --test-fraction 0.4 --quiet --json {options}")).json()
+        });
+        assert!(before["next"].to_string().contains(words), "{options}: {}", before["next"]);
+        let [nll, followed] = [before, followed].map(|document| number(&document, "/test/nll"));
+        assert!(followed < nll - 0.01, "{advice}: {followed}, before {nll}");
+    }
 }

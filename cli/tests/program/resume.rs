@@ -93,7 +93,6 @@ fn identity() -> Identity {
 }
 
 impl Case {
-    /// Returns the bits of the result of the fit.
     fn fit(&self, session: &mut Session<'_>) -> Result<Vec<u64>> {
         let columns = SchemaOptions {
             target: self.target.to_owned(),

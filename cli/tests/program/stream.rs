@@ -1,6 +1,6 @@
 //! Fits from disk: as good as in memory, the same for any number of threads, with accurate notes.
 
-use super::told::{from_disk, in_memory};
+use super::awkward::{from_disk, in_memory};
 use sparsegp::options::{FitOptions, Hyper, StepOptions};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tabular::FileFitRequest;

@@ -43,16 +43,12 @@ fn check_scores(document: &Value, numbers: &str, nulls: &str) {
 }
 
 #[test]
-fn classes_are_fitted_and_predicted() {
+fn classes_are_fitted_and_either_may_be_the_positive_one() {
     let work = data("y", |_, a, noise| if a.sin() + 0.5 * noise > 0.0 { "yes" } else { "no" }.into());
-    for objective in ["elbo", "dlm-log"] {
-        let document = fit(&work, &format!("--objective {objective} --epochs 20 --model-out m"));
-        assert_eq!(document["config"]["task"], "classification");
-        assert_eq!(document["config"]["likelihood"], "bernoulli-probit");
-        check_scores(&document, "nll error_rate auc brier ece", "mse mre deviance coverage pit");
-        assert!(number(&document, "/test/error_rate") < 0.35, "{document}");
-    }
-    // Naming the other class changes nothing.
+    let document = fit(&work, "--objective dlm-log --epochs 20 --model-out m");
+    assert_eq!(document["config"]["likelihood"], "bernoulli-probit");
+    check_scores(&document, "nll error_rate auc brier ece", "mse mre deviance coverage pit");
+    assert!(number(&document, "/test/error_rate") < 0.35, "{document}");
     let [other, one] = ["no", "yes"].map(|label| {
         number(&fit(&work, &format!("--positive-label {label} --likelihood bernoulli-logit")), "/test/nll")
     });

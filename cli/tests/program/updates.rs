@@ -53,7 +53,6 @@ impl Rows {
         densities.sum::<f64>() / predictions.rows() as f64
     }
 
-    /// Returns the variances of f.
     fn variances(&self, model: &Model, rows: Range<usize>) -> Vec<f64> {
         let predictions = model.predict(self.part(rows).x, &[]).expect("predictions");
         (0..predictions.rows()).map(|row| predictions.latent(row, 0).1).collect()
@@ -93,7 +92,6 @@ impl Rows {
     }
 }
 
-/// Writes a model and reads it.
 fn loaded(model: &Model) -> Model {
     Model::from_bytes("m", &model.to_bytes().expect("a file")).expect("a model")
 }

@@ -1,21 +1,12 @@
 //! Data sets, linear models of them, and traced runs of inference.
 
-use super::common::normals;
-use faer::Mat;
+use super::prelude::*;
+use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::Scaling;
-use sparsegp::latent::LinearLayer;
-use sparsegp::likelihood::{ObservationModel, TargetKind};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::options::FitOptions;
-use sparsegp::training::{
-    CollapsedObjective, Fitted, Inference, InferenceOptions, Start, TrainingData, fit_arrays,
-};
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
-use sparsegp::{Error, Result};
-use sparsegp_reports::CurveSeries;
+use sparsegp::likelihood::ObservationModel;
+use sparsegp::training::{CollapsedObjective, TrainingData, fit_arrays};
 use sparsegp_tables::schema::{Schema, SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::Table;
 
@@ -36,7 +27,6 @@ impl Data {
         Ok(Data { x, y: schema.target(table)?.unwrap_or_default() })
     }
 
-    /// Returns the data in the library's type.
     pub fn set(&self) -> Dataset<'_> {
         Dataset::of(self.x.transpose(), &self.y)
     }
@@ -60,7 +50,6 @@ impl Data {
         self.infer_from(q, model, estimator, options)
     }
 
-    /// Like [`Data::infer`], starting at `q`.
     pub fn infer_from(
         &self,
         q: Normal,
@@ -70,6 +59,11 @@ impl Data {
     ) -> Inference<'_> {
         let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
         Inference::new(model, q, objective, self.set(), options)
+    }
+
+    pub fn objective(&self, q: Normal, model: LatentModel) -> f64 {
+        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
+        self.infer_from(q, model, Estimator::Exact, options).objective()
     }
 
     /// The exact posterior of a model with Gaussian noise.
@@ -103,13 +97,11 @@ impl Data {
         fit_arrays(TrainingData::of(self.set()), options, start, &mut |_| ())
     }
 
-    /// Returns the rows with these indices.
     pub fn take(&self, rows: &[usize]) -> Data {
         let x = Mat::from_fn(self.x.nrows(), rows.len(), |d, i| self.x[(d, rows[i])]);
         Data { x, y: rows.iter().map(|&row| self.y[row]).collect() }
     }
 
-    /// Random training and test rows by seed.
     pub fn split(&self, test_fraction: f64, seed: u64) -> Result<(Data, Data)> {
         let rows = sparsegp::data::split(self.y.len(), test_fraction, 0.0, seed)?;
         Ok((self.take(&rows.train), self.take(&rows.test)))
@@ -124,11 +116,16 @@ impl Data {
         scaling
     }
 
-    /// Scales the inputs and the targets.
     pub fn scale(&mut self, by: &Scaling) {
         by.scale_inputs(self.x.as_mut().transpose_mut());
         by.scale_target(&mut self.y);
     }
+}
+
+/// Returns a generator of standard normal random numbers with this seed.
+pub fn normals(seed: u64) -> impl FnMut() -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    move || StandardNormal.sample(&mut random)
 }
 
 /// Returns at most `most` of `n` rows, evenly spaced, because files may be sorted.

@@ -1,25 +1,44 @@
 //! The code that the programs of the papers share: arguments, data sets with replacements, figures, the table of
 //! claims, and the checks of quick runs.
 
-#![allow(dead_code)] // each program uses a part
+#![allow(dead_code, unused_imports)] // each program uses a part
 
-#[path = "../common/mod.rs"]
-pub mod common;
 #[path = "data.rs"]
 pub mod data;
 
-use data::Data;
+use prelude::*;
 use sparsegp::files::AtomicFile;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::{Error, Result};
-use sparsegp_reports::{CurveSeries, Curves, curves};
+use sparsegp_reports::{Curves, curves};
 use sparsegp_tables::tables::{Table, read_csv, read_table};
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The arguments of the programs of all papers.
+/// The items that most modules of the programs use.
+pub mod prelude {
+    pub use super::data::*;
+    pub use super::{Axes, Compared, Paper, short};
+    pub use faer::{Mat, Scale};
+    pub use rand::{RngExt, SeedableRng};
+    pub use rand_chacha::ChaCha8Rng;
+    pub use sparsegp::data::SizeSchedule;
+    pub use sparsegp::gradient::Batch;
+    pub use sparsegp::latent::LinearLayer;
+    pub use sparsegp::likelihood::{
+        Bernoulli, Gaussian, LikelihoodKind, Observation, OneFunction, TargetKind,
+    };
+    pub use sparsegp::linalg::{Factorizer, clear_upper, matvec, symmetric_eigen};
+    pub use sparsegp::model::{LatentModel, LatentPrior, Posterior, Score};
+    pub use sparsegp::objective::{Estimator, Loss, Objective};
+    pub use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+    pub use sparsegp::training::{Fitted, Inference, InferenceOptions, Start, VariationalModel};
+    pub use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
+    pub use sparsegp::{Error, Result};
+    pub use sparsegp_reports::CurveSeries;
+    pub use sparsegp_research::{Curvature, Theorem};
+}
+
 #[derive(clap::Args)]
 pub struct PaperArgs {
     /// Folder of the data sets [default: the environment variable SPARSEGP_DATA].
@@ -61,17 +80,14 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Claims that `ours` is at most `theirs` + `margin`.
     pub fn at_most(ours: f64, theirs: f64, margin: f64) -> Compared {
         Compared { ours, theirs, margin, holds: ours <= theirs + margin, signs: ["≤", ">", "+"] }
     }
 
-    /// Claims that `ours` is at least `theirs` − `margin`.
     pub fn at_least(ours: f64, theirs: f64, margin: f64) -> Compared {
         Compared { ours, theirs, margin, holds: ours >= theirs - margin, signs: ["≥", "<", "−"] }
     }
 
-    /// Claims that `ours` and `theirs` differ by at most `margin`.
     pub fn near(ours: f64, theirs: f64, margin: f64) -> Compared {
         Compared { ours, theirs, margin, holds: (ours - theirs).abs() <= margin, signs: ["=", "≠", "±"] }
     }
@@ -101,7 +117,6 @@ pub fn short(value: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A claim of a paper beside our numbers.
 struct Claim {
     claim: String,
     paper: String,
@@ -139,20 +154,15 @@ impl Judged<'_> {
     }
 }
 
-/// The scales of the axes of a figure.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Axes {
-    /// The horizontal axis is logarithmic.
     LogX,
-    /// Both axes are logarithmic.
     LogLog,
 }
 
-/// A run of the program of one paper.
 pub struct Paper {
     name: &'static str,
     args: RunArgs,
-    /// The folder of the results.
     pub out: PathBuf,
     /// True for small problems that need no data.
     pub quick: bool,
@@ -226,7 +236,6 @@ impl Paper {
         self.settings.push(text);
     }
 
-    /// Adds a row to the table.
     fn claim(&mut self, claim: &str, paper: &str, ours: String, verdict: &'static str, why: &str) {
         self.say(&format!("{claim}: {ours}"));
         let [claim, paper, why] = [claim, paper, why].map(str::to_owned);
@@ -291,10 +300,6 @@ impl Paper {
     }
 
     /// Writes the table of claims.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written, or if a number of a quick run is out of its range.
     pub fn finish(self) -> Result<()> {
         let text = self.claims_table();
         let of_book = |book: &PathBuf| book.join("papers").join(format!("{}.md", self.name));

@@ -1,8 +1,6 @@
 //! The parts of a step in the stable form, each timed by itself with the library's own products and passes.
 
-use super::common::milliseconds;
-use super::interleaved;
-use super::problem::Problem;
+use super::{Problem, interleaved, milliseconds};
 use faer::{Accum, Mat, MatRef};
 use sparsegp::columns;
 use sparsegp::data::{Purpose, generator};

@@ -12,9 +12,7 @@ const MOST_TICKS: usize = 8;
 const LEAST_DIGITS: usize = 3;
 const MOST_DIGITS: usize = 18;
 
-/// An axis.
 pub(super) struct Axis<'a> {
-    /// The label beside the axis.
     pub(super) name: &'a str,
     pub(super) range: Range<f64>,
     /// True if the range, like everything drawn, is in logarithms to base 10; tick labels show the numbers themselves.

@@ -2,8 +2,7 @@
 
 use super::axis::Axis;
 use super::drawing::{Area, Ink, Lettering, Place, fitted};
-use super::letters::width;
-use super::{GREY, GRID, TEXT, THIN, marker};
+use super::{GREY, GRID, TEXT, THIN, marker, width};
 use std::ops::Range;
 
 /// The margin around a figure, the minimum margin on the right, and the minimum distance between labels below
@@ -12,24 +11,19 @@ const MARGIN: u32 = 14;
 const RIGHT: u32 = 26;
 const APART: f64 = 16.0;
 
-/// The height of the space for the labels below a figure.
 const BELOW: u32 = 84;
 
-/// A point in the units of the axes.
 pub(super) type Point = (f64, f64);
 
-/// Axes on an area.
 pub(super) struct Chart<'a> {
     /// The area of the figure, to which marks at points are cut.
     pub(super) whole: Area<'a>,
-    /// The area between the axes.
     area: Area<'a>,
     x: Range<f64>,
     y: Range<f64>,
 }
 
 impl<'a> Chart<'a> {
-    /// Draws axes with their labels.
     pub(super) fn new(area: Area<'a>, x: Axis<'_>, y: Axis<'_>) -> Chart<'a> {
         let ticks = y.labelled_ticks();
         let widest = ticks.iter().map(|(_, label)| width(label, TEXT)).max().unwrap_or(0);
@@ -106,7 +100,6 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Returns the position of a point on the canvas.
     pub(super) fn place(&self, (x, y): Point) -> Place {
         let share = |value: f64, range: &Range<f64>| (value - range.start) / (range.end - range.start);
         let Area { left, top, right, bottom, .. } = self.area;
@@ -120,12 +113,10 @@ impl<'a> Chart<'a> {
         self.area.line(points.into_iter().map(|point| self.place(point)), ink, width);
     }
 
-    /// Draws the area inside a line through points.
     pub(super) fn polygon(&self, points: impl IntoIterator<Item = Point>, ink: Ink) {
         self.area.polygon(points.into_iter().map(|point| self.place(point)), ink);
     }
 
-    /// Draws the rectangle between two opposite corners.
     pub(super) fn rectangle(&self, corners: [Point; 2], ink: Ink) {
         self.area.rectangle(corners.map(|corner| self.place(corner)), ink);
     }
@@ -161,7 +152,6 @@ struct XLabels {
     ticks: Vec<(f64, String)>,
     /// The number of ticks from one label to the next.
     every: usize,
-    /// The margin on the right.
     right: u32,
 }
 

@@ -1,8 +1,8 @@
-//! A figure as SVG text, and the areas on which its marks are drawn.
+//! A figure as SVG text, the areas on which its marks are drawn, and the width of text: advances of the letters of DejaVu Sans, which place
+//! labels so that none meets another.
 
-use super::letters::width;
 use super::{INK, TEXT};
-use crate::escape::escape;
+use crate::html::escape;
 use std::cell::RefCell;
 use std::fmt::Write;
 
@@ -15,9 +15,7 @@ const EM: f64 = 1.0 / 1.164;
 /// A figure: marks in drawing order, with a title and a description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawing {
-    /// Width and height in units.
     pub(super) size: (u32, u32),
-    /// The elements of SVG, a line each.
     marks: String,
     pub(crate) title: String,
     description: String,
@@ -58,7 +56,6 @@ pub(super) fn draw(size: (u32, u32), paint: impl FnOnce(Area<'_>)) -> Drawing {
 /// A position on the canvas, in units from the upper left corner.
 pub(super) type Place = (i32, i32);
 
-/// A colour and its opacity, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ink {
     rgb: (u8, u8, u8),
@@ -75,7 +72,6 @@ impl Ink {
         Ink { opacity, ..self }
     }
 
-    /// Returns the colour with every part replaced.
     pub(super) fn map(self, part: impl Fn(u8) -> u8) -> Ink {
         let (red, green, blue) = self.rgb;
         Ink { rgb: (part(red), part(green), part(blue)), ..self }
@@ -92,7 +88,6 @@ impl Ink {
     }
 }
 
-/// The style of text.
 #[derive(Clone, Copy)]
 pub(super) struct Lettering {
     /// Ascent and descent together, in units.
@@ -101,7 +96,6 @@ pub(super) struct Lettering {
     pub(super) anchor: &'static str,
     /// The distance from the position to the baseline, in ems.
     pub(super) drop: f64,
-    /// True if the text reads from bottom to top.
     pub(super) upwards: bool,
 }
 
@@ -126,7 +120,6 @@ pub(super) struct Area<'a> {
 }
 
 impl<'a> Area<'a> {
-    /// Returns the width and the height.
     pub(super) fn size(&self) -> (u32, u32) {
         (self.left.abs_diff(self.right), self.top.abs_diff(self.bottom))
     }
@@ -156,7 +149,6 @@ impl<'a> Area<'a> {
         places.into_iter().map(|place| self.inside(place)).map(|(x, y)| format!("{x},{y}")).collect()
     }
 
-    /// Draws a line through positions.
     pub(super) fn line(&self, places: impl IntoIterator<Item = Place>, ink: Ink, width: u32) {
         let mut points = self.points(places);
         points.dedup();
@@ -168,18 +160,15 @@ impl<'a> Area<'a> {
         }
     }
 
-    /// Draws the area inside a line through positions.
     pub(super) fn polygon(&self, places: impl IntoIterator<Item = Place>, ink: Ink) {
         let points = self.points(places).join(" ");
         self.add(format_args!("<polygon {} points=\"{points}\"/>", ink.paint("fill")));
     }
 
-    /// Draws the rectangle between two opposite corners.
     pub(super) fn rectangle(&self, corners: [Place; 2], ink: Ink) {
         self.rect(corners, &ink.paint("fill"));
     }
 
-    /// Draws the edges of the rectangle between two opposite corners.
     pub(super) fn outline(&self, corners: [Place; 2], ink: Ink) {
         self.rect(corners, &format!("fill=\"none\" {} stroke-width=\"{UNITS}\"", ink.paint("stroke")));
     }
@@ -228,3 +217,37 @@ pub(super) fn fitted(text: &str, most: u32) -> String {
     }
     "…".to_owned()
 }
+
+/// Ascent and descent together, in the units of [`ADVANCES`].
+const HEIGHT: f32 = 2384.0;
+
+const OTHER: u16 = 1229;
+
+/// Returns the width of text whose ascent and descent together are `size` units.
+pub(super) fn width(text: &str, size: i32) -> u32 {
+    let scale = size as f32 / HEIGHT;
+    text.chars().map(|letter| scale * f32::from(advance(letter))).sum::<f32>() as u32
+}
+
+fn advance(letter: char) -> u16 {
+    ADVANCES.iter().find(|(_, letters)| letters.contains(letter)).map_or(OTHER, |(advance, _)| *advance)
+}
+
+/// Advances, with the letters that have them: Latin and Greek letters, and signs.
+#[rustfmt::skip]
+const ADVANCES: [(u16, &str); 88] = [
+    (366, "ⁱ"), (465, "′"), (563, "'"), (569, "ijlìíîïĩīĭįıĵĺļ"), (582, "ł"), (604, "IJÌÍÎÏĨĪĬĮİĴΙΪ"),
+    (651, " ,.\u{a0}·‘’‚‛"), (690, "/:;\\|¦"), (693, "ίι"), (700, "ŀ"), (721, "fſ"), (739, "-\u{ad}‐\u{2011}"),
+    (768, "ľ"), (799, "()[]"), (803, "tţťŧ"), (821, "!¡²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"), (842, "rŕŗř"), (942, "\""),
+    (965, "ªº"), (1024, "*_`§¨¯°´¸–"), (1059, "∂"), (1061, "“”„‟"), (1067, "sśŝşš"), (1075, "zźżž"), (1087, "?¿"),
+    (1107, "έε"), (1114, "ζ"), (1126, "cçćĉċč"), (1138, "ĳ"), (1141, "LĹĻĽĿΓ"), (1142, "ξ"), (1144, "ν"), (1151, "Ł"),
+    (1178, "F"), (1183, "χ"), (1185, "ΰυ"), (1186, "kķĸ"), (1202, "ς"), (1207, "κ"), (1208, "Ĳ•"), (1212, "vxyýÿŷγλ"),
+    (1233, "πτ"), (1235, "PΡ"), (1239, "Þ"), (1251, "TYÝŢŤŦŶŸΤΥΫ"), (1253, "o«»ðòóôõöøōŏőδθο"), (1255, "aàáâãäåāăą"),
+    (1260, "eèéêëēĕėęě"), (1290, "ß"), (1294, "EÈÉÊËĒĔĖĘĚΕΞΣ"), (1298, "hnuñùúûüĥńņňŋũūŭůűųήησ"),
+    (1300, "SbdgpqþďđĝğġģŚŜŞŠρ"), (1303, "$0123456789{}¢£¤¥µ¶μ‒€"), (1305, "√"), (1307, "β"), (1343, "KĶΚ"),
+    (1350, "άα"), (1351, "φψ"), (1380, "∑"), (1401, "AVÀÁÂÃÄÅĀĂĄΑΔΛ"), (1403, "XZŹŻŽΖΧ"), (1405, "BΒ"),
+    (1423, "RħŔŖŘ"), (1430, "CÇĆĈĊČ"), (1499, "UÙÚÛÜŨŪŬŮŰŲ"), (1532, "NÑŃŅŇŊΝ"), (1540, "HĤΗΠ"), (1565, "Ω"),
+    (1577, "DĎ"), (1587, "GÐĐĜĞĠĢ"), (1597, "&"), (1612, "OQÒÓÔÕÖØŌŎŐΘΟΦΨ"), (1666, "ŉ"), (1675, "wŵ"), (1706, "∞"),
+    (1715, "ω"), (1716, "#+<=>^~¬±×÷←↑→↓−≈≠≤≥"), (1767, "MΜ"), (1876, "Ħ"), (1946, "%"), (1985, "¼½¾"), (1995, "mÆ"),
+    (2011, "æ"), (2025, "WŴ"), (2048, "@©®—―…"), (2095, "œ"), (2191, "Œ"), (2748, "‰"),
+];

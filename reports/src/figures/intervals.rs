@@ -1,9 +1,8 @@
 //! Figures of named intervals, one below the other, such as those of coefficients.
 
-use super::letters::width;
 use super::{
     Axis, BLUE, Chart, Drawing, GREY, GRID, Lettering, SIZE, Sample, TEXT, THICK, THIN, colour, draw, fitted,
-    legend, legend_height, named, range,
+    legend, legend_height, named, range, width,
 };
 
 /// The maximum width of the names; the height of a row for a few intervals, and for many; and the number of
@@ -13,17 +12,12 @@ const ROW: u32 = 46;
 const NARROW_ROW: u32 = 34;
 const MANY: usize = 20;
 
-/// The height of an interval if a row has several.
 const STEP: u32 = 18;
 
-/// A number with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Interval {
-    /// The name of the number.
     pub name: String,
-    /// The number.
     pub middle: f64,
-    /// The lower and the upper end of the interval.
     pub ends: (f64, f64),
 }
 

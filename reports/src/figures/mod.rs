@@ -6,7 +6,6 @@ mod chart;
 mod curves;
 mod drawing;
 mod intervals;
-mod letters;
 mod regression;
 mod series;
 mod surface;
@@ -22,18 +21,15 @@ pub(crate) use surface::{Plane, regions, surface};
 
 use axis::Axis;
 use chart::Chart;
-use drawing::{Area, Ink, Lettering, Place, draw, fitted};
+use drawing::{Area, Ink, Lettering, Place, draw, fitted, width};
 
 /// The size of a figure in units; a pixel of the page has two units.
 const SIZE: (u32, u32) = (960, 640);
 /// The sum of ascent and descent of text.
 const TEXT: i32 = 29;
-/// The height of a line of a legend.
 const LEGEND_LINE: u32 = 38;
-/// The widths of lines: of curves, and of bars and outlines.
 const THICK: u32 = 4;
 const THIN: u32 = 2;
-/// The radius of a dot in a scatter plot.
 const DOT: i32 = 4;
 
 /// The colours that a dark page replaces; see `html`.
@@ -73,7 +69,6 @@ pub(crate) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
 }
 
-/// Returns true if both coordinates are finite.
 fn is_finite(&(x, y): &(f64, f64)) -> bool {
     x.is_finite() && y.is_finite()
 }
@@ -103,7 +98,6 @@ fn plot(x: Axis<'_>, y: Axis<'_>, names: &[(&str, Sample)], paint: impl FnOnce(&
     })
 }
 
-/// The sample beside a name in the legend.
 #[derive(Clone, Copy)]
 enum Sample {
     /// A line, which may have a marker.
@@ -122,7 +116,6 @@ fn cross(area: &Area<'_>, (x, y): Place) {
     area.line([(x - 7, y + 7), (x + 7, y - 7)], INK, THIN);
 }
 
-/// Returns the outline of a marker around a position.
 fn marker((x, y): Place, which: usize) -> impl Iterator<Item = Place> {
     MARKERS[which % MARKERS.len()].iter().map(move |(dx, dy)| (x + dx, y + dy))
 }
@@ -140,7 +133,6 @@ fn legend_columns(names: &[(&str, Sample)]) -> usize {
     }
 }
 
-/// Draws the legend: names beside samples, row by row.
 fn legend(area: &Area<'_>, names: &[(&str, Sample)]) {
     let columns = legend_columns(names);
     let wide = area.size().0 / columns as u32;
@@ -168,7 +160,6 @@ mod tests {
 
     #[test]
     fn text_is_cut_to_fit_and_control_characters_are_blanks() {
-        use letters::width;
         assert_eq!(fitted("short\u{7}", 500), "short ");
         let cut = fitted(&"long ".repeat(100), 200);
         assert!(cut.starts_with("long long") && cut.ends_with('…'), "{cut}");

@@ -5,7 +5,6 @@ use sparsegp::data::Moments;
 use sparsegp::metrics::Compared;
 use std::ops::Range;
 
-/// The maximum number of rows with drawn intervals.
 const MOST_INTERVALS: usize = 250;
 
 /// The maximum distance by which intervals may widen a figure beyond the dots, as a multiple of the range of

@@ -56,7 +56,6 @@ impl Series {
 }
 
 impl Band {
-    /// Returns the outline between the lower and the upper ends.
     fn outline(&self) -> impl Iterator<Item = Point> {
         let ends = || self.points.iter().filter(|point| is_finite(&(point.2, point.3)));
         ends().map(|point| (point.0, point.3)).chain(ends().rev().map(|point| (point.0, point.2)))

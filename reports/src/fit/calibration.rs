@@ -13,7 +13,6 @@ use sparsegp_tables::tabular::TableModel;
 const SURE: f64 = 3.0;
 const LEAST: f64 = 0.02;
 
-/// Returns the blocks of the section.
 pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
     let levels = model.schema().encoding().levels();
     let (of, shares) = match levels {
@@ -54,7 +53,6 @@ fn chance(share: f64, rows: u64) -> f64 {
     (SURE * (share * (1.0 - share) / rows.max(1) as f64).sqrt()).max(LEAST)
 }
 
-/// Returns the caption of the histogram, with a verdict.
 fn transforms(report: &Report, rows: u64) -> String {
     let Some(bins) = report.pit else { return String::new() };
     let sum = |range: std::ops::Range<usize>| bins[range].iter().sum::<f64>();

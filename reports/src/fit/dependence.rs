@@ -6,7 +6,6 @@ use crate::html::{Block, Figure, figures};
 use sparsegp_tables::explain::{Curve, Dependence, InputKind, Scale, Setting};
 use sparsegp_tables::schema::natural_order;
 
-/// The maximum number of rows that are marked below a curve.
 const MOST_MARKS: usize = 400;
 
 /// Categories or levels in the order of a figure.
@@ -19,7 +18,6 @@ struct Named {
 }
 
 impl Explained<'_> {
-    /// The blocks about partial dependence.
     pub(super) fn dependence_blocks(&self) -> Vec<Block> {
         figures(self.dependence.iter().map(|dependence| self.dependence_figure(dependence)))
     }
@@ -129,7 +127,6 @@ impl Explained<'_> {
     }
 }
 
-/// Returns the difference between the largest and the smallest number of a curve.
 fn spread(curve: &Curve) -> f64 {
     let (low, high) = ends(curve.points.iter().map(|point| point.0));
     high - low

@@ -48,7 +48,6 @@ pub struct Explained<'a> {
     contributions: Vec<ExplainedParts>,
 }
 
-/// A row with the parts of its prediction.
 struct ExplainedParts {
     /// Its number, counted from 1.
     row: u64,
@@ -148,7 +147,6 @@ impl<'a> Explained<'a> {
         self.contributions.iter().map(line).collect()
     }
 
-    /// Returns the name of the loss that judges permutations.
     fn loss(&self) -> &'static str {
         if self.model.mean_only() { "squared error" } else { "NLL" }
     }
@@ -221,7 +219,6 @@ impl<'a> Explained<'a> {
         self.model.schema().target_name().to_owned()
     }
 
-    /// Returns the name of a quantity, in words.
     pub(super) fn of_what(&self, scale: Scale) -> String {
         match scale {
             Scale::Mean => "mean".to_owned(),
@@ -230,7 +227,6 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Returns the name of the class of a probability.
     pub(super) fn class(&self, scale: Scale) -> String {
         let levels = self.model.schema().encoding().levels();
         match scale {
@@ -239,7 +235,6 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Returns the axis label of a column.
     pub(super) fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
         match self.model.schema().features().get(column).map(|feature| &feature.kind) {
@@ -250,7 +245,6 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Returns the axis label of a quantity.
     pub(super) fn axis(&self, scale: Scale) -> String {
         match scale {
             Scale::Mean => format!("mean of {}", self.target()),
@@ -310,7 +304,6 @@ impl<'a> Explained<'a> {
         intervals("change of f (on the scale the model sees)", &bars, true)
     }
 
-    /// The blocks about single rows.
     fn contribution_blocks(&self) -> Vec<Block> {
         figures(self.contributions.iter().map(|explained| self.contribution_figure(explained)))
     }
@@ -341,7 +334,6 @@ impl<'a> Explained<'a> {
         Figure::of(&format!("row-{row}"), &format!("Row {row}"), &caption, drawing)
     }
 
-    /// The part of a page about this model.
     fn part(&self) -> PagePart {
         let (target, rows) = (self.target(), self.data.rows().len());
         PagePart {
@@ -357,7 +349,6 @@ impl<'a> Explained<'a> {
     }
 }
 
-/// Returns the blocks of a report about what predictions depend on.
 pub(super) fn blocks(
     model: &TableModel,
     kept: &KeptRows,
@@ -380,7 +371,6 @@ fn digits(value: f64) -> String {
     if value.is_nan() { String::new() } else { format!("{value:?}") }
 }
 
-/// Formats a number with three digits and its sign.
 fn signed(value: f64) -> String {
     format!("{}{}", if value < 0.0 { "-" } else { "+" }, number(value.abs()))
 }

@@ -201,7 +201,6 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
     }
 }
 
-/// Draws the predictive mean and its standard deviation.
 pub(super) fn mean_and_sd(
     plane: &Plane,
     target: &str,
@@ -212,12 +211,10 @@ pub(super) fn mean_and_sd(
     [surface(plane, target, &means, None), surface(plane, "sd", &sds, None)]
 }
 
-/// Draws the probability of the second of two classes.
 pub(super) fn probability(plane: &Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
     surface(plane, "probability", &moments(predictions).0, Some((0.0, 1.0)))
 }
 
-/// Returns the means and the variances of all rows.
 fn moments(predictions: &Predictions<'_>) -> (Vec<f64>, Vec<f64>) {
     let moments = |row: usize| predictions.row(row);
     (0..predictions.rows()).into_par_iter().map(moments).map(|row| (row.mean, row.variance)).unzip()

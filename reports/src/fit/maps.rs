@@ -106,7 +106,6 @@ fn extent(points: &[[f64; 2]], surface: Surface) -> Option<((f64, f64), (f64, f6
     Some((wider(west, east), wider(south, north)))
 }
 
-/// Returns the row whose predicted mean is the median.
 fn median_row(model: &TableModel, rows: Rows<'_>) -> usize {
     let predictions = model.predict_rows(rows.x, rows.exposure.to_vec());
     let mut order: Vec<(f64, usize)> = (0..rows.len()).map(|row| (predictions.row(row).mean, row)).collect();

@@ -7,31 +7,27 @@ mod explained;
 mod function;
 mod groups;
 mod maps;
-mod training;
 
 pub use explained::{Explained, ExplainedRow, explained_page};
 
 use super::evaluation::{Evaluation, KeptRows};
-use super::figures::Interval;
+use super::figures::{Curves, Drawing, Interval, curves, trace};
 use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock, figures};
 use super::next::Suggestion;
 use super::words::{self, number};
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
 use sparsegp::likelihood::Task;
-use sparsegp::model::{Coefficient, Severity};
+use sparsegp::model::{BetaCurve, Coefficient, Severity};
 use sparsegp_tables::explain::Settings;
 use sparsegp_tables::tables::spelled;
 use sparsegp_tables::tabular::TableModel;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The number of significant digits of the main figures of a page.
 const CARD_DIGITS: usize = 3;
 
-/// The maximum number of coefficients on a page.
 const MOST_COEFFICIENTS: usize = 500;
 
-/// The maximum number of effects in a figure.
 const MOST_EFFECTS: usize = 40;
 
 /// The share of the fit's time that explanations may take, the seconds that they always may take, and the number of rows that measure the
@@ -79,7 +75,7 @@ impl FitReport<'_> {
         let sections = [
             ("Problems and what to try next", problems),
             ("Test rows", self.figures_of_test()),
-            ("Training", training::blocks(self)),
+            ("Training", self.training()),
             ("Calibration", self.test.map(|test| calibration::blocks(self.model, test)).unwrap_or_default()),
             ("Predictions", self.predictions()),
             ("Groups", groups::blocks(self.model)),
@@ -96,7 +92,6 @@ impl FitReport<'_> {
         }
     }
 
-    /// Returns the rows that explain the model.
     fn kept(&self) -> Option<&KeptRows> {
         self.test.and_then(|test| test.kept.as_ref()).or(self.rows)
     }
@@ -130,7 +125,6 @@ impl FitReport<'_> {
         )
     }
 
-    /// Returns the main scores of the test rows, beside those of baselines.
     fn cards(&self) -> Vec<Card> {
         let mut cards = Vec::new();
         if let Some(test) = self.test {
@@ -197,6 +191,37 @@ impl FitReport<'_> {
         (all.into_iter().map(block).collect(), notes.into_iter().map(block).collect())
     }
 
+    /// Returns figures of the trace against time, and of the choice of β and of inducing inputs.
+    fn training(&self) -> Vec<Block> {
+        let model = self.model;
+        let summary = model.summary();
+        let stopped = words::stopped(summary);
+        let about = format!(
+            "The objective, {}, against time; smaller is better. Training ended: {stopped}. If the curve still falls at its end, try more epochs.",
+            words::objective(model)
+        );
+        let validation =
+            summary.trace.iter().filter_map(|record| Some((record.seconds, record.validation_nll?)));
+        let validation = curves(&Curves::line(("seconds of training", "validation NLL"), validation));
+        let overfits = "The NLL of the validation rows against time; if it rises while the objective falls, the model overfits.";
+        let beta = model.beta_curve();
+        let chosen = beta.map_or(String::new(), |curve| {
+            format!(
+                "The score of the validation rows at every β, on the scale the model sees; smaller is better, \
+                and {} was chosen. If the chosen β is at an end of the range, try values beyond it.",
+                number(curve.chosen)
+            )
+        });
+        let bounds = "Bounds on the log evidence for each number of inducing inputs, per row on the scale the model \
+            sees. Where the bounds meet, more inducing inputs do not help.";
+        figures([
+            Figure::of("trace", "Trace", &about, trace(&summary.trace)),
+            Figure::of("validation", "Validation NLL", overfits, validation),
+            Figure::of("beta", "Score against β", &chosen, beta.and_then(beta_curve)),
+            Figure::of("inducing", "Inducing inputs", bounds, words::search_figure(model)),
+        ])
+    }
+
     fn predictions(&self) -> Vec<Block> {
         let target = self.model.schema().target_name();
         let Some(test) = self.test.filter(|_| self.model.task() != Task::Classification) else {
@@ -253,7 +278,7 @@ impl FitReport<'_> {
     }
 
     /// Draws the effect of one standard deviation of each column on the latent function of a linear model.
-    fn effects(&self) -> Option<super::Drawing> {
+    fn effects(&self) -> Option<Drawing> {
         let mut coefficients = self.model.coefficients()?;
         // Columns of grouped effects come last and have no coefficients.
         let inputs = &self.model.scaling().inputs;
@@ -288,7 +313,13 @@ impl FitReport<'_> {
     }
 }
 
-/// Returns the text with a capital letter at its beginning.
+/// Draws the validation score against β.
+fn beta_curve(curve: &BetaCurve) -> Option<Drawing> {
+    let name = if curve.squared_error { "squared error" } else { "log loss" };
+    let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?)));
+    curves(&Curves { log_x: true, ..Curves::line(("β", &format!("validation {name}")), points) })
+}
+
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
@@ -298,7 +329,6 @@ fn percent(share: f64) -> String {
     format!("{} %", number((1000.0 * share).round() / 10.0))
 }
 
-/// Returns the name of a task at the start of a sentence about a target.
 fn kind(task: Task) -> &'static str {
     match task {
         Task::Regression => "Regression",
@@ -308,7 +338,6 @@ fn kind(task: Task) -> &'static str {
     }
 }
 
-/// Returns the meaning of a score of test rows.
 fn meaning(name: &str) -> &'static str {
     match name {
         "NLL" => "minus the mean log predictive density: judges mean and spread together; smaller is better",

@@ -6,10 +6,8 @@ use crate::Evaluation;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
 
-/// The maximum number of scores that a summary compares.
 const MOST: usize = 4;
 
-/// The maximum number of classes of a confusion matrix in a summary.
 const MOST_CLASSES: usize = 4;
 
 /// Returns the names of the main scores of a task, most important first.
@@ -37,7 +35,6 @@ pub(crate) fn sources(test: &Evaluation) -> Vec<(&str, u64, &Report)> {
     sources
 }
 
-/// Returns true if there are no scores to compare with the test scores.
 fn stands_alone(test: &Evaluation) -> bool {
     test.train.is_none() && test.baselines.is_none()
 }

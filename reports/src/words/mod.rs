@@ -1,21 +1,17 @@
 //! A fit in words and numbers: rows of text that commands print and pages show.
 
 mod beside;
-mod coefficients;
-mod groups;
 mod overview;
 pub mod parameters;
 mod search;
 
 pub use beside::{confusion_line, confusion_table, full, short};
 pub(super) use beside::{sources, telling, telling_of};
-pub(crate) use coefficients::coefficient_table;
-pub use coefficients::coefficient_text;
-pub use groups::group_rows;
-pub(super) use groups::{correlations, interval_words, with_interval};
 pub use overview::{
-    coefficient_count, ended, evidence, objective, overview, place_rows, prior, prior_variance, stopped,
+    coefficient_count, coefficient_text, ended, evidence, group_rows, objective, overview, place_rows, prior,
+    prior_variance, stopped,
 };
+pub(super) use overview::{coefficient_table, correlations, interval_words, with_interval};
 pub(super) use search::search_figure;
 pub use search::search_rows;
 
@@ -27,6 +23,13 @@ use sparsegp::metrics::Report;
 /// Returns a row of a name and words.
 pub fn row(name: &str, words: impl Into<String>) -> Vec<String> {
     vec![name.to_owned(), words.into()]
+}
+
+/// Formats a mean with two digits of its standard error, if it is known.
+pub(super) fn with_error(mean: f64, error: Option<f64>) -> String {
+    // Rounding errors of equal values count as 0.
+    let error = error.map(|error| if error > 1e-12 * mean.abs() { error } else { 0.0 });
+    number(mean) + &error.map_or(String::new(), |error| format!(" ± {}", significant(error, 2)))
 }
 
 /// Cuts a text to at most `most` characters; a text that is cut ends with `…`.
@@ -63,7 +66,6 @@ pub fn report_rows(report: &Report) -> Vec<(String, String)> {
     report_values(report).into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
 }
 
-/// Returns the score of a report with this name, if it applies.
 pub(super) fn report_value(report: &Report, name: &str) -> Option<f64> {
     report_values(report).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }

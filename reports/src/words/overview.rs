@@ -1,12 +1,13 @@
-//! A model and its history as rows of a name and words.
+//! A model and its history as rows of a name and words, with its coefficients and its grouped effects.
 
-use super::{count, duration, group_rows, number, row, search_rows};
+use super::{count, duration, number, row, search_rows, table};
 use sparsegp::collapsed::WeightPrior;
 use sparsegp::data::Affine;
+use sparsegp::effects::{EffectTerm, Ends, VarianceComponent};
 use sparsegp::error::Say;
 use sparsegp::latent::LinearLayer;
-use sparsegp::model::{FitSummary, Nearby};
-use sparsegp::options::FitOptions;
+use sparsegp::model::{Coefficient, FitSummary, Nearby};
+use sparsegp::options::{FitOptions, ModelKind, ObjectiveKind};
 use sparsegp_tables::tabular::TableModel;
 
 /// Describes a model and its history. `say` returns the spelling of options.
@@ -71,7 +72,6 @@ pub fn objective(model: &TableModel) -> String {
     format!("{}, {value} per row{}", model.options().objective, on.unwrap_or_default())
 }
 
-/// Describes the latent function.
 fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let options = model.options();
     let layer = model.latent().layer();
@@ -142,4 +142,106 @@ pub fn prior(options: &FitOptions, layer: &LinearLayer) -> String {
     let (mean, variance) = (number(options.prior_mean), number(prior_variance(options, layer)));
     let scale = if options.standardize { ", on standardised inputs" } else { "" };
     format!("mean {mean}, variance {variance}{scale}")
+}
+
+/// Returns the coefficients of a linear model as a table with a header, with at most `most` rows. A longer
+/// list is cut to the coefficients that are farthest from 0 in standard deviations. The second value is a
+/// caption, which mentions the cut. Returns `None` for other models.
+pub(crate) fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
+    let mut coefficients = model.coefficients()?;
+    let all = coefficients.len();
+    let units = match model.latent().likelihood.scales_target() {
+        true => "in original units",
+        false => "per unit of the column, on the scale of the link",
+    };
+    let mut about = format!("coefficients ({units})");
+    if all > most {
+        coefficients.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+        coefficients.truncate(most);
+        about = format!("coefficients ({units}; the {most} of {all} with the largest |mean / sd|)");
+    }
+    let header = ["coefficient", "mean", "sd", "95 % from", "to"].map(str::to_owned).to_vec();
+    Some((std::iter::once(header).chain(coefficients.iter().map(coefficient_row)).collect(), about))
+}
+
+/// Returns the coefficients as lines of text under a heading. If the list is cut, the last line gives the
+/// number of other coefficients and ends with `where_all`.
+pub fn coefficient_text(model: &TableModel, most: usize, where_all: &str) -> Option<String> {
+    let (mut rows, about) = coefficient_table(model, most)?;
+    rows.iter_mut().for_each(|row| row[0].insert_str(0, "  "));
+    let mut text = format!("{about}\n{}", table(&rows));
+    let left = model.coefficients()?.len() + 1 - rows.len();
+    if left > 0 {
+        text.push_str(&format!("  … {left} more coefficients  {where_all}\n"));
+    }
+    Some(text)
+}
+
+/// Returns the distance from 0, in standard deviations if they are known.
+fn distance(coefficient: &Coefficient) -> f64 {
+    coefficient.mean.abs() / coefficient.sd.unwrap_or(1.0)
+}
+
+fn coefficient_row(coefficient: &Coefficient) -> Vec<String> {
+    let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+    let Coefficient { name, mean, sd, lower, upper } = coefficient;
+    vec![name.clone(), number(*mean), shown(*sd), shown(*lower), shown(*upper)]
+}
+
+/// Formats a number with its 95 % interval, if the interval is known.
+pub(crate) fn with_interval(value: f64, interval: Option<Ends>) -> String {
+    let words = interval.map(|ends| format!(" (95 % {})", interval_words(Some(ends))));
+    number(value) + &words.unwrap_or_default()
+}
+
+pub(crate) fn interval_words(interval: Option<Ends>) -> String {
+    interval.map_or("–".to_owned(), |[lower, upper]| format!("{} to {}", number(lower), number(upper)))
+}
+
+pub(crate) fn correlations(component: &VarianceComponent) -> Vec<String> {
+    let of_pairs = component.correlations.iter().zip(&component.correlation_intervals);
+    of_pairs.map(|(value, interval)| with_interval(*value, *interval)).collect()
+}
+
+/// Returns the groupings of a model, the noise and the log likelihood, as rows of a name and words; empty for models without groups.
+pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
+    let terms = model.latent().effects.terms();
+    if terms.is_empty() {
+        return Vec::new();
+    }
+    let (components, shares) = (model.variance_components(), model.intraclass_correlations());
+    let of_term = |term: &EffectTerm| {
+        let mut words = format!("{}, {} levels", term.name, count(term.levels));
+        let own = components.iter().filter(|component| component.group == term.name);
+        for (index, component) in own.enumerate() {
+            if component.effect == "intercept" {
+                words.push_str("; sd ");
+            } else {
+                words.push_str(&format!("; sd of slope {} ", component.effect));
+            }
+            words.push_str(&with_interval(component.sd, component.interval));
+            if !component.correlations.is_empty() && index > 0 {
+                words.push_str(&format!("; correlation {}", correlations(component).join(", ")));
+            }
+        }
+        if let Some(own) = shares.iter().find(|own| own.group == term.name) {
+            words.push_str(&format!("; intraclass correlation {}", with_interval(own.share, own.interval)));
+        }
+        row("group", words)
+    };
+    let mut rows: Vec<Vec<String>> = terms.iter().map(of_term).collect();
+    let noise = model.residual_deviation();
+    rows.extend(noise.map(|sd| row("noise", format!("sd {}", with_interval(sd, model.residual_interval())))));
+    let is_gp = model.model_kind() == ModelKind::Gp;
+    let name = match (is_gp, model.options().reml) {
+        (true, _) => "log evidence",
+        (false, true) => "restricted log likelihood",
+        (false, false) => "log likelihood",
+    };
+    let closed = !is_gp || model.options().objective == ObjectiveKind::Fitc || model.neighbours().is_some();
+    let exact = closed && model.latent().noise_variance().is_some();
+    let bound = if exact { "" } else { "at least " };
+    let value = model.grouped_log_likelihood();
+    rows.extend(value.map(|value| row(name, format!("{bound}{}", number(value)))));
+    rows
 }

@@ -13,7 +13,6 @@ pub const MOST_SHOWN: usize = 10;
 /// The minimum number of values of a list that are shown, even if the lines do not suffice.
 pub const LEAST_SHOWN: usize = 3;
 
-/// A hyper-parameter with its value.
 type Named = (String, f64);
 
 /// Returns all hyper-parameters, with names, values and notes.

@@ -9,7 +9,6 @@ use sparsegp_tables::tabular::TableModel;
 /// The maximum number of named alternatives to the chosen value, best first.
 const MOST_OTHERS: usize = 1;
 
-/// The maximum number of scores of starts in one line.
 const MOST_SCORES: usize = 8;
 
 /// Describes the search for the start of a model. `say` returns the spelling of options.
@@ -67,7 +66,6 @@ fn chosen(choices: &Choices) -> String {
     )
 }
 
-/// Returns the options that repeat the choices.
 fn options(choices: &Choices, say: &Say<'_>) -> String {
     let chosen = |choice: &Choice| {
         let taken = choice.tried.iter().find(|tried| tried.chosen)?;
@@ -79,7 +77,6 @@ fn options(choices: &Choices, say: &Say<'_>) -> String {
     format!("{} {}", say("auto", Some("none")), options.join(" "))
 }
 
-/// Describes the chosen start, and the alternatives.
 fn start(restarts: &[Restart]) -> Option<String> {
     let chosen = restarts.iter().find(|restart| restart.chosen)?;
     let first = |restart: &Restart| score(restart.scores.first().copied().flatten());

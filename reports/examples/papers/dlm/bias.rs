@@ -1,23 +1,14 @@
 //! Sampled gradients in the mean of q, compared with exact gradients, at the start of a fit: figures 1 (g, h)
 //! and 9.
 
-use crate::data::Data;
-use crate::paper::{Compared, Paper};
-use sparsegp::Result;
-use sparsegp::gradient::Batch;
+use crate::paper::prelude::*;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingInit, InducingPrior, Jitter, choose_inducing};
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::VariationalModel;
-use sparsegp::variational::{Family, Normal};
 
 /// M of abalone in table 2, and the ν of the figures.
 const INDUCING: usize = 41;
 const NU: f64 = 1e-4;
 
-/// Statistics of the gradient d in the mean, with the exact gradient g.
 struct Statistics {
     /// E dᵀg/‖g‖², which condition (i) bounds from below.
     along: f64,
@@ -44,7 +35,6 @@ fn start(data: &Data) -> Result<LatentModel> {
     model.factorised().map_err(|_| sparsegp::Error::fit("K_uu is singular"))
 }
 
-/// Returns gradients in the mean, one for each run.
 fn gradients(model: &LatentModel, data: &Data, (estimator, runs): (Estimator, usize)) -> Vec<Vec<f64>> {
     let objective = Objective { loss: Loss::LogPredictive(estimator), ..Objective::elbo(1.0) };
     let q = Normal::standard(Family::Full, INDUCING);
@@ -105,24 +95,16 @@ pub fn run(paper: &mut Paper) -> Result<()> {
             off = off.max((bmc.along - 1.0).abs());
         }
     }
-    paper.judge(
-        "gradients at the start: uPS has far less bias than bMC for as many samples (Figs. 1 and 9)",
-        "uPS near 0",
-        format!("dᵀg/‖g‖², ‖d‖/‖g‖ and bias: {}; the largest bias of uPS over that of bMC", rows.join(" · ")),
-        Compared::at_most(unbiased, 0.5, 0.0),
-    );
-    paper.judge(
-        "dᵀg/‖g‖² is near 1, except for bMC with one sample (Fig. 9)",
-        "about 1",
-        "largest distance from 1 of uPS, and of bMC with 10 and 100 samples",
-        Compared::at_most(off, 0.0, 0.2),
-    );
-    paper.judge(
-        "smoothing reduces the bias of bMC (Fig. 9)",
-        "less bias",
-        "the largest bias of smooth-bMC over that of bMC for as many samples",
-        Compared::at_most(smoothed, 1.0, 0.0),
-    );
+    let claim = "gradients at the start: uPS has far less bias than bMC for as many samples (Figs. 1 and 9)";
+    let ours =
+        format!("dᵀg/‖g‖², ‖d‖/‖g‖ and bias: {}; the largest bias of uPS over that of bMC", rows.join(" · "));
+    paper.judge(claim, "uPS near 0", ours, Compared::at_most(unbiased, 0.5, 0.0));
+    let claim = "dᵀg/‖g‖² is near 1, except for bMC with one sample (Fig. 9)";
+    let ours = "largest distance from 1 of uPS, and of bMC with 10 and 100 samples";
+    paper.judge(claim, "about 1", ours, Compared::at_most(off, 0.0, 0.2));
+    let claim = "smoothing reduces the bias of bMC (Fig. 9)";
+    let ours = "the largest bias of smooth-bMC over that of bMC for as many samples";
+    paper.judge(claim, "less bias", ours, Compared::at_most(smoothed, 1.0, 0.0));
     paper.expect("bias of uPS over that of bMC", unbiased, 0.0..=0.5);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The causes of differences from the paper: β chosen by few validation rows, and too few training rows.
 
 use crate::fits::{Fits, is_square};
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use crate::raw::Row;
 use crate::results::{Figure, Mean, Results};
 use sparsegp_tables::compare::Contender::{self, DlmLogFixed, DlmSquareFixed, Elbo};
@@ -23,7 +23,6 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// Returns why the lead is not clear; an empty text if it is.
     pub fn cause(&self, paper: &Paper, results: &Results) -> String {
         let Lead { best, second, figure } = *self;
         let lead = results.gain(best, second, figure);
@@ -95,7 +94,6 @@ impl Lead {
     }
 }
 
-/// Returns a mean for every size.
 pub fn by_size(sizes: &[Results], of: impl Fn(&Results) -> Mean) -> Vec<(usize, Mean)> {
     sizes.iter().map(|results| (results.n, of(results))).collect()
 }

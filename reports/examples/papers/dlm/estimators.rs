@@ -1,22 +1,15 @@
 //! Learning with exact and with sampled gradients of the log loss: figures 10 to 16, and the time of a step.
 
 use crate::fits::by_adam;
-use crate::paper::{Compared, Paper};
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::results::{Figure, NLL, paired};
 use crate::sets::{Counts, HELD_OUT, Rows};
 use crate::{elbo, q_alone};
-use sparsegp::Result;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::model::Score;
-use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, StepOptions};
-use sparsegp::variational::Schedule;
 
 /// The number of training rows of the raw results, and the repeats.
 const ROWS: usize = 1200;
 const REPEATS: u64 = 3;
-/// The number of epochs, of two steps each.
 const EPOCHS: usize = 300;
 
 /// The training objective per row, by exact gradients.
@@ -41,10 +34,8 @@ pub const CASES: [Case; 9] = [
 /// The largest gap between test NLLs that counts as none.
 const NO_GAP: f64 = 0.01;
 
-/// Returns a unit for every case and repeat.
 pub fn units() -> impl Iterator<Item = Unit> {
     let unit = |case: Case, repeat: u64| Unit {
-        order: 1.1,
         name: format!("estimators on {}, β = {}, repeat {repeat}", case.0, case.2),
         has: Box::new(move |row| (&*row.set, row.n, row.repeat, row.beta) == (case.0, ROWS, repeat, case.2)),
         fit: Box::new(move |paper| fit(paper, case, repeat)),
@@ -60,7 +51,6 @@ pub fn fit(paper: &Paper, case: Case, repeat: u64) -> Result<Vec<Row>> {
     })
 }
 
-/// Fits q with some estimators, at options that `change` returns.
 fn fit_with(
     paper: &Paper,
     (name, kind, beta): Case,
@@ -110,7 +100,6 @@ const OBJECTIVE: &str = "L samples train E log (mean of L densities), the ELBO's
                          than their mean";
 const NOISE: &str = "single samples with small densities have long gradients, which smoothing shortens";
 
-/// The fits of a case in all repeats.
 struct Fits<'a> {
     label: String,
     case: Case,
@@ -139,7 +128,6 @@ impl<'a> Fits<'a> {
         paired(&fits("exact"), &fits(method), figure).mean
     }
 
-    /// Returns the seconds of the fastest step.
     fn step(&self, method: &str) -> f64 {
         self.of_method(method).map(|row| row.seconds).fold(f64::INFINITY, f64::min)
     }
@@ -210,7 +198,6 @@ impl<'a> Fits<'a> {
     }
 }
 
-/// Compares the estimators in each case.
 pub fn judge(paper: &mut Paper, rows: &[Row]) -> Result<()> {
     let known: Vec<Fits> = CASES.into_iter().map(|case| Fits::of(rows, case)).collect();
     let known: Vec<&Fits> = known.iter().filter(|fits| !fits.rows.is_empty()).collect();
@@ -229,16 +216,12 @@ pub fn judge(paper: &mut Paper, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// Judges the claims about a set of counts or of classes.
 fn judge_case(paper: &mut Paper, fits: &Fits) -> Result<()> {
     let label = &fits.label;
     paper.expect(&format!("{label}: ups:1 less exact"), fits.gap("ups:1"), -0.02..=0.05);
-    paper.judge(
-        &format!("{label}: bMC with 100 samples ends as exact gradients do (Figs. 10 to 15)"),
-        "no difference",
-        format!("gaps: {}", fits.gaps()),
-        Compared::near(fits.gap("bmc:100"), 0.0, NO_GAP),
-    );
+    let claim = format!("{label}: bMC with 100 samples ends as exact gradients do (Figs. 10 to 15)");
+    let ours = format!("gaps: {}", fits.gaps());
+    paper.judge(&claim, "no difference", ours, Compared::near(fits.gap("bmc:100"), 0.0, NO_GAP));
     let [one, ten, ups_one, ups_ten] = ["bmc:1", "bmc:10", "ups:1", "ups:10"].map(|method| fits.gap(method));
     if fits.case.1 == TargetKind::Count {
         let is_noise = fits.gap("smooth-bmc:1:0.0001").abs() < NO_GAP;
@@ -251,23 +234,13 @@ fn judge_case(paper: &mut Paper, fits: &Fits) -> Result<()> {
         paper.judge(&claim, "good results", "gap of bmc:1", compared).because(cause);
         return Ok(());
     }
-    let rows = [
-        (
-            "10 samples of uPS end as close to exact gradients as 10 of bMC, or closer (Figs. 10 to 12)",
-            "closer",
-            Compared::at_most(ups_ten.abs(), ten.abs(), 0.002),
-            "",
-        ),
-        (
-            "bMC needs more than 10 samples (Figs. 10 to 12)",
-            "100",
-            Compared::at_least(ten.abs(), NO_GAP, 0.0),
-            "10 samples end as exact gradients do",
-        ),
-    ];
-    for (claim, says, compared, cause) in rows {
-        paper.judge(&format!("{label}: {claim}"), says, "gaps", compared).because(cause);
-    }
+    let claim = format!(
+        "{label}: 10 samples of uPS end as close to exact gradients as 10 of bMC, or closer (Figs. 10 to 12)"
+    );
+    paper.judge(&claim, "closer", "gaps", Compared::at_most(ups_ten.abs(), ten.abs(), 0.002));
+    let claim = format!("{label}: bMC needs more than 10 samples (Figs. 10 to 12)");
+    let compared = Compared::at_least(ten.abs(), NO_GAP, 0.0);
+    paper.judge(&claim, "100", "gaps", compared).because("10 samples end as exact gradients do");
     // The text speaks of figure 1 (i) alone, which has this β.
     if fits.case.2 == 0.1 {
         let claim = format!("{label}: one sample of uPS is better than 10 of bMC (Fig. 1 i)");
@@ -285,21 +258,15 @@ fn judge_regression(paper: &mut Paper, real: &[&Fits]) -> Result<()> {
     let (Some(farthest), Some(worst)) = (most(&far), most(&above)) else { return Ok(()) };
     let gaps: Vec<String> = real.iter().map(|fits| format!("{}: {}", fits.label, fits.gaps())).collect();
     let cause = farthest.unfinished(paper)?;
+    let claim = "regression: bMC with 100 samples ends as exact gradients do (Fig. 16)";
+    let ours = format!("gaps: {}; the largest of bmc:100", gaps.join(" · "));
     paper
-        .judge(
-            "regression: bMC with 100 samples ends as exact gradients do (Fig. 16)",
-            "almost no difference",
-            format!("gaps: {}; the largest of bmc:100", gaps.join(" · ")),
-            Compared::at_most(far(farthest), 0.0, NO_GAP),
-        )
+        .judge(claim, "almost no difference", ours, Compared::at_most(far(farthest), 0.0, NO_GAP))
         .because(&cause);
+    let claim = "regression: one sample of bMC is the worst (Fig. 16)";
+    let ours = "the largest NLL of bmc:10 above bmc:1";
     paper
-        .judge(
-            "regression: one sample of bMC is the worst (Fig. 16)",
-            "on all sets",
-            "the largest NLL of bmc:10 above bmc:1",
-            Compared::at_most(above(worst), 0.0, 0.0),
-        )
+        .judge(claim, "on all sets", ours, Compared::at_most(above(worst), 0.0, 0.0))
         .because(if worst.label == farthest.label { &cause } else { "" });
     Ok(())
 }
@@ -315,10 +282,7 @@ fn judge_times(paper: &mut Paper, known: &[&Fits]) {
     });
     let text = text.collect::<Vec<_>>().join(" · ");
     let least = known.iter().map(|fits| ratio(fits, 10)).fold(f64::INFINITY, f64::min);
-    paper.judge(
-        "bMC is cheaper than uPS for as many samples",
-        "much",
-        format!("time of uPS over bMC with 1, 10 and 100 samples: {text}; the smallest with 10"),
-        Compared::at_least(least, 1.0, 0.0),
-    );
+    let claim = "bMC is cheaper than uPS for as many samples";
+    let ours = format!("time of uPS over bMC with 1, 10 and 100 samples: {text}; the smallest with 10");
+    paper.judge(claim, "much", ours, Compared::at_least(least, 1.0, 0.0));
 }

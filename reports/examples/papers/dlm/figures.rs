@@ -1,12 +1,10 @@
 //! The figures and tables of the learning curves.
 
 use crate::fits::{LOG, is_square};
-use crate::paper::{Axes, Paper};
+use crate::paper::prelude::*;
 use crate::raw::Row;
 use crate::results::{ERROR, Figure, Mean, NLL, Results};
 use crate::sets::SETS;
-use sparsegp::Result;
-use sparsegp_reports::CurveSeries;
 use sparsegp_tables::compare::Contender::{self, BetaElbo, DlmLog, DlmLogFixed, Elbo, Fitc};
 use std::fmt::Write;
 
@@ -14,7 +12,6 @@ use std::fmt::Write;
 const JOINT: &str = "#0072B2";
 const FIXED: &str = "#D55E00";
 
-/// Writes all figures and tables.
 pub fn write(paper: &Paper, rows: &[Row]) -> Result<()> {
     for set in &SETS {
         let sizes = Results::of(rows, set);
@@ -56,7 +53,6 @@ fn draw_sizes(paper: &Paper, sizes: &[Results]) -> Result<()> {
     Ok(())
 }
 
-/// Draws the test NLL against β.
 fn draw_betas(paper: &Paper, results: &Results, size: &str) -> Result<()> {
     let curve = |objective: &Contender| {
         let points =
@@ -67,7 +63,6 @@ fn draw_betas(paper: &Paper, results: &Results, size: &str) -> Result<()> {
     paper.figure(&format!("cadata_beta_{size}.svg"), ("β", "test NLL"), Axes::LogX, series)
 }
 
-/// Returns a table with a row per set and size.
 fn table(sizes: &[Results], header: &str, cells: &dyn Fn(&Results) -> Vec<Mean>) -> String {
     let rule = " --- |".repeat(3 + header.matches('|').count() + 1);
     let mut text = format!("| set | rows | repeats | {header} |\n|{rule}\n");
@@ -79,12 +74,10 @@ fn table(sizes: &[Results], header: &str, cells: &dyn Fn(&Results) -> Vec<Mean>)
     text
 }
 
-/// Returns the means of the test NLL.
 fn means(results: &Results) -> Vec<Mean> {
     [Elbo, BetaElbo, DlmLog, DlmLogFixed, Fitc].map(|objective| results.mean(objective, NLL)).to_vec()
 }
 
-/// Returns the gains of DLM over the ELBO and the β-ELBO.
 fn gains(results: &Results) -> Vec<Mean> {
     let pairs = [(DlmLog, Elbo), (DlmLogFixed, Elbo), (DlmLog, BetaElbo), (DlmLogFixed, BetaElbo)];
     pairs.map(|(dlm, elbo)| results.gain(dlm, elbo, NLL)).to_vec()

@@ -1,30 +1,21 @@
 //! The fits of the learning curves, by the protocol of the paper.
 
-use crate::data::Data;
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::results::SIZES;
 use crate::sets::{Rows, SETS, Set};
 use crate::{at_prior, untrained};
 use sparsegp::error::ErrorKind;
 use sparsegp::hyper::{StopRange, StopReason};
-use sparsegp::likelihood::TargetKind;
-use sparsegp::model::{LatentPrior, Posterior, Score};
-use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, StepOptions};
-use sparsegp::training::Fitted;
-use sparsegp::variational::{QUpdate, Schedule};
-use sparsegp::{Error, Result};
+use sparsegp::options::{HyperOptimizer, MeanKind};
 use sparsegp_tables::compare::Contender;
 
-/// The objectives of the log loss that every set compares.
 pub const LOG: [Contender; 4] =
     [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
 
-/// The further objectives of regression.
 const REGRESSION: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
 
 impl Set {
-    /// Returns the objectives that the set compares.
     pub fn objectives(&self) -> Vec<Contender> {
         let further = if self.is_regression() { &REGRESSION[..] } else { &[] };
         LOG.iter().chain(further).copied().collect()
@@ -36,37 +27,23 @@ pub fn betas(n: usize) -> Vec<f64> {
     std::iter::successors(Some(n as f64), |beta| (*beta > 0.01).then_some(beta / 2.0)).collect()
 }
 
-/// Returns true for the objectives whose loss is the squared error.
 pub fn is_square(objective: Contender) -> bool {
     objective.objective() == ObjectiveKind::DlmSquare
 }
 
-/// Returns a unit for every set, size and repeat. Repeats of cheap fits come before the first of expensive ones, because one
-/// repeat decides nothing.
+/// Returns a unit for every size, repeat and set. The repeats of cheap fits come first, because one repeat decides nothing.
 pub fn units() -> impl Iterator<Item = Unit> {
-    let of_set = |set: &'static Set| SIZES.map(|n| (set, n));
-    let unit = |(set, n): (&'static Set, usize), repeat: u64| {
-        let (first, cost) = match n {
-            250 => (0.0, 1.0),
-            1000 if set.inducing > 200 => (2.5, 0.1),
-            1000 if set.is_regression() => (2.2, 0.1),
-            1000 => (0.3, 0.9),
-            500 => (10.0, 1.0),
-            _ => (20.0, 1.0),
-        };
-        Unit {
-            order: first + cost * repeat as f64,
-            name: format!("{}, {n} rows, repeat {repeat}", set.name),
-            has: Box::new(move |row| row.set == set.name && (row.n, row.repeat) == (n, repeat)),
-            fit: Box::new(move |paper| {
-                Fits::new(paper, set, n, repeat)?.map_or(Ok(Vec::new()), |mut fits| fits.all())
-            }),
-        }
+    let unit = |set: &'static Set, n: usize, repeat: u64| Unit {
+        name: format!("{}, {n} rows, repeat {repeat}", set.name),
+        has: Box::new(move |row| row.set == set.name && (row.n, row.repeat) == (n, repeat)),
+        fit: Box::new(move |paper| {
+            Fits::new(paper, set, n, repeat)?.map_or(Ok(Vec::new()), |mut fits| fits.all())
+        }),
     };
-    SETS.iter().flat_map(of_set).flat_map(move |of| (0..5).map(move |repeat| unit(of, repeat)))
+    let repeats = SIZES.into_iter().flat_map(|n| (0..5).map(move |repeat| (n, repeat)));
+    repeats.flat_map(move |(n, repeat)| SETS.iter().map(move |set| unit(set, n, repeat)))
 }
 
-/// The fits to the training rows of a repeat.
 pub struct Fits<'a> {
     set: &'a Set,
     rows: Rows,
@@ -85,7 +62,6 @@ impl<'a> Fits<'a> {
         Ok(Some(Fits { set, rows, repeat, initial, elbo: None }))
     }
 
-    /// Fits all objectives with all values of β.
     pub fn all(&mut self) -> Result<Vec<Row>> {
         let mut found = Vec::new();
         for objective in self.set.objectives() {
@@ -142,7 +118,6 @@ impl<'a> Fits<'a> {
     }
 }
 
-/// Returns the options that all fits of a set share.
 fn options(set: &Set, n: usize, repeat: u64) -> FitOptions {
     let (epochs, range) = if set.is_regression() { (2500, 50) } else { (3000, 20) };
     FitOptions {
@@ -189,7 +164,6 @@ pub fn scores(posterior: &Posterior, kind: TargetKind, test: &Data) -> (f64, f64
 }
 
 impl Row {
-    /// Adds the facts about the training.
     pub fn of_fit(self, fitted: &Fitted) -> Row {
         let summary = &fitted.summary;
         Row {

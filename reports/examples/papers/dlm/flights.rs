@@ -1,29 +1,22 @@
 //! The ELBO and DLM on many rows, in mini-batches: figure 8, with departures from New York for the airline data.
 
-use crate::data::Data;
 use crate::fits::{by_adam, scores};
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::sets::{Counts, Rows, Says, Set, set};
 use crate::{at_prior, untrained};
-use sparsegp::Result;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::options::FitOptions;
 use sparsegp_tables::compare::Contender;
 use sparsegp_tables::tables::Table;
 
 pub const FLIGHTS: Set = set("flights", TargetKind::Binary, 200, Says::Either, Some("airline"));
 
-/// The number of training rows.
 pub const ROWS: usize = 200_000;
 /// The number of test rows, and the number of their parts, whose scores are recorded as repeats.
 pub const TEST: usize = 50_000;
 const PARTS: usize = 10;
 
-/// Returns a unit for every β.
 pub fn units() -> impl Iterator<Item = Unit> {
     [1.0, 0.1, 10.0].into_iter().map(|beta| Unit {
-        order: 2.15,
         name: format!("{}, β = {beta}", FLIGHTS.name),
         has: Box::new(move |row| row.set == FLIGHTS.name && row.beta == beta),
         fit: Box::new(move |paper| fit(paper, beta)),

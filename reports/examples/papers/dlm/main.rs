@@ -18,16 +18,11 @@ mod results;
 mod rules;
 mod sets;
 
+use crate::paper::prelude::*;
 use clap::Parser;
 use data::Data;
 use paper::{Paper, PaperArgs, RunArgs, data};
 use raw::Row;
-use sparsegp::Error;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::LatentPrior;
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
-use sparsegp::training::Start;
-use sparsegp::variational::{Family, Normal};
 use sparsegp_tables::compare::Contender;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +47,7 @@ fn main() -> sparsegp::Result<()> {
     let in_book = &["cadata_beta_", "sarcos_test", "ringnorm", "bike_count"];
     let mut paper = Paper::new("dlm", in_book, RunArgs { paper: args.paper, steps: None, runs: None })?;
     if args.fit {
-        let units = fits::units().chain(flights::units()).chain(estimators::units()).chain(rules::units());
+        let units = rules::units().chain(estimators::units()).chain(flights::units()).chain(fits::units());
         return raw::fit_all(&paper, units.collect(), &args.raw, args.minutes);
     }
     bias::run(&mut paper)?;
@@ -114,13 +109,11 @@ fn q_alone(elbo: FitOptions, model: LatentPrior) -> (FitOptions, Start) {
     (options, at_prior(model))
 }
 
-/// Returns a start of fits at a model, with q = prior.
 fn at_prior(model: LatentPrior) -> Start {
     let q = Normal::standard(Family::Full, model.layer().dim());
     Start { model, q: Some(vec![q]) }
 }
 
-/// Returns the model before training with these options.
 fn untrained(rows: &Data, options: &FitOptions) -> sparsegp::Result<LatentPrior> {
     let options = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(1), ..options.clone() };
     Ok(rows.fit(&options, None)?.model)

@@ -1,12 +1,11 @@
 //! The raw results of the learning curves: a row per fit, a file, and the units of fits that write it.
 
-use crate::paper::Paper;
+use crate::paper::prelude::*;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize, Serializer};
 use sparsegp::files::AtomicFile;
-use sparsegp::{Error, Result};
 use sparsegp_tables::compare::on_one_thread;
 use std::fmt::Display;
 use std::fs::File;
@@ -15,11 +14,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// A fit and its scores.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Row {
     pub set: String,
-    /// The number of training rows.
     pub n: usize,
     pub repeat: u64,
     /// The objective, the estimator of gradients or the update rule.
@@ -34,7 +31,6 @@ pub struct Row {
     /// The squared error, the error rate or the mean relative error of the test rows.
     #[serde(serialize_with = "digits")]
     pub error: f64,
-    /// The training objective per row.
     #[serde(serialize_with = "digits")]
     pub training: f64,
     pub iterations: usize,
@@ -50,7 +46,6 @@ fn digits<S: Serializer>(value: &f64, serializer: S) -> std::result::Result<S::O
 }
 
 impl Row {
-    /// Creates the record of a fit without scores.
     pub fn of(set: &str, n: usize, repeat: u64, method: impl Display, beta: f64) -> Row {
         let [validation, nll, error, training] = [f64::NAN; 4];
         let (set, method, iterations, converged, seconds) =
@@ -83,13 +78,10 @@ fn pack(rows: &[Row]) -> std::io::Result<Vec<u8>> {
     packed.finish()
 }
 
-/// Runs the fits of a unit.
 type Task = dyn Fn(&Paper) -> Result<Vec<Row>> + Sync;
 
 /// Fits that are written together.
 pub struct Unit {
-    /// The place in the order of the work.
-    pub order: f64,
     pub name: String,
     /// Returns true for a row of the unit.
     pub has: Box<dyn Fn(&Row) -> bool + Sync>,
@@ -101,7 +93,6 @@ pub struct Unit {
 pub fn fit_all(paper: &Paper, mut units: Vec<Unit>, path: &Path, minutes: f64) -> Result<()> {
     let known = read(path)?;
     units.retain(|unit| !known.iter().any(|row| (unit.has)(row)));
-    units.sort_by(|a, b| a.order.total_cmp(&b.order));
     let (rows, next, clock) = (Mutex::new(known), AtomicUsize::new(0), Instant::now());
     let work = || -> Result<()> {
         while clock.elapsed().as_secs_f64() < 60.0 * minutes

@@ -5,7 +5,6 @@ use crate::sets::Set;
 use sparsegp::data::Moments;
 use sparsegp_tables::compare::Contender;
 
-/// The numbers of training rows.
 pub const SIZES: [usize; 4] = [250, 500, 1000, 2000];
 
 pub const NLL: Figure = |row| row.nll;
@@ -67,12 +66,10 @@ pub fn paired(rows: &[&Row], others: &[&Row], figure: Figure) -> Mean {
     rows.iter().filter_map(of).collect()
 }
 
-/// The fits to a number of training rows of a set.
 pub struct Results<'a> {
     pub set: &'static Set,
     pub n: usize,
     rows: Vec<&'a Row>,
-    /// The rows of all sets and sizes.
     all: &'a [Row],
 }
 
@@ -85,7 +82,6 @@ impl<'a> Results<'a> {
         SIZES.map(of).into_iter().filter(|results| !results.rows.is_empty()).collect()
     }
 
-    /// Returns the results of a set with this β.
     pub fn with_beta(all: &'a [Row], set: &'static Set, beta: f64) -> Results<'a> {
         let rows: Vec<_> = all.iter().filter(|row| row.set == set.name && row.beta == beta).collect();
         Results { set, n: rows.first().map_or(0, |row| row.n), rows, all }
@@ -97,7 +93,6 @@ impl<'a> Results<'a> {
         Results::of(self.all, self.set).into_iter().filter(is_smaller).collect()
     }
 
-    /// Returns the name of the set with the number of rows.
     pub fn label(&self) -> String {
         let replaced = self.set.stands_for.map_or(String::new(), |of| format!(" (for {of})"));
         format!("{}{replaced}, {} rows", self.set.name, self.n)
@@ -121,7 +116,6 @@ impl<'a> Results<'a> {
         self.selected(Contender::Elbo).len()
     }
 
-    /// Returns all fits of an objective.
     pub fn grid(&self, objective: Contender) -> impl Iterator<Item = &'a Row> {
         let word = objective.to_string();
         self.rows.iter().copied().filter(move |row| row.method == word)
@@ -145,12 +139,10 @@ impl<'a> Results<'a> {
         paired(&self.selected(objective), &self.selected(other), figure)
     }
 
-    /// Returns the gain of `objective` with this β.
     pub fn gain_at(&self, objective: Contender, beta: f64, other: Contender, figure: Figure) -> Mean {
         paired(&self.with(objective, beta), &self.selected(other), figure)
     }
 
-    /// Returns the fits of an objective with this β.
     pub fn with(&self, objective: Contender, beta: f64) -> Vec<&'a Row> {
         self.grid(objective).filter(|row| row.beta == beta).collect()
     }
@@ -162,7 +154,6 @@ impl<'a> Results<'a> {
         gaps.max_by(|a, b| a.0.total_cmp(&b.0)).map_or((0, f64::NAN), |(_, row)| (row.repeat, row.beta))
     }
 
-    /// Returns the objective with the lowest mean.
     pub fn best(&self, objectives: &[Contender], figure: Figure) -> Contender {
         let mean = |objective: &Contender| self.mean(*objective, figure).mean;
         *objectives.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or(&objectives[0])
@@ -186,7 +177,6 @@ impl<'a> Results<'a> {
         curve.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((f64::NAN, f64::NAN))
     }
 
-    /// Returns the mean for every β.
     pub fn curve(&self, objective: Contender, figure: Figure) -> Vec<(f64, Mean)> {
         let mut betas: Vec<f64> = self.grid(objective).map(|row| row.beta).collect();
         betas.sort_by(f64::total_cmp);

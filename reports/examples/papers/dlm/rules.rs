@@ -1,13 +1,8 @@
 //! The final objective of every update rule on the predictive log loss, at the same hyper-parameters.
 
-use crate::data::evenly;
-use crate::paper::{Compared, Paper};
+use crate::paper::prelude::*;
 use crate::raw::{Row, Unit};
 use crate::{elbo, q_alone};
-use sparsegp::Result;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
-use sparsegp::options::{FitOptions, StepOptions};
-use sparsegp::variational::QUpdate;
 
 /// A data set with its likelihood and its number of inducing inputs.
 pub type Case = (&'static str, TargetKind, LikelihoodKind, usize);
@@ -17,17 +12,14 @@ pub const CASES: [Case; 2] = [
     ("banana", TargetKind::Binary, LikelihoodKind::BernoulliProbit, 53),
 ];
 
-/// Returns a unit for every case.
 pub fn units() -> impl Iterator<Item = Unit> {
     CASES.into_iter().map(|case| Unit {
-        order: 1.2,
         name: format!("rules on {}", case.0),
         has: Box::new(move |row| row.set == case.0 && row.method == QUpdate::Sgd.to_string()),
         fit: Box::new(move |paper| fit(paper, case)),
     })
 }
 
-/// Fits q with every rule.
 pub fn fit(paper: &Paper, (name, kind, likelihood, inducing): Case) -> Result<Vec<Row>> {
     let Some(mut data) = paper.read(name, "y", kind)? else { return Ok(Vec::new()) };
     data = data.take(&evenly(data.y.len(), paper.setting(4000, 600)));
@@ -44,7 +36,6 @@ pub fn fit(paper: &Paper, (name, kind, likelihood, inducing): Case) -> Result<Ve
     QUpdate::ALL.iter().map(one).collect()
 }
 
-/// Compares the final objectives of the rules.
 pub fn judge(paper: &mut Paper, rows: &[Row]) {
     for (name, ..) in CASES {
         let of_rule =
@@ -62,13 +53,10 @@ pub fn judge(paper: &mut Paper, rows: &[Row]) {
         let (best, worst) = ends.iter().fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
         let text: Vec<String> =
             ends.iter().map(|row| format!("{} {:.4}", row.method, row.training)).collect();
+        let claim = format!("{name}: every rule minimises the log loss");
+        let ours = format!("objective per row: {}; worst less best", text.join(", "));
         paper
-            .judge(
-                &format!("{name}: every rule minimises the log loss"),
-                "Adam in the paper",
-                format!("objective per row: {}; worst less best", text.join(", ")),
-                Compared::at_most(worst - best, 0.0, 0.01),
-            )
+            .judge(&claim, "Adam in the paper", ours, Compared::at_most(worst - best, 0.0, 0.01))
             .expect(0.0..=0.05);
     }
 }

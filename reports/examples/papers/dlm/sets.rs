@@ -1,14 +1,9 @@
 //! The data sets of the learning curves, and the rows of a repeat.
 
-use crate::data::Data;
-use crate::paper::{Paper, stand_in};
-use rand::SeedableRng;
+use crate::paper::prelude::*;
+use crate::paper::stand_in;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 
-/// The claim of the paper about the log loss of a data set.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Says {
     /// Joint DLM clearly has the lowest log loss.
@@ -21,7 +16,6 @@ pub enum Says {
     Little,
 }
 
-/// A data set of the learning curves.
 pub struct Set {
     pub name: &'static str,
     pub kind: TargetKind,
@@ -32,7 +26,6 @@ pub struct Set {
     pub stands_for: Option<&'static str>,
 }
 
-/// Creates a set from its fields in their order.
 pub const fn set(
     name: &'static str,
     kind: TargetKind,
@@ -59,7 +52,6 @@ pub const SETS: [Set; 12] = [
     set("cadata", TargetKind::Real, 206, Says::Fixed, None),
 ];
 
-/// The maximum numbers of validation rows and of test rows.
 pub const HELD_OUT: usize = 1000;
 
 /// The numbers of rows of a repeat. At most `most` of the validation rows, and of the test rows, are used.

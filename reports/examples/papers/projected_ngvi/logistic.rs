@@ -1,16 +1,7 @@
 //! Logistic regression on generated data with a diagonal covariance, means free or not negative: figures 2 and 7.
 
 use super::problem::{Schedules, start};
-use crate::data::{Data, listed, means, record_at, series, trace};
-use crate::paper::{Axes, Compared, Paper, short};
-use faer::Mat;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::Bernoulli;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, QUpdate, RuleOptions};
+use crate::paper::prelude::*;
 
 const PRIOR: f64 = 1.0;
 const D: usize = 5;
@@ -29,7 +20,6 @@ fn data() -> Data {
     Data { x, y }
 }
 
-/// Means over runs at an iteration.
 #[derive(Clone, Copy)]
 struct Record {
     /// The authors' "ELBO", E log p(y, w), which lacks the entropy of q, and the ELBO.
@@ -38,7 +28,6 @@ struct Record {
     samples: f64,
 }
 
-/// Returns the records of runs at some iterations.
 fn records(
     data: &Data,
     schedules: Schedules,
@@ -68,7 +57,6 @@ fn behind(free: &[Record], positive: &[Record], of: impl Fn(&Record) -> f64) -> 
     free.iter().zip(positive).map(|(free, positive)| of(free) - of(positive)).fold(0.0, f64::max)
 }
 
-/// Runs every schedule with and without the projection of means.
 pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
     let (data, steps) = (data(), paper.setting(1000, 300));
     let at = record_at(steps, 8);
@@ -108,18 +96,18 @@ fn projection(paper: &mut Paper, found: &[[Vec<Record>; 2]], many: f64, count: u
     };
     let (joint, elbo) = (most(&|record| record.joint), most(&|record| record.elbo));
     let list = |values: &[f64]| listed(values.iter().copied(), short);
-    paper
-        .judge(
-            "Logistic: with m ≥ 0 the ELBO is higher at the same iteration, for every schedule (Fig. 7)",
-            "higher throughout, then the same",
-            format!("it is lower by at most {} nats at a record of the schedules of Fig. 7; most", list(&joint)),
-            Compared::at_most(joint.iter().copied().fold(0.0, f64::max), 0.0, 0.1),
-        )
-        .because(&format!(
-            "the mean of {count} runs is noisy for the second schedule, whose first step is 1 and has one sample: over {} runs of 100 steps it \
-             is lower by at most {}; for the others, the authors' \"ELBO\" lacks the entropy, with which it is lower by at most {}, {} and {}",
-            10 * count, short(many), short(elbo[0]), short(elbo[2]), short(elbo[3])
-        ));
+    let claim = "Logistic: with m ≥ 0 the ELBO is higher at the same iteration, for every schedule (Fig. 7)";
+    let ours =
+        format!("it is lower by at most {} nats at a record of the schedules of Fig. 7; most", list(&joint));
+    let compared = Compared::at_most(joint.iter().copied().fold(0.0, f64::max), 0.0, 0.1);
+    let [many, first, third, fourth] = [many, elbo[0], elbo[2], elbo[3]].map(short);
+    let cause = format!(
+        "the mean of {count} runs is noisy for the second schedule, whose first step is 1 and has one sample: over {} runs of 100 steps it \
+         is lower by at most {many}; for the others, the authors' \"ELBO\" lacks the entropy, with which it is lower by at most {first}, \
+         {third} and {fourth}",
+        10 * count
+    );
+    paper.judge(claim, "higher throughout, then the same", ours, compared).because(&cause);
     let end = |records: &[Record]| records[records.len() - 1].joint;
     let gaps = found.iter().map(|[free, positive]| (end(positive) - end(free)).abs());
     let ours = "largest difference of the four schedules after the last step, nats";
@@ -140,15 +128,11 @@ fn transient(paper: &mut Paper, (found, at): (&[[Vec<Record>; 2]], &[usize])) {
         let elbos = Vec::from_iter(found.iter().zip(&records).map(|([free, _], &k)| free[k].joint));
         let other = [0, 2, 3].map(|k| elbos[k]).into_iter().fold(f64::NEG_INFINITY, f64::max);
         let list = listed(elbos.iter().copied(), |elbo| format!("{elbo:.1}"));
+        let claim =
+            format!("after {span}, decreasing steps with growing samples are not the best (Fig. {figure})");
+        let ours = format!("mean ELBO {list}; the best of the other three against the second");
         paper
-            .judge(
-                &format!(
-                    "after {span}, decreasing steps with growing samples are not the best (Fig. {figure})"
-                ),
-                "another schedule is",
-                format!("mean ELBO {list}; the best of the other three against the second"),
-                Compared::at_least(other, elbos[1], 0.0),
-            )
+            .judge(&claim, "another schedule is", ours, Compared::at_least(other, elbos[1], 0.0))
             .because(&format!("these samples are about {many} steps with N = t + 1, and {few} with N = 100"));
     }
 }

@@ -12,7 +12,7 @@ mod problem;
 mod schedules;
 mod student;
 
-use paper::{Paper, data};
+use paper::Paper;
 
 fn main() -> sparsegp::Result<()> {
     let mut paper =

@@ -5,15 +5,7 @@
 //! objective is `KL(q, π) = A*(ω) + ½ Σ Λ_ii ω_i + const` for the precision Λ of π: its mean has no effect, the optimum is
 //! λ*_i = Λ_ii, and a step is λ₊ = (1 − η) λ + η g, where g is an estimate of λ*.
 
-use crate::data::{Data, means, record_at, slope};
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper, short};
-use faer::Mat;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::Gaussian;
-use sparsegp::variational::Normal;
+use crate::paper::prelude::*;
 
 const D: usize = 4;
 const ROWS: usize = 30;
@@ -25,7 +17,6 @@ struct MeanField {
     estimates: Vec<[f64; D]>,
 }
 
-/// The centred q with these precisions.
 fn centred(precisions: &[f64; D]) -> Result<Normal> {
     let variance = |i: usize, j: usize| if i == j { 1.0 / precisions[i] } else { 0.0 };
     Normal::new(vec![0.0; D], Mat::from_fn(D, D, variance))
@@ -139,7 +130,6 @@ impl MeanField {
     }
 }
 
-/// Claims about the optimum, the relative curvature, and exact gradients.
 fn exact(paper: &mut Paper, problem: &MeanField) -> Result<()> {
     let (best, searched) = (problem.best(), problem.searched()?);
     let furthest =
@@ -185,7 +175,6 @@ fn exact(paper: &mut Paper, problem: &MeanField) -> Result<()> {
     Ok(())
 }
 
-/// Claims about steps of one random row.
 fn stochastic(paper: &mut Paper, problem: &MeanField) -> Result<()> {
     let (best, start, steps) = (problem.best(), 0.1, 1000);
     let (mut shares, mut ratios) = (Vec::new(), Vec::new());
@@ -201,7 +190,7 @@ fn stochastic(paper: &mut Paper, problem: &MeanField) -> Result<()> {
         shares.push(at.iter().zip(kl).skip(1).map(|(t, kl)| kl / limit(*t)).fold(0.0, f64::max));
     }
     let most = ratios.iter().copied().fold(0.0, f64::max);
-    let list = |values: &[f64]| crate::data::listed(values.iter().copied(), short);
+    let list = |values: &[f64]| listed(values.iter().copied(), short);
     let ours = format!("σ² over its bound {} for steps 0.01, 0.1, 0.5 and 1; largest", list(&ratios));
     let claim = "LERC: σ²_{η,N} of Definition 4 is at most the bound of Proposition 3, rows one at a time";
     paper.judge(claim, "holds", ours, Compared::at_most(most, 1.0, 1e-9)).expect(0.9..=1.0 + 1e-9);

@@ -1,24 +1,13 @@
 //! Models whose optimal q is a known normal distribution, and divergences from this q along natural gradients:
 //! means over runs, or exact expectations.
 
-use crate::data::{Data, means, slope, trace};
-use faer::{Mat, Scale};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use crate::paper::prelude::*;
 use rand_distr::StandardNormal;
-use sparsegp::data::SizeSchedule;
-use sparsegp::likelihood::Gaussian;
-use sparsegp::linalg::{Factorizer, matvec, symmetric_eigen};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
-use sparsegp::{Error, Result};
 use sparsegp_research::ProjectedBound;
 
 /// The initial variance of the coefficients in conjugate runs; their initial means are uniform in [−5, 5].
 pub const START: f64 = 10.0;
 
-/// Steps, and numbers of samples or rows.
 #[derive(Clone, Copy)]
 pub struct Schedules {
     pub step: Schedule,
@@ -26,7 +15,6 @@ pub struct Schedules {
 }
 
 impl Schedules {
-    /// Creates schedules with a constant step and a constant number.
     pub fn constant(step: f64, size: usize) -> Self {
         Schedules { step: Schedule::Constant(step), size: SizeSchedule::Constant(size) }
     }
@@ -44,7 +32,6 @@ impl Schedules {
         ]
     }
 
-    /// Returns the name in figures.
     pub fn label(self) -> String {
         format!("step {}, N {}", self.step, self.size)
     }
@@ -91,7 +78,6 @@ pub struct Record {
 pub struct Means(pub Vec<Record>);
 
 impl Means {
-    /// The last record.
     pub fn end(&self) -> &Record {
         &self.0[self.0.len() - 1]
     }
@@ -234,7 +220,6 @@ impl Batches {
         Ok(Batches { features, mean, root, units, prior })
     }
 
-    /// Adds the sum over a random batch.
     fn draw(&self, random: &mut ChaCha8Rng, size: usize, sum: &mut [f64]) {
         if size < NORMAL {
             for _ in 0..size {
@@ -258,7 +243,6 @@ impl Batches {
         squares.chain((0..d).map(|j| precision(j) * mean[j] * self.units[j])).collect()
     }
 
-    /// Returns the normal distribution of natural parameters.
     fn normal(&self, natural: &[f64]) -> Result<Normal> {
         let d = self.units.len();
         let (squares, linear) = natural.split_at(d * (d + 1) / 2);

@@ -1,15 +1,7 @@
 //! Schedules of steps and of samples or rows on conjugate models: figures 1, 3 and 4 with the bounds of Propositions 4 and 5.
 
 use super::problem::{Batches, Means, NORMAL, START, Schedules, Target, of_library};
-use crate::data::{Data, listed, record_at, rotation, series};
-use crate::paper::{Axes, Compared, Paper, short};
-use faer::{Mat, Scale};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::data::SizeSchedule;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::variational::Schedule;
+use crate::paper::prelude::*;
 use sparsegp_research::price_noise;
 
 const D: usize = 10;
@@ -47,18 +39,14 @@ fn divergences(kl: impl IntoIterator<Item = f64>) -> String {
 fn slopes(paper: &mut Paper, claim: &str, theory: &[f64], means: &[Means]) {
     let slopes: Vec<f64> = means.iter().map(Means::slope).collect();
     let furthest = slopes.iter().zip(theory).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    paper.judge(
-        claim,
-        &format!("slopes {}", listed(theory.iter().copied(), short)),
-        format!(
-            "slopes {} of log KL from 0.3 T to T; largest difference",
-            listed(slopes, |slope| format!("{slope:.2}"))
-        ),
-        Compared::at_most(furthest, 0.0, 0.15),
+    let says = format!("slopes {}", listed(theory.iter().copied(), short));
+    let ours = format!(
+        "slopes {} of log KL from 0.3 T to T; largest difference",
+        listed(slopes, |slope| format!("{slope:.2}"))
     );
+    paper.judge(claim, &says, ours, Compared::at_most(furthest, 0.0, 0.15));
 }
 
-/// Bonnet–Price gradients of a Gaussian target.
 pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     let (target, data) = target()?;
     let (four, at) = (Schedules::four(0.01, 100), record_at(10_000, 20));
@@ -81,14 +69,12 @@ pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     figure(paper, "gaussian", &four, &means)?;
     let [early, late] = [100.0, 400.0].map(|t| means[0].at(t));
     let factor = (late.kl / early.kl).powf(1.0 / (late.t - early.t));
-    paper.judge(
-        "Gaussian target: constant steps and samples converge to a neighbourhood at a geometric rate (Fig. 1a, Prop. 4)",
-        "at most 1 − η",
-        format!("KL {} at t = 0, 1000 and the end; factor of a step between t = 100 and 400", divergences([
-            means[0].at(0.0).kl, means[0].at(1e3).kl, means[0].end().kl
-        ])),
-        Compared::at_most(factor, 0.99, 0.0),
+    let claim = "Gaussian target: constant steps and samples converge to a neighbourhood at a geometric rate (Fig. 1a, Prop. 4)";
+    let ours = format!(
+        "KL {} at t = 0, 1000 and the end; factor of a step between t = 100 and 400",
+        divergences([means[0].at(0.0).kl, means[0].at(1e3).kl, means[0].end().kl])
     );
+    paper.judge(claim, "at most 1 − η", ours, Compared::at_most(factor, 0.99, 0.0));
     let claim =
         "Gaussian target: the other schedules converge at sub-geometric rates, with both fastest (Fig. 1a)";
     slopes(paper, claim, &[-1.0, -1.0, -2.0], &means[1..]);
@@ -97,7 +83,6 @@ pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     sweeps(paper, &target)
 }
 
-/// Rows drawn with replacement for a linear regression.
 pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
     let Some(mut data) = paper.read("gas_turbine", "NOX", TargetKind::Real)? else { return Ok(()) };
     if paper.quick {
@@ -123,15 +108,14 @@ pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
         "Regression: the other schedules converge to the solution, as for the Gaussian target (Fig. 1c)";
     slopes(paper, claim, &[-1.0, -1.0, -2.0], &means[1..]);
     let ends: Vec<f64> = means.iter().map(|means| means.end().kl).collect();
-    paper.judge(
-        "Regression: both schedules together end closest (Fig. 1c)",
-        "closest",
-        format!(
-            "KL {} at the end; the last one over the least of the others",
-            divergences(ends.iter().copied())
-        ),
-        Compared::at_most(ends[3] / ends[..3].iter().copied().fold(f64::INFINITY, f64::min), 1.0, 0.0),
+    let claim = "Regression: both schedules together end closest (Fig. 1c)";
+    let ours = format!(
+        "KL {} at the end; the last one over the least of the others",
+        divergences(ends.iter().copied())
     );
+    let compared =
+        Compared::at_most(ends[3] / ends[..3].iter().copied().fold(f64::INFINITY, f64::min), 1.0, 0.0);
+    paper.judge(claim, "closest", ours, compared);
     budget(paper, "Regression", (&four, &means));
     Ok(())
 }
@@ -159,19 +143,14 @@ fn budget(paper: &mut Paper, name: &str, (four, means): (&[Schedules], &[Means])
     let budget = means[0].end().used;
     let spent: Vec<f64> = means.iter().map(|means| means.within(budget)).collect();
     let other = [0, 1, 3].map(|k| spent[k]).into_iter().fold(f64::INFINITY, f64::min);
-    paper.judge(
-        &format!("{name}: per sample, constant numbers with decreasing steps are best (Fig. 1b, d)"),
-        "best",
-        format!(
-            "KL {} after {budget:.0} samples or rows; {} over the best of the others",
-            divergences(spent.iter().copied()),
-            four[2].label()
-        ),
-        Compared::at_most(spent[2] / other, 1.0, 0.0),
-    )
-    .because(
-        "with step 2/(t + 2), B samples leave a noise of 4/(3B) for constant N, but 1/B for N = t + 1, as the numbers here show",
+    let claim = format!("{name}: per sample, constant numbers with decreasing steps are best (Fig. 1b, d)");
+    let ours = format!(
+        "KL {} after {budget:.0} samples or rows; {} over the best of the others",
+        divergences(spent.iter().copied()),
+        four[2].label()
     );
+    let cause = "with step 2/(t + 2), B samples leave a noise of 4/(3B) for constant N, but 1/B for N = t + 1, as the numbers here show";
+    paper.judge(&claim, "best", ours, Compared::at_most(spent[2] / other, 1.0, 0.0)).because(cause);
 }
 
 /// Claims that divergences stay below the bounds, also where these are tight: long steps from a covariance that is not
@@ -183,17 +162,14 @@ fn bounds(paper: &mut Paper, target: &Target, means: &[Means]) -> Result<()> {
     let long = [0.1, 1.0].map(|step| Schedules::constant(step, 100));
     largest.extend(narrow.expected(&long, 1.0, &at)?.iter().map(Means::tightest));
     let most = largest.iter().copied().fold(0.0, f64::max);
-    paper.judge(
-        "Gaussian target: the bounds of Propositions 4 and 5 on KL(q* ‖ q), with V = ½ Σ max(1, λ)², ours",
-        "hold",
-        format!(
-            "largest KL over its bound after the start: {} for the four schedules, {} for constant steps 0.1 and 1 from covariance I; largest",
-            listed(largest[..4].iter().copied(), short),
-            listed(largest[4..].iter().copied(), short)
-        ),
-        Compared::at_most(most, 1.0, 1e-9),
-    )
-    .expect(0.9..=1.0 + 1e-9);
+    let claim =
+        "Gaussian target: the bounds of Propositions 4 and 5 on KL(q* ‖ q), with V = ½ Σ max(1, λ)², ours";
+    let ours = format!(
+        "largest KL over its bound after the start: {} for the four schedules, {} for constant steps 0.1 and 1 from covariance I; largest",
+        listed(largest[..4].iter().copied(), short),
+        listed(largest[4..].iter().copied(), short)
+    );
+    paper.judge(claim, "hold", ours, Compared::at_most(most, 1.0, 1e-9)).expect(0.9..=1.0 + 1e-9);
     Ok(())
 }
 
@@ -205,26 +181,20 @@ fn sweeps(paper: &mut Paper, target: &Target) -> Result<()> {
     let pairs =
         |of: &dyn Fn(&Means) -> f64| by_step.windows(2).filter(|pair| of(&pair[0]) < of(&pair[1])).count();
     let (early, late) = (|means: &Means| means.at(40.0).kl, |means: &Means| -means.end().kl);
-    paper.judge(
-        "smaller constant steps are slower and end closer (Fig. 3a)",
-        "both",
-        format!(
-            "KL {} after 40 steps and {} at the end for steps {}; pairs of neighbours in this order, of 6",
-            divergences(by_step.iter().map(early)),
-            divergences(by_step.iter().map(|means| -late(means))),
-            listed(steps, |step| step.to_string())
-        ),
-        Compared::at_least((pairs(&early) + pairs(&late)) as f64, 6.0, 0.0),
+    let claim = "smaller constant steps are slower and end closer (Fig. 3a)";
+    let ours = format!(
+        "KL {} after 40 steps and {} at the end for steps {}; pairs of neighbours in this order, of 6",
+        divergences(by_step.iter().map(early)),
+        divergences(by_step.iter().map(|means| -late(means))),
+        listed(steps, |step| step.to_string())
     );
+    paper.judge(claim, "both", ours, Compared::at_least((pairs(&early) + pairs(&late)) as f64, 6.0, 0.0));
     let by_size =
         target.expected(&[10, 100, 1000].map(|size| Schedules::constant(0.01, size)), START, &at)?;
     let ratios = [0, 1].map(|k| by_size[k].end().kl / by_size[k + 1].end().kl);
-    paper.judge(
-        "the floor falls as 1/N (Fig. 3b, Proposition 7)",
-        "10 for ten times the samples",
-        format!("ratios {} from N = 10 to 100 to 1000; the last", listed(ratios, short)),
-        Compared::near(ratios[1], 10.0, 0.5),
-    );
+    let claim = "the floor falls as 1/N (Fig. 3b, Proposition 7)";
+    let ours = format!("ratios {} from N = 10 to 100 to 1000; the last", listed(ratios, short));
+    paper.judge(claim, "10 for ten times the samples", ours, Compared::near(ratios[1], 10.0, 0.5));
     let exponents = [0.25, 0.5, 1.0, 1.5];
     let growing = exponents
         .map(|exponent| Schedules { step: Schedule::Constant(0.01), size: SizeSchedule::Power { exponent } });
@@ -234,11 +204,9 @@ fn sweeps(paper: &mut Paper, target: &Target) -> Result<()> {
     let budget = by_growth[0].end().used;
     let spent: Vec<f64> = by_growth.iter().map(|means| means.within(budget)).collect();
     let best = (0..exponents.len()).min_by(|&a, &b| spent[a].total_cmp(&spent[b])).unwrap_or(0);
-    paper.judge(
-        "for a budget of samples there is a best γ, neither small nor large (Fig. 4b)",
-        "inside 0.25 to 1.5",
-        format!("KL {} after {budget:.0} samples for these γ; best γ", divergences(spent.iter().copied())),
-        Compared::near(exponents[best], 0.75, 0.25),
-    );
+    let claim = "for a budget of samples there is a best γ, neither small nor large (Fig. 4b)";
+    let ours =
+        format!("KL {} after {budget:.0} samples for these γ; best γ", divergences(spent.iter().copied()));
+    paper.judge(claim, "inside 0.25 to 1.5", ours, Compared::near(exponents[best], 0.75, 0.25));
     Ok(())
 }

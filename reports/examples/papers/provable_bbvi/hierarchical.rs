@@ -2,18 +2,8 @@
 //! coefficients, which the library would whiten.
 
 use super::problem::{METHODS, Method, Parameters, Problem};
-use super::{convex, strong};
-use crate::data::Data;
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper, short};
-use faer::{Mat, Scale};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::linalg::{clear_upper, matvec, symmetric_eigen};
-use sparsegp::objective::Estimator;
-use sparsegp::variational::Schedule;
-use sparsegp::{Error, Result};
+use super::strong;
+use crate::paper::prelude::*;
 
 /// The number of inputs, of groups, and of rows of a group.
 const D: usize = 2;
@@ -65,7 +55,6 @@ fn block_norm(hessian: &Mat<f64>) -> Result<f64> {
     Ok(largest)
 }
 
-/// Claims about the curvature, and the claims that the other models have too.
 pub fn run(paper: &mut Paper, runs: u64) -> Result<()> {
     let (problem, steps) = (problem()?, paper.setting(200_000, 4000));
     paper.settings(format!(
@@ -76,7 +65,7 @@ pub fn run(paper: &mut Paper, runs: u64) -> Result<()> {
     curvature(paper, &problem)?;
     compare_with_library(paper, &problem)?;
     strong::run(paper, &problem, ("hierarchical", steps, runs))?;
-    convex::run(paper, &problem, ("hierarchical", steps / 5, runs))
+    strong::convex(paper, &problem, ("hierarchical", steps / 5, runs))
 }
 
 /// Checks in quick runs that [`descend`] comes as close as the library where both move the same coefficients.
@@ -95,7 +84,6 @@ fn compare_with_library(paper: &mut Paper, problem: &Problem) -> Result<()> {
     Ok(())
 }
 
-/// Claims about the eigenvalues of the Hessian of the negative log joint.
 fn curvature(paper: &mut Paper, problem: &Problem) -> Result<()> {
     let (size, mut draw) = (problem.mode.len(), normals(9));
     let at_zero = problem.derivatives(&vec![0.0; size]).1;
@@ -110,29 +98,25 @@ fn curvature(paper: &mut Paper, problem: &Problem) -> Result<()> {
         }
     }
     let of = problem.curvature;
-    paper.judge(
-        "hierarchical: the negative log joint is smooth (Corollary 25), by the block norms of the proof of Theorem 24",
-        "a constant exists",
-        format!(
-            "{} and λ_max(P⁻¹ + ¼AAᵀ) = {} are our constants; largest eigenvalue in {DRAWS} draws of w over the latter {}, and over the former",
-            short(bound), short(of.smoothness), short(most / of.smoothness)
-        ),
-        Compared::at_most(most / bound, 1.0, 0.0),
+    let claim = "hierarchical: the negative log joint is smooth (Corollary 25), by the block norms of the proof of Theorem 24";
+    let ours = format!(
+        "{} and λ_max(P⁻¹ + ¼AAᵀ) = {} are our constants; largest eigenvalue in {DRAWS} draws of w over the latter {}, and over the former",
+        short(bound),
+        short(of.smoothness),
+        short(most / of.smoothness)
     );
+    paper.judge(claim, "a constant exists", ours, Compared::at_most(most / bound, 1.0, 0.0));
     paper.expect("largest eigenvalue over λ_max(P⁻¹ + ¼AAᵀ)", most / of.smoothness, 0.99..=1.0 + 1e-12);
     let claim = "hierarchical: the negative log joint is convex (Corollary 25)";
     let ours = format!("smallest eigenvalue in {DRAWS} draws");
     paper.judge(claim, "yes", ours, Compared::at_least(least, 0.0, 0.0)).expect(0.0..=1.0);
+    let claim = "hierarchical: it has no constant of strong convexity (Table 2)";
+    let ours = format!(
+        "smallest eigenvalue in {DRAWS} draws is {} of ϖ = λ_min(P⁻¹), and",
+        short(least / of.strong_convexity)
+    );
     paper
-        .judge(
-            "hierarchical: it has no constant of strong convexity (Table 2)",
-            "n/a",
-            format!(
-                "smallest eigenvalue in {DRAWS} draws is {} of ϖ = λ_min(P⁻¹), and",
-                short(least / of.strong_convexity)
-            ),
-            Compared::at_most(least, 0.0, 0.0),
-        )
+        .judge(claim, "n/a", ours, Compared::at_most(least, 0.0, 0.0))
         .because("(θ, z) has a normal prior N(0, P), so that this is a logistic model of Corollary 23");
     paper.expect("smallest eigenvalue over λ_min(P⁻¹)", least / of.strong_convexity, 1.0 - 1e-12..=1.01);
     Ok(())

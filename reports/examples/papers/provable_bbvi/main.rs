@@ -8,14 +8,13 @@
 #[path = "../paper.rs"]
 mod paper;
 
-mod convex;
 mod hierarchical;
 mod problem;
 mod strong;
 
-use paper::{Paper, data};
+use crate::paper::prelude::*;
+use paper::Paper;
 use problem::Problem;
-use sparsegp::likelihood::LikelihoodKind;
 
 /// The value of 𝓜 to which inputs are scaled.
 const SMOOTHNESS: f64 = 5.0;
@@ -40,7 +39,7 @@ fn main() -> sparsegp::Result<()> {
             paper.setting(name, "an embedded data set"), problem.data.y.len(), problem.optimum.dim(), problem.curvature.strong_convexity
         ));
         strong::run(&mut paper, &problem, (model, steps, runs))?;
-        convex::run(&mut paper, &problem, (model, steps / 5, runs))?;
+        strong::convex(&mut paper, &problem, (model, steps / 5, runs))?;
         strong::proven(&mut paper, &problem, model)?;
     }
     hierarchical::run(&mut paper, runs)?;

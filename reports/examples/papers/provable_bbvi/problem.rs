@@ -1,24 +1,16 @@
 //! A linear or logistic model whose optimal q is known, and runs of a method on it.
 
-use crate::data::{Data, trace};
 use crate::hierarchical::descend;
-use faer::{Mat, Scale};
-use sparsegp::latent::LinearLayer;
-use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
-use sparsegp::linalg::{Factorizer, clear_upper, matvec, solve_factored, solve_lower, symmetric_eigen};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
-use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp::{Error, Result};
-use sparsegp_research::{Curvature, NoiseConstants, Theorem, with_proven_steps};
+use crate::paper::prelude::*;
+use sparsegp::likelihood::Likelihood;
+use sparsegp::linalg::{solve_factored, solve_lower};
+use sparsegp_research::{NoiseConstants, with_proven_steps};
 
 /// A model of coefficients w with prior N(0, P); the noise of a linear model has variance 1. q(w) has the parameters (m, C).
 pub struct Problem {
     pub data: Data,
     pub curvature: Curvature,
     pub optimum: Normal,
-    /// The mode of the joint.
     pub mode: Vec<f64>,
     prior: Mat<f64>,
     /// The Cholesky factor of P, and P⁻¹.
@@ -63,7 +55,6 @@ impl Problem {
         Ok(LatentModel::new(layer.into(), self.likelihood.clone(), true))
     }
 
-    /// Returns q at the start of runs, the prior.
     pub fn prior(&self) -> Result<Normal> {
         Normal::new(vec![0.0; self.mode.len()], self.prior.clone())
     }
@@ -94,7 +85,6 @@ impl Problem {
         Ok((inference.q().clone(), proven.bound.at(steps)))
     }
 
-    /// Finds the mode by Newton's method on the negative log joint.
     fn find_mode(&mut self) -> Result<()> {
         for _ in 0..50 {
             let (mut step, mut hessian) = self.derivatives(&self.mode);
@@ -129,15 +119,13 @@ impl Problem {
         Ok(trace(&mut run, at, |run| see(run.iterations(), method.parameters(run.q()).ok().as_ref())))
     }
 
-    /// Returns the exact objective at some (m, C).
     pub fn objective(&self, (mean, c): &Parameters) -> Result<f64> {
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
         let (mut mean, mut c) = (mean.clone(), c.clone());
         solve_lower(self.root.as_ref(), &mut mean);
         let columns = c.col_iter_mut().filter_map(|column| column.try_as_col_major_mut());
         columns.for_each(|column| solve_lower(self.root.as_ref(), column.as_slice_mut()));
         let q = Normal::new(mean, &c * c.transpose())?;
-        Ok(self.data.infer_from(q, self.model()?, Estimator::Exact, options).objective())
+        Ok(self.data.objective(q, self.model()?))
     }
 
     /// Returns the constants (a, b) of the gradient noise of a method, and the squared gradient at the
@@ -157,7 +145,6 @@ impl Problem {
     }
 }
 
-/// Returns the curvature of the negative log joint.
 fn curvature(x: &Mat<f64>, prior: &Mat<f64>, kind: LikelihoodKind) -> Result<Curvature> {
     match kind {
         LikelihoodKind::Gaussian => Curvature::linear(x.transpose(), prior.as_ref(), 1.0),
@@ -165,17 +152,14 @@ fn curvature(x: &Mat<f64>, prior: &Mat<f64>, kind: LikelihoodKind) -> Result<Cur
     }
 }
 
-/// A method with its gradient.
 pub struct Method {
     pub name: &'static str,
-    /// The decreasing steps of its theorem.
     pub steps: &'static str,
     pub theorem: Theorem,
     pub update: QUpdate,
     pub estimator: Estimator,
 }
 
-/// The two methods of the theorems.
 pub const METHODS: [Method; 2] = [
     Method {
         name: "prox",
@@ -213,20 +197,16 @@ impl Method {
     }
 }
 
-/// The constants in the bounds on a method.
 pub struct Constants {
     pub best: Parameters,
-    /// The squared distance of the start.
     pub start: f64,
     /// The squared distance of the optimum from (w̄, 0), w̄ the mode.
     pub from_mode: f64,
-    /// The constants a and b of the noise.
     pub noise: NoiseConstants,
     /// The squared gradient, at the optimum, of the part of the objective that is differentiated.
     pub gradient: Option<f64>,
 }
 
-/// m and C.
 pub type Parameters = (Vec<f64>, Mat<f64>);
 
 /// Returns `‖m − m′‖² + ‖C − C′‖²`.

@@ -1,13 +1,8 @@
 //! VN, SR-VN and Bures–Wasserstein descent on logistic regression: figures 2 and 3, table 3, appendices E and H.
 
 use super::problem::{Method, Problem, Setting, Trace};
-use crate::data::{Data, quantile, series};
-use crate::paper::{Axes, Compared, Paper, short};
+use crate::paper::prelude::*;
 use crate::roots::{self, Way, fastest, reached};
-use sparsegp::Result;
-use sparsegp::likelihood::TargetKind;
-use sparsegp::objective::Estimator;
-use sparsegp::variational::{Family, QUpdate};
 use std::cmp::Ordering;
 
 /// A data set, its model, and the −ELBO and test NLL of VN and SR-VN in table 3 of the paper, as sums.
@@ -110,7 +105,6 @@ impl Race {
         self.best[method].reached(self.least + NEAR).map_or(f64::INFINITY, |row| row[0])
     }
 
-    /// Returns the iterations of a method divided by the iterations of another one.
     fn ratio(&self, method: usize, other: usize) -> f64 {
         self.iterations(method) / self.iterations(other).max(1.0)
     }
@@ -158,27 +152,21 @@ pub fn run(paper: &mut Paper, steps: usize) -> Result<()> {
     Ok(())
 }
 
-/// Claims about all problems.
 fn overall(paper: &mut Paper, races: &[Race]) {
     let worst = races.iter().map(|race| race.ratio(2, 0)).fold(0.0, f64::max);
-    paper.judge(
-        "guarded SR-VN, the library's default, performs like VN on every problem",
-        "(of SR-VN) similar",
-        "largest ratio of the iterations",
-        Compared::at_most(worst, 1.0, 1.0),
-    );
+    let claim = "guarded SR-VN, the library's default, performs like VN on every problem";
+    let ours = "largest ratio of the iterations";
+    paper.judge(claim, "(of SR-VN) similar", ours, Compared::at_most(worst, 1.0, 1.0));
     let hard: Vec<&Race> = races.iter().filter(|race| race.label.ends_with("non-convex")).collect();
     let converges = |race: &&Race, pair: [usize; 2]| pair.iter().any(|k| race.iterations(*k).is_finite());
     let count = [[0, 4], [1, 5], [3, 6]].map(|pair| hard.iter().filter(|race| converges(race, pair)).count());
-    paper.judge(
-        "all methods converge with the non-convex regulariser (App. H, Fig. 11)",
-        "all",
-        format!(
-            "problems of {} on which VN, SR-VN and BW-GD converge from one of the starts: {count:?}; fewest",
-            hard.len()
-        ),
-        Compared::at_least(count.into_iter().min().unwrap_or(0) as f64, hard.len() as f64, 0.0),
+    let claim = "all methods converge with the non-convex regulariser (App. H, Fig. 11)";
+    let ours = format!(
+        "problems of {} on which VN, SR-VN and BW-GD converge from one of the starts: {count:?}; fewest",
+        hard.len()
     );
+    let compared = Compared::at_least(count.into_iter().min().unwrap_or(0) as f64, hard.len() as f64, 0.0);
+    paper.judge(claim, "all", ours, compared);
     for (method, other) in [(0, 3), (1, 3), (2, 3), (5, 6)] {
         let behind = races.iter().filter(|race| race.iterations(method) >= race.iterations(other));
         let behind: Vec<&str> = behind.map(|race| race.label.as_str()).collect();
@@ -346,16 +334,15 @@ pub fn expectations(paper: &mut Paper, steps: usize) -> Result<()> {
     }
     paper.figure("expectations.svg", ("iteration", "−ELBO per row"), Axes::LogX, lines)?;
     for (samples, of) in [(10, 2), (100, 3)] {
-        paper.judge(
-            &format!("20 piecewise bounds are more accurate than {samples} samples (App. E, Fig. 4)"),
-            "more accurate and faster",
-            format!(
-                "mean error of −ELBO per row over the second half of a run of guarded SR-VN: {}; pieces over samples",
-                text.join("; ")
-            ),
-            Compared::at_most(errors[1] / errors[of], 1.0, 0.0),
-        )
-        .because("the error of the pieces is a bias, while that of samples falls with their number");
+        let claim = format!("20 piecewise bounds are more accurate than {samples} samples (App. E, Fig. 4)");
+        let ours = format!(
+            "mean error of −ELBO per row over the second half of a run of guarded SR-VN: {}; pieces over samples",
+            text.join("; ")
+        );
+        let compared = Compared::at_most(errors[1] / errors[of], 1.0, 0.0);
+        paper
+            .judge(&claim, "more accurate and faster", ours, compared)
+            .because("the error of the pieces is a bias, while that of samples falls with their number");
     }
     Ok(())
 }

@@ -10,11 +10,10 @@ mod paper;
 mod logistic;
 mod problem;
 mod rate;
-mod regulariser;
 mod roots;
 mod toy;
 
-use paper::{Paper, data};
+use paper::Paper;
 
 fn main() -> sparsegp::Result<()> {
     let mut paper = Paper::new("square_root", &["toy.", "mushroom_gap."], clap::Parser::parse())?;

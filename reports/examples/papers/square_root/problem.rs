@@ -1,26 +1,15 @@
 //! Bayesian logistic regression with a prior of independent coefficients, and a traced run of one
 //! rule on it.
 
-use crate::data::{Data, record_at, series};
-use crate::regulariser::{COEFFICIENT, Regularised};
+use crate::paper::prelude::*;
 use crate::roots::{Way, trace};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::latent::LinearLayer;
-use sparsegp::model::{LatentModel, Posterior, Score};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp_reports::CurveSeries;
-use sparsegp_research::Curvature;
+use sparsegp::quadrature::Resolution;
 use std::time::Instant;
 
-/// A run from the prior.
 pub struct Trace {
     pub step: f64,
     /// Iteration, seconds of the steps alone, −ELBO per datum and test NLL (NaN between records).
     pub rows: Vec<Vec<f64>>,
-    /// The accuracy on the test rows at the end.
     pub accuracy: f64,
     /// The sum of −log p over the test rows at the mean of q.
     pub plug_in: f64,
@@ -50,25 +39,20 @@ impl Trace {
     }
 }
 
-/// A rule with its guard and start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Method {
     pub update: QUpdate,
-    /// True if steps are not shortened.
     pub plain: bool,
     /// True if S starts at I/𝓜 in place of the prior's covariance.
     pub narrow: bool,
 }
 
-/// The settings of a problem.
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// The prior precision λ.
     pub lambda: f64,
     pub family: Family,
     /// The weight of the non-convex regulariser per row.
     pub weight: f64,
-    /// True if the last coefficient is an intercept.
     pub intercept: bool,
 }
 
@@ -122,7 +106,6 @@ impl Problem {
         Ok(Problem { train: Data { x, y }, n, test, model, starts, smoothness })
     }
 
-    /// The number of training rows.
     pub fn rows(&self) -> usize {
         self.n
     }
@@ -171,15 +154,72 @@ impl Problem {
         trace((&self.train, self.model.clone()), start, way, steps, |value, _| value / n)
     }
 
-    /// Returns the NLL of the test rows.
     fn nll(&self, q: &Normal) -> f64 {
         Posterior::new(&self.model, q).score(self.test.set(), Score::LogLoss)
     }
 }
 
-/// Returns the data with a constant input at the end.
 fn with_ones(data: &Data) -> Data {
     let d = data.x.nrows();
     let x = Mat::from_fn(d + 1, data.x.ncols(), |i, j| if i < d { data.x[(i, j)] } else { 1.0 });
     Data { x, y: data.y.clone() }
+}
+
+/// The target of a pseudo-observation of a coefficient.
+const COEFFICIENT: f64 = 2.0;
+
+/// [`Bernoulli::Logit`] for y = 0 and 1, and a non-convex term that pulls coefficients to 0, `−log p = w f²/(1 + f²)` with this weight w, for y = [`COEFFICIENT`].
+#[derive(Clone, Copy, Debug)]
+struct Regularised(f64);
+
+impl OneFunction for Regularised {
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::new("regularised-logit", TargetKind::Binary)
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        if at.y != COEFFICIENT {
+            return Bernoulli::Logit.log_density(at, f, value, first);
+        }
+        for ((f, value), first) in f.iter().zip(value).zip(first) {
+            let share = 1.0 / (1.0 + f * f);
+            *value = -self.0 * f * f * share;
+            *first = -2.0 * self.0 * f * share * share;
+        }
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        if at.y != COEFFICIENT {
+            return Bernoulli::Logit.curvature(at, f);
+        }
+        2.0 * self.0 * (3.0 * f * f - 1.0) / (1.0 + f * f).powi(3)
+    }
+
+    /// The poles of the regulariser are at ±i.
+    fn resolution(&self, at: Observation) -> Resolution {
+        if at.y != COEFFICIENT {
+            return Bernoulli::Logit.resolution(at);
+        }
+        Resolution { strip: 1.0, step: 0.5 / (1.0 + self.0.sqrt()), concave: false, pole: Some(0.0) }
+    }
+
+    fn peak(&self, at: Observation) -> f64 {
+        if at.y == COEFFICIENT { 0.0 } else { Bernoulli::Logit.peak(at) }
+    }
+
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        Bernoulli::Logit.conditional_moments(at, f)
+    }
+
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        Bernoulli::Logit.conditional_cdf(at, f)
+    }
+
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        Bernoulli::Logit.sample(at, f, random)
+    }
+
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+        Bernoulli::Logit.initialise(y, exposure)
+    }
 }

@@ -1,20 +1,11 @@
 //! Theorems 2 and 3 with our constants: the contraction of plain SR-VN on a logistic model, and the error that
 //! wrong gradients leave, compared with their bounds.
 
-use crate::data::{Data, trace};
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper};
+use crate::paper::prelude::*;
 use crate::roots::{self, Way};
-use faer::Mat;
-use sparsegp::likelihood::Bernoulli;
-use sparsegp::linalg::symmetric_eigen;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp::{Error, Result};
-use sparsegp_research::{Curvature, SquareRootRate};
+use sparsegp::variational::{DataGradient, MatrixRef};
+use sparsegp_research::SquareRootRate;
 
-/// Returns 100 rows of three inputs with random labels.
 fn data() -> Data {
     let mut draw = normals(8);
     let x = Mat::from_fn(3, 100, |_, _| 0.5 * draw());
@@ -28,7 +19,6 @@ fn extremes(q: &Normal) -> (f64, f64) {
         .map_or((f64::NAN, f64::NAN), |(values, _)| (values[0], values[values.len() - 1]))
 }
 
-/// Returns the options of SR-VN without shortened steps.
 fn plain() -> RuleOptions {
     RuleOptions { guard: Guard::None, ..RuleOptions::of(QUpdate::SrVn) }
 }
@@ -69,11 +59,8 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         (step, 300),
         |value, _| value,
     );
-    paper.expect(
-        "our SR-VN less the library's, F after 300 steps",
-        lower[300] - optimum - seen[300].1,
-        -1e-9..=1e-9,
-    );
+    let what = "our SR-VN less the library's, F after 300 steps";
+    paper.expect(what, lower[300] - optimum - seen[300].1, -1e-9..=1e-9);
     roots::rates(paper, (&data, &model), optimum, (step, bound))?;
     let (mut largest, mut text) = (0.0f64, Vec::new());
     for d in [1, 2, 4] {
@@ -82,13 +69,10 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         largest = largest.max(ratio);
         text.push(format!("{ratio:.3} (d = {d}, condition number {d})"));
     }
-    paper.judge(
-        "errors of known size in gradient and Hessian leave F − F* below a bound (Theorem 3, constants ours)",
-        "bounded bias",
-        format!("largest F − F* in the limit over its bound: {}", text.join(", ")),
-        Compared::at_most(largest, 1.0, 0.0),
-    )
-    .expect(0.3..=1.0);
+    let claim =
+        "errors of known size in gradient and Hessian leave F − F* below a bound (Theorem 3, constants ours)";
+    let ours = format!("largest F − F* in the limit over its bound: {}", text.join(", "));
+    paper.judge(claim, "bounded bias", ours, Compared::at_most(largest, 1.0, 0.0)).expect(0.3..=1.0);
     Ok(())
 }
 

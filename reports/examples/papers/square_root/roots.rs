@@ -5,19 +5,9 @@
 //! [`SquareRootRate`](sparsegp_research::SquareRootRate) holds with the same constants where S keeps its bounds between two iterates, as it
 //! does for triangular and for symmetric roots.
 
-use crate::data::Data;
-use crate::paper::{Compared, Paper, short};
+use crate::paper::prelude::*;
 use crate::problem::Problem;
-use faer::{Mat, Scale};
-use sparsegp::Result;
-use sparsegp::gradient::Batch;
-use sparsegp::linalg::symmetric_eigen;
-use sparsegp::model::LatentModel;
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::VariationalModel;
-use sparsegp::variational::{Family, Normal};
 
-/// A way to move q.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
     /// C is lower triangular: SR-VN.

@@ -1,17 +1,8 @@
 //! Linear regression in two dimensions, badly conditioned: figure 1 with Euclidean, Wasserstein and natural gradients.
 
-use crate::data::{Data, record_at, series, trace};
-use crate::paper::common::normals;
-use crate::paper::{Axes, Compared, Paper};
+use crate::paper::prelude::*;
 use crate::roots::{self, Way, fastest, reached};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::likelihood::Gaussian;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
 
-/// The variance of the noise.
 const NOISE: f64 = 5.0;
 
 /// Returns 50 rows. The posterior precision is near 10 in one direction and near 1 in the other.
@@ -69,12 +60,13 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         false => format!("{name} not within 400"),
     };
     let [euclidean, wasserstein, square_root, newton] = [0, 1, 2, 3].map(|k| ends[k].1);
-    paper.judge(
-        "toy problem: natural gradients need far fewer iterations than Euclidean and Wasserstein ones (Fig. 1a)",
-        "far fewer (we ask for half)",
-        format!("iterations to a KL of 1e-6, best steps: {}", ends.iter().map(text).collect::<Vec<_>>().join(", ")),
-        Compared::at_most(square_root.max(newton), 0.5 * euclidean.min(wasserstein), 0.0),
+    let claim = "toy problem: natural gradients need far fewer iterations than Euclidean and Wasserstein ones (Fig. 1a)";
+    let ours = format!(
+        "iterations to a KL of 1e-6, best steps: {}",
+        ends.iter().map(text).collect::<Vec<_>>().join(", ")
     );
+    let compared = Compared::at_most(square_root.max(newton), 0.5 * euclidean.min(wasserstein), 0.0);
+    paper.judge(claim, "far fewer (we ask for half)", ours, compared);
     let start = Normal::standard(Family::Full, 2);
     let svgd = [Way::Svgd, Way::CentredSvgd].map(|way| {
         fastest([0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 0.005], |step| {
@@ -92,12 +84,9 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     let [vn, sr] =
         [QUpdate::Ngd, QUpdate::SrVn].map(|update| divergences(&data, &exact, (update, small), &at));
     let apart = vn?.iter().zip(sr?).map(|(a, b)| (a - b).abs() / a.max(1e-12)).fold(0.0, f64::max);
-    paper.judge(
-        "with small steps VN and SR-VN follow the same flow (Fig. 1b)",
-        "the same",
-        format!("largest relative difference of KL over 400 iterations with step {small}"),
-        Compared::at_most(apart, 0.0, 0.05),
-    );
+    let claim = "with small steps VN and SR-VN follow the same flow (Fig. 1b)";
+    let ours = format!("largest relative difference of KL over 400 iterations with step {small}");
+    paper.judge(claim, "the same", ours, Compared::at_most(apart, 0.0, 0.05));
     let one = divergences(&data, &exact, (QUpdate::Ngd, 1.0), &[0, 1])?[1];
     let sr = divergences(&data, &exact, (QUpdate::SrVn, 1.0), &[0, 1, 10])?;
     let claim = "with step 1, VN converges in one step and SR-VN does not (Fig. 1c)";

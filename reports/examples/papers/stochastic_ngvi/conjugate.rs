@@ -1,16 +1,9 @@
 //! Linear regression on batches: rates of natural gradients and of gradients on (m, C), figure 1, and the constant of
 //! Theorem 1.
 
-use crate::data::{means, record_at, series, slope, trace};
-use crate::paper::{Axes, Compared, Paper};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::data::{BatchPlan, SizeSchedule};
-use sparsegp::likelihood::{Gaussian, TargetKind};
-use sparsegp::model::{Posterior, Score};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Average, QUpdate, Schedule};
+use crate::paper::prelude::*;
+use sparsegp::data::BatchPlan;
+use sparsegp::variational::Average;
 use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Sampling};
 
 /// The rows of a batch, and of the batches of the long run of SGD, whose step begins to fall after 10⁵ iterations only.
@@ -96,14 +89,11 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
     let long = far.iter().zip(long).map(|(t, [kl, ..])| (*t as f64, kl));
     let from = 0.1 * steps as f64;
     let late = slope(long.filter(|(t, _)| *t >= from));
-    paper.judge(
-        "SGD has roughly the same slope as NGD, −1 (Fig. 1, left)",
-        "roughly −1 (we allow 0.25)",
-        format!(
-            "slope from t = {from:.0} to {steps}, where the step of SGD falls, with batches of {SMALL} rows"
-        ),
-        Compared::near(late, -1.0, 0.25),
+    let claim = "SGD has roughly the same slope as NGD, −1 (Fig. 1, left)";
+    let ours = format!(
+        "slope from t = {from:.0} to {steps}, where the step of SGD falls, with batches of {SMALL} rows"
     );
+    paper.judge(claim, "roughly −1 (we allow 0.25)", ours, Compared::near(late, -1.0, 0.25));
     let (ngd, sgd) = (mean(&ngd, &at)?, mean(&sgd, &at)?);
     let theory = |t: usize| [t as f64, bound.at(t), sharp.at(t, Average::None)];
     let rows: Vec<Vec<f64>> = (0..at.len()).map(|k| [theory(at[k]), ngd[k], sgd[k]].concat()).collect();
@@ -126,22 +116,16 @@ fn rates(paper: &mut Paper, rows: &[Vec<f64>], limit: f64) {
     paper.judge(claim, "slope −1", "slope from t = 10 on", compared).expect(-1.2..=-0.8);
     let goal = rows.iter().find(|row| row[0] >= 10.0).map_or(f64::NAN, |row| row[3]);
     let reached = rows.iter().find(|row| row[6] <= goal).map_or(f64::INFINITY, |row| row[0]);
-    paper.judge(
-        "SGD needs thousands of iterations to reach what NGD has after a few (Fig. 1)",
-        "thousands",
-        format!("NGD has a KL of {goal:.3} after 10 iterations, SGD after this number of iterations"),
-        Compared::at_least(reached, 1000.0, 0.0),
-    );
+    let claim = "SGD needs thousands of iterations to reach what NGD has after a few (Fig. 1)";
+    let ours = format!("NGD has a KL of {goal:.3} after 10 iterations, SGD after this number of iterations");
+    paper.judge(claim, "thousands", ours, Compared::at_least(reached, 1000.0, 0.0));
     let [ngd, sgd] = [5, 8].map(|column| {
         let end = rows[rows.len() - 1][column];
         rows.iter().rfind(|row| row[column] > end + 0.01).map_or(0.0, |row| row[0])
     });
-    paper.judge(
-        "NGD lowers the training NLPD in far fewer iterations than SGD (Fig. 1, right)",
-        "far fewer (we ask for a tenth)",
-        format!("last record more than 0.01 above the end: t = {ngd:.0} for NGD and {sgd:.0} for SGD"),
-        Compared::at_most(ngd, 0.1 * sgd, 0.0),
-    );
+    let claim = "NGD lowers the training NLPD in far fewer iterations than SGD (Fig. 1, right)";
+    let ours = format!("last record more than 0.01 above the end: t = {ngd:.0} for NGD and {sgd:.0} for SGD");
+    paper.judge(claim, "far fewer (we ask for a tenth)", ours, Compared::at_most(ngd, 0.1 * sgd, 0.0));
     // Single records are noisy, so the rate is the rate of their mean.
     let late: Vec<f64> = rows.iter().filter(|row| row[0] >= 100.0).map(|row| row[3] / row[2]).collect();
     let ratio = late.iter().sum::<f64>() / late.len() as f64;

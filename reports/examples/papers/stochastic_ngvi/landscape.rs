@@ -1,16 +1,7 @@
 //! The objective in expectation parameters: Proposition 1, §5, and appendices B and E.
 
-use crate::data::Data;
-use crate::paper::common::normals;
-use crate::paper::{Compared, Paper, short};
-use faer::Mat;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use sparsegp::Result;
-use sparsegp::likelihood::{Bernoulli, Poisson};
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Normal, QUpdate, RuleOptions, Schedule};
+use crate::paper::prelude::*;
+use sparsegp::likelihood::Poisson;
 
 /// The variance of both coefficients where the curvature is taken.
 const VARIANCE: f64 = 0.1;
@@ -35,7 +26,6 @@ fn indefinite(variances: [f64; 2]) -> (f64, f64) {
     (indefinite as f64 / count as f64, positive as f64 / count as f64)
 }
 
-/// Returns logistic data with an intercept, n rows.
 fn logistic(n: usize) -> Data {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let x = Mat::from_fn(2, n, |i, _| if i == 0 { random.random_range(-1.0..1.0) } else { 1.0 });
@@ -48,8 +38,7 @@ fn curvature(data: &Data) -> Result<f64> {
     let width = 0.2 * VARIANCE;
     let value = |change: f64| -> Result<f64> {
         let q = Normal::diagonal(vec![0.0; 2], vec![VARIANCE, VARIANCE + change])?;
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        Ok(data.infer_from(q, data.model(Bernoulli::Logit, 1.0)?, Estimator::Exact, options).objective())
+        Ok(data.objective(q, data.model(Bernoulli::Logit, 1.0)?))
     };
     Ok((value(width)? - 2.0 * value(0.0)? + value(-width)?) / (width * width))
 }
@@ -65,8 +54,7 @@ fn poisson(c: f64) -> Result<[f64; 3]> {
         let moved = [xi[0] + i * width, xi[1] + j * width];
         let of = |a: usize, b: usize| if a == b { 2.0 } else { 0.0 } + xi[a] * xi[b] - moved[a] * moved[b];
         let q = Normal::new(moved.to_vec(), Mat::from_fn(2, 2, of))?;
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
-        Ok(data.infer_from(q, data.model(Poisson::Exp, 1.0)?, Estimator::Exact, options).objective())
+        Ok(data.objective(q, data.model(Poisson::Exp, 1.0)?))
     };
     let second = |i: f64, j: f64| -> Result<f64> {
         Ok((value(i, j)? - 2.0 * value(0.0, 0.0)? + value(-i, -j)?) / (width * width))
@@ -104,42 +92,37 @@ fn apart(data: &Data) -> Result<f64> {
 pub fn run(paper: &mut Paper) -> Result<()> {
     let (identity, positive) = indefinite([1.0, 1.0]);
     let (rising, falling) = (indefinite([1.0, 2.0]).0, indefinite([2.0, 1.0]).0);
-    paper.judge(
-        "the automatic gradient of App. B is not negative definite in about half of the draws, at S = I",
-        "0.5",
-        format!(
-            "its determinant is exactly 0, and positive by rounding in {positive:.2} of the draws; indefinite at S = diag(1, 2) in \
-             {rising:.2}, at diag(2, 1) in {falling:.2} and at S = I in a share"
-        ),
-        Compared::near(identity, 0.5, 0.1),
-    )
-    .because("at S = I it is −½uuᵀ, of rank one; at S = diag(1, 2) the counterexample holds");
+    let claim =
+        "the automatic gradient of App. B is not negative definite in about half of the draws, at S = I";
+    let ours = format!(
+        "its determinant is exactly 0, and positive by rounding in {positive:.2} of the draws; indefinite at S = diag(1, 2) in \
+         {rising:.2}, at diag(2, 1) in {falling:.2} and at S = I in a share"
+    );
+    paper
+        .judge(claim, "0.5", ours, Compared::near(identity, 0.5, 0.1))
+        .because("at S = I it is −½uuᵀ, of rank one; at S = diag(1, 2) the counterexample holds");
     let rows = (8.0 / VARIANCE.powi(2)).round() as usize;
     let (few, many) = (curvature(&logistic(rows))?, curvature(&logistic(4 * rows))?);
-    paper.judge(
-        "logistic regression: the objective is not convex in expectation parameters with n ≥ 8/δ² rows at S = δI (App. E.1)",
-        "second derivative below 0",
-        format!("second derivative in a variance at δ = {VARIANCE}: {many:.1} with {} rows, and with {rows} rows", 4 * rows),
-        Compared::at_most(few, 0.0, 0.0),
-    )
-    .because("App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice");
+    let claim = "logistic regression: the objective is not convex in expectation parameters with n ≥ 8/δ² rows at S = δI (App. E.1)";
+    let ours = format!(
+        "second derivative in a variance at δ = {VARIANCE}: {many:.1} with {} rows, and with {rows} rows",
+        4 * rows
+    );
+    paper
+        .judge(claim, "second derivative below 0", ours, Compared::at_most(few, 0.0, 0.0))
+        .because("App. E.1 drops the ½ of Price's theorem in both derivatives; four times the rows suffice");
     paper.expect("curvature with four times the rows", many, -1e4..=0.0);
     let [measured, formula, bound] = poisson(2.0)?;
-    paper.judge(
-        "Poisson regression: the objective is not convex in expectation parameters (§5, App. E.2)",
-        "negative Hessian in ξ",
-        format!(
-            "two rows at c = 2: largest eigenvalue {} by the formula of App. E.2, at most {} without its exponential, and by differences",
-            short(formula), short(bound)
-        ),
-        Compared::at_most(measured, bound.min(0.0), 0.0),
+    let claim = "Poisson regression: the objective is not convex in expectation parameters (§5, App. E.2)";
+    let ours = format!(
+        "two rows at c = 2: largest eigenvalue {} by the formula of App. E.2, at most {} without its exponential, and by differences",
+        short(formula),
+        short(bound)
     );
+    paper.judge(claim, "negative Hessian in ξ", ours, Compared::at_most(measured, bound.min(0.0), 0.0));
     paper.expect("Poisson: eigenvalue over the formula", measured / formula, 0.999..=1.001);
-    paper.judge(
-        "the objective of logistic regression has one minimiser (Proposition 1)",
-        "unique",
-        format!("largest KL between the ends of BW-GD from 10 starts, {} rows", 4 * rows),
-        Compared::at_most(apart(&logistic(4 * rows))?, 0.0, 1e-8),
-    );
+    let claim = "the objective of logistic regression has one minimiser (Proposition 1)";
+    let ours = format!("largest KL between the ends of BW-GD from 10 starts, {} rows", 4 * rows);
+    paper.judge(claim, "unique", ours, Compared::at_most(apart(&logistic(4 * rows))?, 0.0, 1e-8));
     Ok(())
 }

@@ -1,14 +1,6 @@
 //! Logistic regression from samples of w, with the step grids of the paper: figure 2.
 
-use crate::data::{Data, means, record_at, runs, series, trace};
-use crate::paper::{Axes, Compared, Paper, short};
-use faer::Mat;
-use sparsegp::Result;
-use sparsegp::likelihood::{Bernoulli, Gaussian, TargetKind};
-use sparsegp::model::LatentModel;
-use sparsegp::objective::Estimator;
-use sparsegp::training::InferenceOptions;
-use sparsegp::variational::{Guard, QUpdate, RuleOptions, Schedule};
+use crate::paper::prelude::*;
 
 const PRICE: Estimator = Estimator::Price { samples: 10 };
 
@@ -98,15 +90,15 @@ fn oscillations(paper: &mut Paper, name: &str, data: &Data) -> Result<()> {
         let values = trace(&mut run, &last, |run| run.objective());
         Ok(values.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max))
     })?;
-    paper.judge(
-        &format!("{name}: NGD oscillates in the end with steps of 0.1, and not with 0.01 (Fig. 2, right)"),
-        "it does (we ask for a tenth)",
-        format!(
-            "largest rise of the objective from an iterate to the next in the last third of 15/γ steps, nats: {} and {}; their ratio",
-            short(rises[0]), short(rises[1])
-        ),
-        Compared::at_most(rises[1] / rises[0], 0.1, 0.0),
+    let claim =
+        format!("{name}: NGD oscillates in the end with steps of 0.1, and not with 0.01 (Fig. 2, right)");
+    let ours = format!(
+        "largest rise of the objective from an iterate to the next in the last third of 15/γ steps, nats: {} and {}; their ratio",
+        short(rises[0]),
+        short(rises[1])
     );
+    let compared = Compared::at_most(rises[1] / rises[0], 0.1, 0.0);
+    paper.judge(&claim, "it does (we ask for a tenth)", ours, compared);
     Ok(())
 }
 
@@ -182,16 +174,12 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
         short(rest.iter().copied().fold(0.0, f64::max)),
         short(rest.last().copied().unwrap_or(f64::NAN))
     );
-    paper
-        .judge(
-            &format!(
-                "{name}: the smoothness constant in expectation parameters is close to 1 (hypothesis of §6.2)"
-            ),
-            "close to 1 (we allow 0.5)",
-            "largest D_ℓ/D_A* of consecutive iterates of exact natural gradients from the prior, steps of 0.1",
-            Compared::near(largest, 1.0, 0.5),
-        )
-        .because(&cause);
+    let claim = format!(
+        "{name}: the smoothness constant in expectation parameters is close to 1 (hypothesis of §6.2)"
+    );
+    let ours =
+        "largest D_ℓ/D_A* of consecutive iterates of exact natural gradients from the prior, steps of 0.1";
+    paper.judge(&claim, "close to 1 (we allow 0.5)", ours, Compared::near(largest, 1.0, 0.5)).because(&cause);
     Ok(())
 }
 
@@ -204,15 +192,12 @@ fn claims(paper: &mut Paper, name: &str, (found, at): (&[Best], &[usize])) {
         _ => format!("{} failed with every step", best.label),
     };
     let [ngd_p, ngd_r, sgd_p, sgd_r] = [0, 1, 2, 3].map(|k| found[k].end());
-    paper.judge(
-        &format!("{name}: NGD is faster than SGD (Fig. 2)"),
-        "faster",
-        format!(
-            "nats above the optimum after 10 and {steps} steps: {}; ends of NGD (p) and SGD (p)",
-            found.iter().map(text).collect::<Vec<_>>().join(", ")
-        ),
-        Compared::at_most(ngd_p, sgd_p, 0.0),
+    let claim = format!("{name}: NGD is faster than SGD (Fig. 2)");
+    let ours = format!(
+        "nats above the optimum after 10 and {steps} steps: {}; ends of NGD (p) and SGD (p)",
+        found.iter().map(text).collect::<Vec<_>>().join(", ")
     );
+    paper.judge(&claim, "faster", ours, Compared::at_most(ngd_p, sgd_p, 0.0));
     let reached = (0..at.len()).find(|&k| found[2].gaps[k] <= found[0].gaps[ten]);
     let (claim, says) = (
         format!("{name}: the improvement is less drastic than for conjugate likelihoods (Fig. 2)"),
@@ -237,11 +222,8 @@ fn claims(paper: &mut Paper, name: &str, (found, at): (&[Best], &[usize])) {
             paper.apart(&claim, "dramatic", ours, why);
         }
     }
-    paper.judge(
-        &format!("{name}: steps of 0.1 or 0.01 suit NGD (§6.2)"),
-        "0.1 or 0.01",
-        format!("best step {}; its logarithm", found[0].step),
-        Compared::near(found[0].step.log10(), -1.5, 0.5),
-    );
+    let claim = format!("{name}: steps of 0.1 or 0.01 suit NGD (§6.2)");
+    let ours = format!("best step {}; its logarithm", found[0].step);
+    paper.judge(&claim, "0.1 or 0.01", ours, Compared::near(found[0].step.log10(), -1.5, 0.5));
     paper.expect(&format!("{name}: NGD (p) above the optimum"), ngd_p, 0.0..=2.0);
 }

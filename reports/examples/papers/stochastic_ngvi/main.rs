@@ -10,7 +10,7 @@ mod conjugate;
 mod landscape;
 mod logistic;
 
-use paper::{Paper, data};
+use paper::Paper;
 
 fn main() -> sparsegp::Result<()> {
     let mut paper = Paper::new("stochastic_ngvi", &["kl.", "nlpd.", "logistic."], clap::Parser::parse())?;
