@@ -212,7 +212,7 @@ impl Trainer {
         let (svgp, q) = training.into_best();
         let taken_back = TakenBack { hyper: adam.rollbacks, q };
         let sampled = svgp.objective().estimator().is_sampled();
-        let sampling = sampled.then(|| svgp.pass.counts);
+        let sampling = sampled.then_some(svgp.pass.counts);
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
         let job = Job { rows: &rows, plan: &plan, fresh: false };
         let one_step = plan.options.polishes() && solves_in_one_step(&svgp, &plan);

@@ -75,7 +75,7 @@ pub(super) fn train(
     let Stepped { svgp, mut outcome, taken_back } = stepping.train(job, on_all_rows, monitor)?;
     monitor.session.check()?;
     outcome.rollbacks += warm.rollbacks;
-    let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.pass.counts);
+    let sampling = svgp.objective().estimator().is_sampled().then_some(svgp.pass.counts);
     let on_all = |at: Valued| (Some(at.value), at);
     let (ended_on_all, ended) = match closed {
         _ if on_all_rows && closed.is_none() => on_all(valued(svgp, outcome.value)),
