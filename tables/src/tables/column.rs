@@ -209,9 +209,11 @@ impl TextColumn {
         self.with_codes(self.codes.iter().map(kept).collect())
     }
 
-    /// Returns a column with the same distinct values and other codes.
+    /// Returns a column with the same distinct values and other codes. Labels such as `1` remain labels.
     fn with_codes(&self, codes: Vec<usize>) -> TextColumn {
-        let is_number: Vec<bool> = self.levels.iter().map(|level| plain_number(level).is_some()).collect();
+        let are_labels = self.numbers == 0;
+        let is_number = |level: &String| !are_labels && plain_number(level).is_some();
+        let is_number: Vec<bool> = self.levels.iter().map(is_number).collect();
         let number = |code: usize| is_number.get(code).copied();
         TextColumn {
             levels: self.levels.clone(),
@@ -472,6 +474,8 @@ mod tests {
         assert_eq!(text.levels(), ["1", "red", "blue", "2"]);
         assert_eq!((text.numbers, text.first_text), (1, 2));
         assert_eq!(column(&["1", "2", "3"]).take(&[2, 0]), Column::Number(vec![3.0, 1.0]));
+        let labels = Column::of_labels(&["1".into(), "2".into()], [Some(0), None, Some(1)]);
+        assert!(labels.numbers().is_none() && labels.take(&[2, 0]).numbers().is_none());
     }
 
     #[test]
