@@ -74,25 +74,57 @@ pub(super) fn spread(n: usize, most: usize) -> Vec<usize> {
     (0..count).map(|i| i * n / count).collect()
 }
 
-/// The maximum number of inputs for which each is examined: the cost grows with the square of their number.
-const MOST_INPUTS: usize = 256;
+/// The maximum number of groups of inputs that are moved. Fewer inputs are moved one by one, more by bisection of groups, at a cost linear
+/// in the inputs.
+const MOST_GROUPS: usize = 256;
 
-/// Returns the inputs that vary without influence: across the whole range of an input, the prior variance of the change of f, averaged over
-/// rows, is below `least`. None are listed if there are very many inputs.
+/// Returns the inputs that vary without influence: across their whole range, the prior variance of the change of f, averaged over rows, is
+/// below `least`. Many inputs are moved in groups, and groups with influence are halved; inputs that stay undecided are not listed.
 pub(super) fn irrelevant(kernel: &dyn Kernel, data: Dataset<'_>, least: f64) -> Vec<usize> {
-    let (all, base) = (sample(data, MOST_POINTS), sample(data, 16));
-    let influence = |input: usize| {
-        let (low, high) = range(all.col(input).iter().copied())?;
-        let rows = (0..base.nrows()).map(|row| {
-            let (mut a, mut b) = (base.subrows(row, 1).to_owned(), base.subrows(row, 1).to_owned());
-            (a[(0, input)], b[(0, input)]) = (low, high);
-            let k = |a: &Mat<f64>, b: &Mat<f64>| cross(kernel, a.as_ref(), b.as_ref())[(0, 0)];
+    let all = sample(data, MOST_POINTS);
+    let ranges: Vec<_> = (0..all.ncols()).map(|input| range(all.col(input).iter().copied())).collect();
+    let varying: Vec<usize> = (0..ranges.len()).filter(|&input| ranges[input].is_some()).collect();
+    let across = Across { kernel, base: sample(data, 16), ranges };
+    let mut groups = match varying.len() <= MOST_GROUPS {
+        true => varying.chunks(1).collect(),
+        false => vec![varying.as_slice()],
+    };
+    let (mut found, mut left) = (Vec::new(), MOST_GROUPS);
+    while let Some(group) = groups.pop().filter(|_| left > 0) {
+        left -= 1;
+        if across.influence(group) < least {
+            found.extend_from_slice(group);
+        } else if group.len() > 1 {
+            let (a, b) = group.split_at(group.len() / 2);
+            groups.extend([a, b]);
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The data that moving inputs across their ranges needs.
+struct Across<'a> {
+    kernel: &'a dyn Kernel,
+    base: Mat<f64>,
+    ranges: Vec<Option<(f64, f64)>>,
+}
+
+impl Across<'_> {
+    /// Returns the prior variance of the change of f if these inputs cross their ranges together, averaged over rows.
+    fn influence(&self, inputs: &[usize]) -> f64 {
+        let rows = (0..self.base.nrows()).map(|row| {
+            let (mut a, mut b) = (self.base.subrows(row, 1).to_owned(), self.base.subrows(row, 1).to_owned());
+            for &input in inputs {
+                if let Some((low, high)) = self.ranges[input] {
+                    (a[(0, input)], b[(0, input)]) = (low, high);
+                }
+            }
+            let k = |a: &Mat<f64>, b: &Mat<f64>| cross(self.kernel, a.as_ref(), b.as_ref())[(0, 0)];
             (k(&a, &a) + k(&b, &b) - 2.0 * k(&a, &b)).max(0.0)
         });
-        Some(rows.sum::<f64>() / base.nrows() as f64)
-    };
-    let inputs = (0..all.ncols()).filter(|_| all.ncols() <= MOST_INPUTS);
-    inputs.filter(|&input| influence(input).is_some_and(|influence| influence < least)).collect()
+        rows.sum::<f64>() / self.base.nrows() as f64
+    }
 }
 
 /// Returns the smallest and largest value; `None` if all are equal.
@@ -114,7 +146,7 @@ impl Neighbours {
     pub fn of(kernel: &dyn Kernel, data: Dataset<'_>) -> Option<Neighbours> {
         const ROWS: usize = 64;
         let n = data.len();
-        if !(3..=5 * MOST_POINTS).contains(&n) || data.x.ncols() > MOST_INPUTS {
+        if !(3..=5 * MOST_POINTS).contains(&n) {
             return None;
         }
         let points = data.x;
@@ -130,14 +162,27 @@ impl Neighbours {
             let rho = |j: usize| k[(0, j)] / (scale[row] * scale[j]).sqrt();
             let nearest = (0..n).filter(|&j| j != row).max_by(|&a, &b| rho(a).total_cmp(&rho(b)))?;
             correlations.push(rho(nearest));
-            for (input, sum) in separation.iter_mut().enumerate() {
+            let apart = |inputs: std::ops::Range<usize>| {
                 let mut moved = own(row).to_owned();
-                moved[(0, input)] = points[(nearest, input)];
+                inputs.for_each(|input| moved[(0, input)] = points[(nearest, input)]);
                 let k = |a, b| cross(kernel, a, b)[(0, 0)];
                 let along =
                     k(own(row), moved.as_ref()) / (scale[row] * k(moved.as_ref(), moved.as_ref())).sqrt();
-                *sum += lengthscales_apart(along).min(10.0);
+                lengthscales_apart(along).min(10.0)
+            };
+            if separation.len() <= MOST_GROUPS {
+                separation.iter_mut().enumerate().for_each(|(input, sum)| *sum += apart(input..input + 1));
+                continue;
             }
+            // Bisects the inputs by keeping the half that separates more, in log₂ D steps.
+            let mut inputs = 0..separation.len();
+            while inputs.len() > 1 {
+                let middle = inputs.start + inputs.len() / 2;
+                let (low, high) = (inputs.start..middle, middle..inputs.end);
+                inputs = if apart(low.clone()) >= apart(high.clone()) { low } else { high };
+            }
+            let input = inputs.start;
+            separation[input] += apart(inputs);
         }
         correlations.sort_by(f64::total_cmp);
         let input = (0..separation.len()).max_by(|&a, &b| separation[a].total_cmp(&separation[b]))?;
