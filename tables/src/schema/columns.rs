@@ -375,11 +375,10 @@ impl Schema {
     /// Returns true if a column is a feature, the target or the exposure, which predictions and comparisons need. Only training needs
     /// weights.
     pub fn uses(&self, name: &str) -> bool {
-        let others = [self.target.as_str()].into_iter().chain(self.exposure.as_deref());
-        self.feature_columns().chain(self.group_names()).chain(others).any(|known| known == name)
+        self.used_names().contains(name)
     }
 
-    /// Returns all names for which [`Schema::uses`] returns true, for callers that check many names.
+    /// Returns all names for which [`Schema::uses`] returns true.
     pub fn used_names(&self) -> HashSet<&str> {
         self.needed_columns(true).into_iter().chain([self.target.as_str()]).collect()
     }

@@ -10,6 +10,7 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
+use ::parquet::basic::Compression;
 use ::parquet::column::reader::{ColumnReader, get_column_reader};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
@@ -78,6 +79,7 @@ fn begin<R: ChunkReader + Sync + 'static>(
     wanted: &dyn Fn(&str) -> bool,
     groups: Option<&[usize]>,
 ) -> Result<Box<dyn RowSource>> {
+    let length = file.len();
     let metadata = read_footer(source, &file)?;
     let schema = metadata.file_metadata().schema_descr();
     let fields = schema.root_schema().get_fields();
@@ -100,11 +102,7 @@ fn begin<R: ChunkReader + Sync + 'static>(
     }
     let times = decoded.iter().filter(|decoded| matches!(decoded.kind, Kind::Instant(..)));
     head.times = times.map(|decoded| decoded.column).collect();
-    let whole =
-        |group: &RowGroupMetaData| group.num_columns() == schema.num_columns() && group.num_rows() >= 0;
-    if !metadata.row_groups().iter().all(whole) {
-        return Err(unreadable(source, &"a row group does not have the columns of the file"));
-    }
+    check_chunks(source, &metadata, length, &head.names, &decoded)?;
     let count = metadata.num_row_groups();
     let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
     // Indices out of range belong to another file that had the same name.
@@ -231,4 +229,40 @@ fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     DECODING.set(false);
     decoded.map_err(|_| unreadable(source, &"its data are damaged"))
+}
+
+/// Refuses chunks on which the decoder would panic or return a less clear message: chunks outside the file, columns that a group lacks,
+/// and unsupported codecs.
+fn check_chunks(
+    source: &str,
+    metadata: &ParquetMetaData,
+    length: u64,
+    names: &[String],
+    decoded: &[Decoded],
+) -> Result<()> {
+    let schema = metadata.file_metadata().schema_descr();
+    for group in metadata.row_groups() {
+        if group.num_columns() != schema.num_columns() || group.num_rows() < 0 {
+            return Err(unreadable(source, &"a row group does not have the columns of the file"));
+        }
+        for (leaf, chunk) in group.columns().iter().enumerate() {
+            let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+            let end = start.checked_add(chunk.compressed_size());
+            if start < 0 || end.is_none_or(|end| end < start || end.unsigned_abs() > length) {
+                let name = names.get(schema.get_column_root_idx(leaf)).map_or("", String::as_str);
+                return Err(unreadable(source, &format!("column {} lies outside it", quoted(name))));
+            }
+        }
+        for column in decoded {
+            let compression = group.column(column.leaf).compression();
+            if compression == Compression::LZO {
+                let column = quoted(&names[column.column]);
+                let expected = "expected snappy, gzip, lz4, brotli, zstd or none";
+                let found = format!("{source}: column {column} is compressed with {compression}");
+                return Err(Error::data(format!("{found}, {expected}"))
+                    .hint("write the file again with snappy compression"));
+            }
+        }
+    }
+    Ok(())
 }
