@@ -62,6 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let most = Windows::most_members(m);
     let windows = timed("windows", n, || Windows::near(near.as_ref(), &order, &lists, most));
+    println!("{:<34} {:8.2}", "features computed for each row", windows.overhead());
     let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
     let rows = GivenRows { windows: &windows, sources: &[source], targets: Targets::of(&y), scale: 1.0 };
     let model = LatentModel::new(layer.clone().into(), Gaussian::new(noise[0]), false);

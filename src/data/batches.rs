@@ -219,6 +219,7 @@ pub fn part_generator(seed: u64, purpose: Purpose, step: u64, part: u64) -> ChaC
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rand::RngExt;
 
     fn drawn(plan: BatchPlan, n: usize, batches: usize) -> Vec<Vec<usize>> {
         let mut stream = BatchStream::new(n, plan, 5);
@@ -286,5 +287,21 @@ mod tests {
             }
             assert!(!BatchStream::new(10, plan, 5).go_to(usize::MAX));
         }
+    }
+
+    #[test]
+    fn only_seed_purpose_step_and_part_change_the_numbers() {
+        let first = |seed, purpose, step| generator(seed, purpose, step).random::<u64>();
+        let numbers = [
+            first(0, Purpose::Split, 0),
+            first(1, Purpose::Split, 0),
+            first(0, Purpose::Batches, 0),
+            first(0, Purpose::Split, 1),
+            part_generator(0, Purpose::Split, 0, 1).random::<u64>(),
+        ];
+        for (i, a) in numbers.iter().enumerate() {
+            assert!(numbers[..i].iter().all(|b| a != b));
+        }
+        assert_eq!(numbers[0], first(0, Purpose::Split, 0));
     }
 }

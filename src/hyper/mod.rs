@@ -42,17 +42,21 @@ pub trait HyperObjective {
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
     /// Returns the part of the value at `theta` that comes from priors; it is not part of the reported objective.
-    fn prior_terms(&self, _theta: &[f64]) -> f64 {
+    fn prior_terms(&self, theta: &[f64]) -> f64 {
+        let _ = theta;
         0.0
     }
 
     /// Returns the validation score at `theta`, where an iteration or an epoch ended, if there is one.
-    fn validate(&mut self, _theta: &[f64]) -> Option<f64> {
+    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
+        let _ = theta;
         None
     }
 
     /// Called when the point that was validated last has the best score so far.
-    fn keep(&mut self, _theta: &[f64]) {}
+    fn keep(&mut self, theta: &[f64]) {
+        let _ = theta;
+    }
 
     /// Returns true if no further values are available, which ends the minimisation like an interruption.
     fn exhausted(&self) -> bool {

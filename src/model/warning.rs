@@ -121,7 +121,10 @@ pub enum Warning {
         of: usize,
     },
     /// The fit ended because plain steps on q, whose size no guard limits, were refused.
-    Refused {},
+    Refused {
+        /// A step with a proof of convergence, if the curvature of the losses is bounded.
+        proven: Option<f64>,
+    },
     /// The fit failed with the automatic choices and was repeated without some of them.
     FellBack {
         /// The error of the first fit.
@@ -252,9 +255,15 @@ impl Warning {
             Warning::QSteps { count, of } => {
                 format!("{count} of {of} steps on q were taken back or shrunk; try a smaller ⟨q_step⟩")
             }
-            Warning::Refused {} => String::from(
-                "the steps on q were too long and were refused, which ended the fit; try a smaller ⟨q_step⟩, or ⟨q_guard trust⟩",
-            ),
+            Warning::Refused { proven } => {
+                let proven = proven.map(|step| {
+                    format!(" such as const:{step:.1e}, for which convergence is proven (Kumar et al. 2025, Theorem 2)")
+                });
+                format!(
+                    "the steps on q were too long and were refused, which ended the fit; try a smaller ⟨q_step⟩{}, or ⟨q_guard trust⟩",
+                    proven.unwrap_or_default()
+                )
+            }
             Warning::FellBack { error, instead } => {
                 format!("the fit with the chosen options failed ({error}): it was made again with {instead}")
             }

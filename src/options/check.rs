@@ -359,17 +359,16 @@ impl FitOptions {
         refuse_if(!(1..=MOST_RESTARTS).contains(&restarts), || {
             Error::usage(format!("⟨restarts⟩ is {restarts}, expected 1 to {MOST_RESTARTS}"))
         })?;
-        let several = restarts > 1;
-        refuse_combination([
-            (
-                several && self.hyper == Some(Hyper::Fixed),
-                "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: restarts differ in starting values of hyper-parameters that are then trained".to_owned(),
-            ),
-            (
-                several && self.growth.is_some(),
-                "⟨restarts⟩ cannot be combined with ⟨inducing auto⟩, because both are searches".to_owned(),
-            ),
-        ])
+        refuse_if(restarts > 1 && self.hyper == Some(Hyper::Fixed), || {
+            Error::usage(
+                "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: restarts differ in starting values of hyper-parameters that are then trained",
+            )
+            .hint("leave one of them out")
+        })?;
+        refuse_if(restarts > 1 && self.growth.is_some(), || {
+            Error::usage("⟨restarts⟩ cannot be combined with ⟨inducing auto⟩, because both are searches")
+                .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩")
+        })
     }
 
     /// Refuses options that have no effect with the update rule, or in fits that take no steps on q.

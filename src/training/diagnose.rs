@@ -7,12 +7,14 @@ use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::data::{Moments, Purpose, generator};
 use crate::hyper::{Outcome, Record, Session, StopReason};
-use crate::latent::{InducingLayer, Jitter};
+use crate::latent::{InducingLayer, Jitter, whiten};
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{LatentMarginal, Observation, OneFunction, Row, TargetKind};
+use crate::linalg::symmetric_eigen;
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
 use crate::options::{FitOptions, HyperOptimizer, LossKind, ObjectiveKind, Plan, Way};
 use crate::variational::Guard;
+use faer::Mat;
 use rand::seq::SliceRandom;
 use sparsegp_kernels::Scratch;
 
@@ -236,12 +238,35 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
                 && q > 0
                 && fit.outcome.reason == StopReason::NoProgress =>
         {
-            warnings.push(Warning::Refused {});
+            warnings.push(Warning::Refused { proven: proven_step(fit, fit.plan.options.beta) });
         }
         _ if many(q) => warnings.push(Warning::QSteps { count: q, of }),
         _ => {}
     }
     warnings
+}
+
+/// Returns the step `ρ = β/(LΛ)` of plain SR-VN from the prior that has a proof of convergence (Kumar et al. 2025, Theorem 2), for convex losses
+/// whose second derivatives are at most c.
+///
+/// S stays between β/𝓜 and Λ = 1 with `𝓜 = β + c λ_max(Σ w_i a_i a_iᵀ)`, so `L = 𝓜 + β/(β/𝓜) = 2𝓜`. If there are more than
+/// [`MOST_TRAINING_ROWS`], the sum over the rows is an estimate.
+fn proven_step(fit: &FitFacts<'_>, beta: f64) -> Option<f64> {
+    let (_, most) = fit.model.likelihood.one()?.loss_curvature().filter(|(least, _)| *least >= 0.0)?;
+    let some = some_rows(fit.train);
+    let (rows, layer) = (some.data(), fit.model.layer());
+    let (m, n) = (layer.dim(), rows.len());
+    let (mut raw, mut features) = (Mat::zeros(m, n), Mat::zeros(m, n));
+    let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
+    layer.features(rows.x, raw.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+    whiten(layer, raw.as_ref(), features.as_mut());
+    for (i, a) in features.col_iter_mut().enumerate() {
+        let share = rows.targets.weight(i) * fit.train.len() as f64 / n as f64;
+        a.iter_mut().for_each(|a| *a *= share.sqrt());
+    }
+    let (values, _) = symmetric_eigen((&features * features.transpose()).as_ref())?;
+    let smoothness = beta + most * values.last().copied().unwrap_or(0.0);
+    Some(beta / (2.0 * smoothness)).filter(|step| step.is_finite())
 }
 
 fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {

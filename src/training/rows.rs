@@ -77,7 +77,8 @@ pub trait AllRows {
 
     /// Returns true if [`for_each`](AllRows::for_each) with the same `most` passes all rows at
     /// once.
-    fn is_one_part(&self, _most: usize) -> bool {
+    fn is_one_part(&self, most: usize) -> bool {
+        let _ = most;
         false
     }
 

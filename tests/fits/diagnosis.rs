@@ -188,29 +188,42 @@ fn rolled_back_steps_are_counted_by_cause() {
 }
 
 #[test]
-fn refused_plain_steps_end_the_fit() {
+fn refused_plain_steps_end_the_fit_and_the_proven_step_descends() {
     let (x, y) = data(7, 2, 200);
     let y: Vec<f64> = y.iter().map(|y| f64::from(*y > 0.0)).collect();
-    let options = FitOptions {
-        model: ModelKind::Glm,
-        objective: ObjectiveKind::Elbo,
-        likelihood: Some(LikelihoodKind::BernoulliLogit),
-        hyper: Some(Hyper::Fixed),
-        epochs: Some(40),
-        steps: StepOptions {
+    let options = |step: f64| {
+        let steps = StepOptions {
             q_update: QUpdate::SrVn,
             q_guard: Guard::None,
-            q_step: Some(Schedule::Constant(1.0)),
+            q_step: Some(Schedule::Constant(step)),
             polish: false,
             ..StepOptions::default()
-        },
-        ..FitOptions::default()
+        };
+        FitOptions {
+            model: ModelKind::Glm,
+            objective: ObjectiveKind::Elbo,
+            likelihood: Some(LikelihoodKind::BernoulliLogit),
+            hyper: Some(Hyper::Fixed),
+            epochs: Some(40),
+            steps,
+            ..FitOptions::default()
+        }
     };
-    let summary = fit(&x, &y, &options).expect("fit").summary;
-    assert!(summary.warnings.contains(&Warning::Refused {}), "{:?}", summary.warnings);
+    let plain = |step: f64| fit(&x, &y, &options(step)).expect("fit").summary;
+    let summary = plain(1.0);
+    let proven = summary.warnings.iter().find_map(|warning| match warning {
+        Warning::Refused { proven } => *proven,
+        _ => None,
+    });
+    let proven = proven.unwrap_or_else(|| panic!("{:?}", summary.warnings));
     assert!(summary.epochs < 10, "{}", summary.epochs);
+    let falling = plain(proven).trace;
+    assert!(
+        falling.len() == 40 && falling.windows(2).all(|pair| pair[1].objective < pair[0].objective),
+        "{falling:?}"
+    );
     // A loop of the caller decides itself when to end.
-    let mut trainer = Fit::of(options).trainer(x.transpose(), &y[..]).expect("a trainer");
+    let mut trainer = Fit::of(options(1.0)).trainer(x.transpose(), &y[..]).expect("a trainer");
     for _ in 0..30 {
         assert!(trainer.epoch().expect("an epoch").objective.is_finite());
     }

@@ -19,7 +19,7 @@ use crate::training::rows::TrainingData;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
 pub use fallback::Chosen;
 use std::time::Instant;
-use trial::{CLOSE_ROWS, FEWEST_ROWS, INDUCING, Judged, Trials};
+use trial::{FEWEST_ROWS, INDUCING, Judged, Trials};
 pub use trial::{Losses, held_out};
 
 /// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
@@ -296,7 +296,7 @@ impl<'s, 'a> Search<'s, 'a> {
         with: &FitOptions,
         tried: &mut Vec<Tried>,
     ) -> Result<Option<Judged>> {
-        let Some(close) = Trials::of_at_most(CLOSE_ROWS, self.rows, self.seed) else { return Ok(None) };
+        let Some(close) = Trials::with_close_rows(self.rows, self.seed) else { return Ok(None) };
         let plain = FitOptions { hyper: Some(Hyper::Fixed), ..best.options.clone() };
         let plain = close.judge(&plain, Some(best), self.session)?;
         let beside = close.judge(with, Some(best), self.session)?;

@@ -23,7 +23,7 @@ const TRAINED_ON: (usize, usize) = (1000, 4000);
 
 /// The maximum number of rows of a short fit that decides whether neighbours help a likelihood with sites. Neighbours help more if rows lie
 /// closer together.
-pub(super) const CLOSE_ROWS: usize = 8000;
+const CLOSE_ROWS: usize = 8000;
 
 /// The number of epochs of a short fit.
 struct Epochs {
@@ -91,8 +91,12 @@ impl Trials {
         Trials::of_at_most((rows.train.len() / 8).clamp(TRAINED_ON.0, TRAINED_ON.1), rows, seed)
     }
 
-    /// Like [`new`](Self::new), with the same held-out rows but at most `most` rows to fit to.
-    pub fn of_at_most(most: usize, rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
+    /// Like [`new`](Self::new), with the same held-out rows but more rows to fit to.
+    pub fn with_close_rows(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
+        Trials::of_at_most(CLOSE_ROWS, rows, seed)
+    }
+
+    fn of_at_most(most: usize, rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         let TrainingData { train: data, levels, .. } = rows;
         let (train, held) = match held_out(data.len(), seed, 0, most) {
             None if data.len() >= FEWEST_COUNTS && may_be_counts(data.targets.y) => {
