@@ -29,15 +29,12 @@ pub(crate) struct Facts<'a> {
     /// The figures of the test rows.
     pub test: Report,
     pub baselines: Option<BaselineReport>,
-    /// True if a warning tells that noise explains everything, or that counts vary more than their likelihood allows.
-    pub warned: bool,
+    /// The options that warnings suggest.
+    pub warned: Vec<&'static str>,
 }
 
 impl<'a> Facts<'a> {
     pub fn of(model: &'a TableModel, test: &Metrics, baselines: Option<BaselineReport>) -> Facts<'a> {
-        let says_so = |warning: &Warning| {
-            matches!(warning, Warning::NoiseExplainsAll { .. } | Warning::Overdispersed { .. })
-        };
         Facts {
             task: model.task(),
             target: model.schema().target_name(),
@@ -45,7 +42,7 @@ impl<'a> Facts<'a> {
             test_rows: test.rows(),
             test: test.report(),
             baselines,
-            warned: model.summary().warnings.iter().any(says_so),
+            warned: model.summary().warnings.iter().flat_map(Warning::options).copied().collect(),
         }
     }
 }
@@ -68,7 +65,9 @@ pub(crate) fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
         let linear = linear.filter(|linear| linear.is_better() && !constant.is_better());
         // The warning that noise explains everything has the same meaning. For overdispersed counts under a
         // Poisson likelihood, the constant may be better for any inputs.
-        if let Some(other) = constant.report.nll.filter(|_| constant.is_better() && !facts.warned) {
+        let said = ["kernel", "features", "likelihood negative-binomial"];
+        let is_said = said.iter().any(|option| facts.warned.contains(option));
+        if let Some(other) = constant.report.nll.filter(|_| constant.is_better() && !is_said) {
             let what = match facts.task {
                 Task::Regression => "the mean alone",
                 Task::Classification => "the share of each class",
@@ -132,7 +131,7 @@ mod tests {
             test_rows: 300,
             test: report(1.0, 0.95),
             baselines: Some(baselines),
-            warned: false,
+            warned: Vec::new(),
         }
     }
 
@@ -143,6 +142,7 @@ mod tests {
             Facts { baselines: Some(BaselineReport { constant: baseline(constant, 1.0), linear }), ..facts() }
         };
         let covered = |covered: f64| Facts { test: report(1.0, covered), ..facts() };
+        let warned = |option| Facts { warned: vec![option, "seed"], ..with(0.9, 1.5) };
         let (no_information, tails) = ("the mean alone", "too wide; try ⟨likelihood student-t⟩");
         for (why, facts, expected) in [
             ("a good fit", facts(), &[][..]),
@@ -150,7 +150,8 @@ mod tests {
             ("a better constant comes before a better linear model", with(0.9, 0.8), &[no_information]),
             ("a better linear model", with(1.1, 0.8), &["⟨model glm⟩"]),
             ("differences within the standard error", with(0.96, 0.96), &[]),
-            ("its cause was warned of", Facts { warned: true, ..with(0.9, 1.5) }, &[]),
+            ("the noise that explains all was warned of", warned("kernel"), &[]),
+            ("the spread of the counts was warned of", warned("likelihood negative-binomial"), &[]),
             ("wide intervals", covered(0.995), &[tails]),
             ("narrow intervals, for which nothing is known to help", covered(0.85), &[]),
             ("few test rows", Facts { test_rows: 199, ..covered(0.995) }, &[]),

@@ -195,6 +195,34 @@ impl Warning {
         }
     }
 
+    /// Returns the options that may help, by name, some with a value to try.
+    pub fn options(&self) -> &'static [&'static str] {
+        match self {
+            Warning::Data { .. } | Warning::FellBack { .. } => &[],
+            Warning::Inducing { .. } => &["inducing"],
+            Warning::NoiseExplainsAll { sparse: true, .. } => &["kernel", "seed"],
+            Warning::NoiseExplainsAll { sparse: false, .. } => &["features", "model gp"],
+            Warning::NoiseAtFloor { .. } => &["exclude"],
+            Warning::OpenNoise { .. } => &["fix"],
+            Warning::IllConditioned { .. } => &["inducing", "jitter", "bounds"],
+            Warning::NearDuplicates { .. } => &["inducing", "fix_inducing"],
+            Warning::Irrelevant { .. } => &["exclude"],
+            Warning::Memorised { .. } => &["prior", "bounds"],
+            Warning::Overdispersed { .. } => &["likelihood negative-binomial"],
+            Warning::HyperSteps { halved: true, .. } => &["learning_rate"],
+            Warning::HyperSteps { halved: false, .. } => &["bounds"],
+            Warning::QSteps { .. } => &["q_step"],
+            Warning::Refused { .. } => &["q_step", "q_guard trust"],
+            Warning::NoProgress => &["learning_rate", "q_step", "q_guard trust"],
+            Warning::EpochLimit { .. } => &["epochs"],
+            Warning::LooseBound { without_neighbours: true, .. } => &["inducing"],
+            Warning::LooseBound { .. } => &["neighbours auto", "inducing"],
+            Warning::Overfitted { .. } => &["inducing", "beta", "objective elbo", "prior"],
+            Warning::SquareLoss { training, .. } if *training >= 1.0 => &["beta", "betas auto"],
+            Warning::SquareLoss { .. } => &["objective elbo", "betas auto", "fix_inducing", "inducing"],
+        }
+    }
+
     /// Returns the text, in which `say` spells the options.
     pub fn words_with(&self, say: &Say<'_>) -> String {
         spoken(&self.marked(), say)
@@ -334,4 +362,43 @@ fn irrelevant(inputs: &[Input]) -> String {
         "{noun} {} hardly {verb} the prediction over {range} whole range (a very long lengthscale): leaving {them} out with ⟨exclude⟩ is quicker",
         names.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suggested_option_is_in_the_text() {
+        let input = Input { index: 3, name: None };
+        let warnings = [
+            Warning::NoiseExplainsAll { share: 0.99, sparse: true },
+            Warning::NoiseAtFloor { noise: 1e-6 },
+            Warning::OpenNoise { mode: 1e-9, expected: 1e-2 },
+            Warning::IllConditioned { condition: 1e12, raised_to: None, close_pairs: 0, inducing: 9 },
+            Warning::NearDuplicates { duplicates: 3, inducing: 9, closest: 1e-4 },
+            Warning::Irrelevant { inputs: vec![input.clone()] },
+            Warning::Memorised { input, correlation: 0.1 },
+            Warning::Overdispersed { dispersion: 3.0 },
+            Warning::HyperSteps { count: 1, of: 9, halved: true },
+            Warning::HyperSteps { count: 1, of: 9, halved: false },
+            Warning::QSteps { count: 1, of: 9 },
+            Warning::Refused { proven: Some(8.4e-4) },
+            Warning::NoProgress,
+            Warning::EpochLimit { fall: 0.04, epochs: 10 },
+            Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: false },
+            Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: true },
+            Warning::Overfitted { training: 0.0, validation: 1.0, error: 0.1 },
+            Warning::SquareLoss { ratio: 1.7, training: 0.4 },
+            Warning::SquareLoss { ratio: 1.7, training: 1.4 },
+        ];
+        for warning in warnings {
+            let text = warning
+                .words_with(&|name, value| value.map_or(name.to_owned(), |value| format!("{name} {value}")));
+            let named = warning.options().iter().filter(|option| text.contains(**option)).count();
+            assert!(named > 0 && !text.contains('\n'), "{text}");
+            let stored = serde_json::to_string(&warning).expect("JSON");
+            assert_eq!(serde_json::from_str::<Warning>(&stored).expect("a warning"), warning);
+        }
+    }
 }
