@@ -310,17 +310,35 @@ impl Answer {
 
     /// Returns the bytes of the HTTP/1.1 response. A response to `HEAD` has no body.
     pub fn bytes(&self, keep_alive: bool, head_only: bool) -> Vec<u8> {
-        let (status, length) = (self.status, self.body.len());
+        let (status, phrase, length) = (self.status, phrase(self.status), self.body.len());
         let allow = self.allow.map(|methods| format!("Allow: {methods}\r\n")).unwrap_or_default();
         let connection = if keep_alive { "keep-alive" } else { "close" };
         let head = format!(
-            "HTTP/1.1 {status} \r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{allow}Connection: {connection}\r\n\r\n"
+            "HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{allow}Connection: {connection}\r\n\r\n"
         );
         let mut bytes = head.into_bytes();
         if !head_only {
             bytes.extend_from_slice(self.body.as_bytes());
         }
         bytes
+    }
+}
+
+/// Returns the reason phrase of a status code.
+fn phrase(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        _ => "Internal Server Error",
     }
 }
 

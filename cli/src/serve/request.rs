@@ -1,9 +1,8 @@
 //! Parsing of the JSON body of a request for predictions, to rows and options.
 
+use crate::args::Contents;
 use crate::args::parsers::MOST_DRAWS;
-use crate::args::{Contents, UnseenArgs};
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sparsegp::{Error, Result};
 use sparsegp_tables::schema::UnseenLevels;
 use std::collections::HashMap;
@@ -11,38 +10,15 @@ use std::collections::HashMap;
 /// The name of a request in messages, in place of a file name.
 pub const SOURCE: &str = "request";
 
+/// The keys of a request, in the order in which messages list them.
+const KEYS: [&str; 9] =
+    ["rows", "quantiles", "latent", "covariance", "samples", "draws", "seed", "unseen", "population"];
+
+/// The rows and the options of a request.
 #[derive(Debug, Default)]
 pub struct Asked {
     rows: Vec<Value>,
     pub contents: Contents,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an array of rows or an object with \"rows\"")]
-struct Body {
-    rows: Vec<Value>,
-    #[serde(default)]
-    quantiles: Vec<f64>,
-    #[serde(default)]
-    latent: bool,
-    #[serde(default)]
-    covariance: bool,
-    #[serde(default)]
-    samples: usize,
-    #[serde(default)]
-    draws: usize,
-    #[serde(default)]
-    seed: u64,
-    unseen: Option<Unseen>,
-    #[serde(default)]
-    population: bool,
-}
-
-#[derive(Deserialize, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum Unseen {
-    New,
-    Error,
 }
 
 /// Returns an option as the request spells it.
@@ -52,37 +28,55 @@ pub fn named(name: &str) -> String {
 
 impl Asked {
     /// Reads a body: an array of rows, or an object with the rows and options.
+    ///
+    /// # Errors
+    ///
+    /// Returns a usage error for text that is not JSON, an unknown option, or an option with an invalid value.
     pub fn read(body: &[u8]) -> Result<Asked> {
-        let Body { rows, quantiles, latent, covariance, samples, draws, seed, unseen, population } =
-            match body.trim_ascii_start() {
-                [b'[', ..] => serde_json::from_slice(body).map(|rows| Body { rows, ..Body::default() }),
-                _ => serde_json::from_slice(body),
+        let value: Value = serde_json::from_slice(body)
+            .map_err(|error| Error::usage(format!("{SOURCE}: the body is not JSON: {error}")))?;
+        match value {
+            Value::Array(rows) => Ok(Asked { rows, ..Asked::default() }),
+            Value::Object(options) => Asked::of_options(options),
+            other => Err(Error::usage(format!(
+                "{SOURCE}: the body is {}, expected an array of rows or an object with \"rows\"",
+                kind(&other)
+            ))),
+        }
+    }
+
+    fn of_options(mut options: Map<String, Value>) -> Result<Asked> {
+        let rows = match options.remove("rows") {
+            Some(Value::Array(rows)) => rows,
+            Some(other) => return Err(wrong("rows", &other, "an array of objects")),
+            None => {
+                return Err(Error::usage(format!("{SOURCE}: the object has no \"rows\""))
+                    .hint("a single row is an array of one object"));
             }
-            .map_err(|error| Error::usage(format!("{SOURCE}: the body cannot be read: {error}")))?;
-        if population && unseen.is_some() {
+        };
+        if options.contains_key("population") && options.contains_key("unseen") {
             return Err(Error::usage("\"population\" cannot be combined with \"unseen\""));
         }
-        if let Some(count) = [samples, draws].into_iter().find(|count| *count > MOST_DRAWS) {
-            return Err(Error::usage(format!(
-                "{SOURCE}: found {count} draws, expected at most {MOST_DRAWS}"
-            )));
-        }
-        let strict = unseen == Some(Unseen::Error);
-        let unseen = UnseenArgs { unseen: if strict { UnseenLevels::Error } else { UnseenLevels::New } };
-        let contents = Contents { quantiles, latent, covariance, samples, draws, seed, population, unseen };
-        Ok(Asked { rows, contents })
+        let mut asked = Asked { rows, ..Asked::default() };
+        options.iter().try_for_each(|(name, value)| set(&mut asked.contents, name, value))?;
+        Ok(asked)
     }
 
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
+    /// Returns the total number of quantiles and draws per row.
     pub fn numbers_per_row(&self) -> usize {
         self.contents.quantiles.len() + self.contents.samples + self.contents.draws
     }
 
     /// Returns the names and cells of the columns, in the order in which the rows first name them. Cells are text. A row without a value
     /// for a column has a missing cell (`None`). Columns that are not `used` get no cells.
+    ///
+    /// # Errors
+    ///
+    /// Returns a data error if a row is not an object, or if a cell of a used column is an array or an object.
     pub fn cells(&self, used: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Vec<Option<String>>)>> {
         let mut columns: Vec<(String, Vec<Option<String>>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
@@ -109,6 +103,41 @@ impl Asked {
     }
 }
 
+fn set(contents: &mut Contents, name: &str, value: &Value) -> Result<()> {
+    let refused = |expected: &str| wrong(name, value, expected);
+    let flag = || value.as_bool().ok_or_else(|| refused("true or false"));
+    let draws = || {
+        let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
+        let expected = || refused(&format!("a whole number from 0 to {MOST_DRAWS}"));
+        number.filter(|&number| number <= MOST_DRAWS).ok_or_else(expected)
+    };
+    match name {
+        "quantiles" => {
+            let all = value.as_array().ok_or_else(|| refused("an array of numbers"))?.iter();
+            let number = |value: &Value| value.as_f64().ok_or_else(|| wrong(name, value, "numbers"));
+            contents.quantiles = all.map(number).collect::<Result<_>>()?;
+        }
+        "latent" => contents.latent = flag()?,
+        "covariance" => contents.covariance = flag()?,
+        "population" => contents.population = flag()?,
+        "samples" => contents.samples = draws()?,
+        "draws" => contents.draws = draws()?,
+        "seed" => contents.seed = value.as_u64().ok_or_else(|| refused("a whole number from 0"))?,
+        "unseen" => {
+            contents.unseen.unseen = match value.as_str() {
+                Some("new") => UnseenLevels::New,
+                Some("error") => UnseenLevels::Error,
+                _ => return Err(refused("\"new\" or \"error\"")),
+            }
+        }
+        _ => {
+            let known = KEYS.join(", ");
+            return Err(Error::usage(format!("{SOURCE}: unknown option {name:?}, expected one of {known}")));
+        }
+    }
+    Ok(())
+}
+
 /// Returns a value as the text of a cell, or `None` for a missing cell.
 fn cell(value: &Value, row: usize, name: &str) -> Result<Option<String>> {
     match value {
@@ -125,6 +154,7 @@ fn cell(value: &Value, row: usize, name: &str) -> Result<Option<String>> {
     }
 }
 
+/// Returns the kind of a JSON value in words.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -134,6 +164,15 @@ fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
+}
+
+/// Creates the error for an option with an invalid value.
+fn wrong(name: &str, found: &Value, expected: &str) -> Error {
+    let found = match found {
+        Value::Array(_) | Value::Object(_) => kind(found).to_owned(),
+        simple => simple.to_string(),
+    };
+    Error::usage(format!("{SOURCE}: {name:?}: found {found}, expected {expected}"))
 }
 
 #[cfg(test)]

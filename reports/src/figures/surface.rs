@@ -242,8 +242,18 @@ impl Cells {
             crosses.then(|| self.place(from.0 + share * (to.0 - from.0), from.1 + share * (to.1 - from.1)))
         };
         let crossings: Vec<Point> = (0..4).filter_map(crossing).collect();
-        // Four crossings are a saddle, of which either diagonal may be joined.
-        crossings.chunks_exact(2).map(|ends| [ends[0], ends[1]]).collect()
+        match crossings[..] {
+            [a, b] => vec![[a, b]],
+            // A saddle: the lower left corner is joined to the opposite corner if the middle is on their side
+            // of the contour.
+            [bottom, right, top, left] => {
+                let middle: f64 = corners.iter().map(|corner| corner.2).sum();
+                let joined = (middle >= 0.0) == (corners[0].2 >= 0.0);
+                let ends = if joined { [right, left] } else { [left, right] };
+                vec![[bottom, ends[0]], [top, ends[1]]]
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -260,15 +270,20 @@ fn shade(share: f64) -> Ink {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_contour_is_where_the_probability_is_one_half() {
-        let plane = Plane { x: (0.0, 1.0), y: (0.0, 1.0), resolution: (50, 50), ..Plane::default() };
-        let radius = |x: f64, y: f64| (x - 0.5).hypot(y - 0.5);
+    /// Returns the contour of a function of both inputs on [0, 1]².
+    fn contour(resolution: (usize, usize), share: impl Fn(f64, f64) -> f64) -> Vec<[Point; 2]> {
+        let plane = Plane { x: (0.0, 1.0), y: (0.0, 1.0), resolution, ..Plane::default() };
         let value = |cell: usize| {
             let [x, y] = plane.centre(cell);
-            ((0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0), INK)
+            (share(x, y), INK)
         };
-        let pieces = Cells::of(&plane, 2500, &value).expect("cells").contour();
+        Cells::of(&plane, resolution.0 * resolution.1, &value).expect("cells").contour()
+    }
+
+    #[test]
+    fn the_contour_is_where_the_probability_is_one_half() {
+        let radius = |x: f64, y: f64| (x - 0.5).hypot(y - 0.5);
+        let pieces = contour((50, 50), |x, y| (0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0));
         assert!(pieces.len() > 50);
         for (x, y) in pieces.iter().flatten() {
             assert!((radius(*x, *y) - 0.3).abs() < 1e-3, "({x}, {y})");
@@ -277,6 +292,19 @@ mod tests {
         let near = |a: &(f64, f64), b: &(f64, f64)| (a.0 - b.0).hypot(a.1 - b.1) < 1e-9;
         for end in pieces.iter().flatten() {
             assert_eq!(pieces.iter().flatten().filter(|other| near(end, other)).count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_saddle_has_two_pieces_that_part_the_lesser_diagonal() {
+        // Both pieces cut off the corners on the lower right and the upper left, or the other two.
+        for (corner, joined) in [(0.9, true), (0.6, false)] {
+            let pieces = contour((2, 2), |x, y| if (x < 0.5) == (y < 0.5) { corner } else { 0.25 });
+            assert_eq!(pieces.len(), 2);
+            for [a, b] in pieces {
+                let falls = (b.0 - a.0) * (b.1 - a.1) < 0.0;
+                assert_eq!(falls, !joined, "{corner}: {a:?} {b:?}");
+            }
         }
     }
 }

@@ -98,10 +98,6 @@ fn column_hash(x: MatRef<'_, f64>, column: usize) -> u64 {
 /// The minimum distance of such a number from the median, in units of the distance between the quartiles.
 const FAR: f64 = 1e4;
 
-/// The minimum ratio of its distance from the median to that of any other number. The largest of heavy-tailed numbers does not reach it,
-/// because others are nearly as large.
-const ALONE: f64 = 100.0;
-
 /// Numbers that mark missing cells by convention.
 const SENTINELS: [f64; 12] =
     [-9.0, -99.0, -999.0, -9999.0, -99999.0, -999.9, -99.9, 99.0, 999.0, 9999.0, 99999.0, 999999.0];
@@ -110,7 +106,7 @@ const SENTINELS: [f64; 12] =
 const FEWEST: usize = 2;
 
 /// Returns one line about the single numbers and one about the markers that are far from all other numbers, among the numeric features and a
-/// real target. `rows` are all rows or a sample.
+/// real target. `rows`, all rows or a sample, give the quartiles; the facts give the extreme numbers.
 pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Vec<String>> {
     let (mut singles, mut repeated, mut markers) = (Vec::new(), Vec::new(), Vec::new());
     let numeric = schema.features.iter().filter(|feature| feature.kind == FeatureKind::Numeric);
@@ -118,9 +114,8 @@ pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> R
     for name in numeric.map(|feature| feature.name.as_str()).chain(target) {
         let column = facts.require(name)?;
         let Some(cells) = rows.column(name).and_then(Column::numbers) else { continue };
-        if let Some(row) = single(column, &cells) {
-            let (value, number) = (number_text(cells[row]), rows.row(row) + 1);
-            singles.push(format!("{value} in row {number} of {}", quoted(name)));
+        if let Some((value, row)) = single(column, &cells) {
+            singles.push(format!("{} in row {} of {}", number_text(value), row + 1, quoted(name)));
         }
         for value in <[f64; 2]>::from(column.plain.range).into_iter().filter(|end| SENTINELS.contains(end)) {
             let count = cells.iter().filter(|&&cell| cell == value).count();
@@ -144,11 +139,12 @@ pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> R
     Ok(singles.into_iter().chain(repeated).collect())
 }
 
-/// Returns the index of the number that is far from all others, if there is one.
-fn single(column: &ColumnFacts, cells: &[f64]) -> Option<usize> {
-    let ((low, high), affine) = (column.plain.range, column.affine());
+/// Returns the number of a column that is far from all others, with its row.
+fn single(column: &ColumnFacts, cells: &[f64]) -> Option<(f64, usize)> {
+    let (extremes, affine) = (&column.extremes, column.affine());
     // A number that is far from all others is also far from their mean. Only columns for which this may hold need their quartiles.
-    let most = (low - affine.shift).abs().max((high - affine.shift).abs()) / affine.scale;
+    let deviations = |(value, _): (f64, usize)| (value - affine.shift).abs() / affine.scale;
+    let most = deviations(extremes.low[0]).max(deviations(extremes.high[0]));
     if !(most > 0.25 * (column.present as f64).sqrt() && column.present > 8) {
         return None;
     }
@@ -156,11 +152,7 @@ fn single(column: &ColumnFacts, cells: &[f64]) -> Option<usize> {
     values.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(f64::NAN);
     let (median, range) = (at(0.5), at(0.75) - at(0.25));
-    let distance = |value: f64| (value - median).abs();
-    values.sort_by(|a, b| distance(*a).total_cmp(&distance(*b)));
-    let [.., next, farthest] = values[..] else { return None };
-    let alone = distance(farthest) > (ALONE * distance(next)).max(FAR * range) && range > 0.0;
-    cells.iter().position(|cell| alone && *cell == farthest)
+    extremes.alone(median).filter(|(value, _)| range > 0.0 && (value - median).abs() > FAR * range)
 }
 
 /// Returns true if the distance of a value from the nearest other value is at least the range of the others, without further sentinels.

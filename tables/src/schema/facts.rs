@@ -2,6 +2,7 @@
 
 use super::calendar::Calendar;
 use super::distinct::{Distinct, Level};
+use super::extremes::Extremes;
 use super::ratings::rating_order;
 use super::spread::Spread;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
@@ -147,6 +148,7 @@ pub(crate) struct ColumnFacts {
     last: Option<f64>,
     /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
+    pub(super) extremes: Extremes,
     pub(super) calendar: Option<Calendar>,
 }
 
@@ -176,9 +178,9 @@ impl ColumnFacts {
         self.divisor = common_divisor(self.divisor, later.divisor);
         self.spread.merge(later.spread);
         self.forms.merge(later.forms);
-        let rises = self.plain.range.1 < later.plain.range.0;
-        self.not_rising |= later.not_rising || !rises;
+        self.not_rising |= later.not_rising || !self.extremes.end_below(&later.extremes);
         self.plain.merge(later.plain);
+        self.extremes.merge(later.extremes);
         self.last = later.last.or(self.last);
         self.steps.merge(later.steps);
         match (&mut self.calendar, later.calendar) {
@@ -290,6 +292,7 @@ impl ColumnFacts {
     fn push_value(&mut self, table: &Table, name: &str, row: usize, value: f64, trains: bool) {
         let at = table.row(row);
         self.plain.push(value);
+        self.extremes.push(value, at);
         self.step_to(value);
         if value.is_infinite() {
             keep_first(&mut self.infinite, at, || table.finite(row, name, value).map(|_| ()));

@@ -7,6 +7,7 @@ mod columns;
 mod counts;
 mod design;
 mod distinct;
+mod extremes;
 pub(crate) mod facts;
 mod groups;
 mod in_kernel;

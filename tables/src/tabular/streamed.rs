@@ -15,6 +15,7 @@ use sparsegp::error::{Error, Result};
 use sparsegp::training::{AllRows, BatchSource, Portion, RowBuffer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of batches that are prepared in advance.
 const BATCHES_AHEAD: usize = 2;
@@ -52,49 +53,14 @@ impl DataFile {
     /// Reads the rows of a role in original units, block by block, in the order of the file or of these row groups.
     pub(super) fn parts(self: &Arc<Self>, role: Role, groups: Option<&[usize]>) -> Result<Parts> {
         let names = self.schema.training_names();
-        let mut blocks = TableBlocks::new(
+        let blocks = TableBlocks::new(
             &self.path,
             BLOCK_ROWS,
             &|name| names.contains(name),
             How { groups, delimiter: self.delimiter, missing: &self.schema.missing, ..How::default() },
         )?;
         self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
-        let (file, mut seen, mut done) = (Arc::clone(self), 0, false);
-        let part = move || {
-            if done {
-                return None;
-            }
-            let part = match blocks.next() {
-                Some(block) => block.and_then(|block| {
-                    seen += block.rows();
-                    TableRows::of_role(&file.schema, &block, &file.roles, role)
-                }),
-                None if seen == file.rows => return None,
-                None => Err(changed(&file.path, seen, file.rows)),
-            };
-            done = part.is_err();
-            Some(part)
-        };
-        Ok(Box::new(std::iter::from_fn(part)))
-    }
-
-    /// Reads the training rows on the scale of the model: the inputs, the target, and exposure and weight if there are any.
-    fn training_rows(self: &Arc<Self>, groups: Option<&[usize]>) -> Result<Rows> {
-        let file = Arc::clone(self);
-        let rows = move |part: Result<TableRows>| -> Rows {
-            let mut part = match part {
-                Ok(part) => part,
-                Err(error) => return Box::new(std::iter::once(Err(error))),
-            };
-            part.scale(&file.scaling);
-            let count = part.targets.len();
-            let row = move |at: usize| {
-                let others = [part.exposure.get(at), part.weights.get(at)].into_iter().flatten();
-                Ok(part.inputs().row(at).iter().chain([&part.targets[at]]).chain(others).copied().collect())
-            };
-            Box::new((0..count).map(row))
-        };
-        Ok(Box::new(self.parts(Role::Train, groups)?.flat_map(rows)))
+        Ok(Parts { file: Arc::clone(self), role, blocks, seen: 0, done: false })
     }
 }
 
@@ -105,11 +71,44 @@ pub(super) fn changed(path: &Path, found: usize, expected: usize) -> Error {
 }
 
 /// The rows of a file with one role, in blocks. The last item is an error if the file has more or fewer rows than expected.
-pub(super) type Parts = Box<dyn Iterator<Item = Result<TableRows>> + Send>;
+pub(super) struct Parts {
+    file: Arc<DataFile>,
+    role: Role,
+    blocks: TableBlocks,
+    seen: usize,
+    done: bool,
+}
 
-/// Rows one by one.
-type Rows = Box<dyn Iterator<Item = Result<Vec<f64>>> + Send>;
+impl Parts {
+    /// Returns the rows of the next block; `None` at the end of the file.
+    fn block(&mut self) -> Result<Option<TableRows>> {
+        let Some(block) = self.blocks.next().transpose()? else {
+            let file = &self.file;
+            return if self.seen == file.rows {
+                Ok(None)
+            } else {
+                Err(changed(&file.path, self.seen, file.rows))
+            };
+        };
+        self.seen += block.rows();
+        TableRows::of_role(&self.file.schema, &block, &self.file.roles, self.role).map(Some)
+    }
+}
 
+impl Iterator for Parts {
+    type Item = Result<TableRows>;
+
+    fn next(&mut self) -> Option<Result<TableRows>> {
+        if self.done {
+            return None;
+        }
+        let part = self.block().transpose();
+        self.done = !matches!(part, Some(Ok(_)));
+        part
+    }
+}
+
+/// The training rows of a file.
 #[derive(Clone)]
 pub(super) struct FileRows(pub Arc<DataFile>);
 
@@ -149,12 +148,14 @@ struct Batching {
     /// The number of rows of the buffer, at least 1.
     buffer: usize,
     seed: u64,
+    /// The maximum number of rows in the buffer and the current block so far.
+    held: Arc<AtomicUsize>,
 }
 
 impl FileBatches {
     /// Creates batches of at most `batch` rows, through a buffer of `buffer` rows (each at least 1).
     pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
-        let batching = Batching { rows: FileRows(file), batch, buffer, seed };
+        let batching = Batching { rows: FileRows(file), batch, buffer, seed, held: Arc::default() };
         let ready = batching.start(0)?;
         Ok(FileBatches { batching, ready, current: None })
     }
@@ -199,7 +200,9 @@ impl Batching {
             epoch: (first / per_epoch) as u64,
             rows_left: 0,
             batches_left: 0,
-            rows: Box::new(std::iter::empty()),
+            parts: None,
+            part: None,
+            at: 0,
             random: generator(self.seed, Purpose::Batches, 0),
             buffer: ShuffleBuffer::new(file.row_width(), self.buffer.min(file.train)),
             failed: false,
@@ -227,13 +230,16 @@ struct Maker {
     epoch: u64,
     rows_left: usize,
     batches_left: usize,
-    rows: Rows,
+    parts: Option<Parts>,
+    part: Option<TableRows>,
+    at: usize,
     random: ChaCha8Rng,
     buffer: ShuffleBuffer,
     failed: bool,
 }
 
 impl Maker {
+    /// Makes the next batch.
     fn make(&mut self) -> Result<RowBuffer> {
         if self.batches_left == 0 {
             self.begin_epoch()?;
@@ -253,7 +259,7 @@ impl Maker {
         }
         self.rows_left -= size;
         self.batches_left -= 1;
-        if self.batches_left == 0 && self.rows.next().transpose()?.is_some() {
+        if self.batches_left == 0 && self.next_row()? {
             return Err(changed(&file.path, file.rows + 1, file.rows));
         }
         Ok(batch)
@@ -268,7 +274,8 @@ impl Maker {
             order.shuffle(&mut self.random);
             order
         });
-        self.rows = file.training_rows(order.as_deref())?;
+        self.parts = Some(file.parts(Role::Train, order.as_deref())?);
+        (self.part, self.at) = (None, 0);
         self.buffer.cells.clear();
         self.rows_left = file.train;
         self.batches_left = file.train.div_ceil(self.batching.batch);
@@ -277,11 +284,33 @@ impl Maker {
 
     /// Fills the buffer, as far as there are rows.
     fn fill(&mut self) -> Result<()> {
-        while self.buffer.rows() < self.buffer.most {
-            let Some(row) = self.rows.next() else { break };
-            self.buffer.cells.extend(row?);
+        while !self.buffer.is_full() && self.next_row()? {
+            let Some(part) = &self.part else { break };
+            let (x, at) = (part.inputs().row(self.at), self.at);
+            let others = [part.exposure.get(at), part.weights.get(at)];
+            let row = x.iter().chain([&part.targets[at]]).chain(others.into_iter().flatten());
+            self.buffer.push(row.copied());
+            self.at += 1;
         }
         Ok(())
+    }
+
+    /// Reads the next block if the current one is used up; returns `false` at the end of the file.
+    fn next_row(&mut self) -> Result<bool> {
+        while self.part.as_ref().is_none_or(|part| self.at == part.targets.len()) {
+            // The current block is dropped before the next block is read.
+            (self.part, self.at) = (None, 0);
+            let Some(parts) = &mut self.parts else { return Ok(false) };
+            let Some(part) = parts.next() else {
+                self.parts = None;
+                return Ok(false);
+            };
+            let mut part = part?;
+            part.scale(&self.batching.file().scaling);
+            self.batching.held.fetch_max(self.buffer.rows() + part.targets.len(), Ordering::Relaxed);
+            self.part = Some(part);
+        }
+        Ok(true)
     }
 }
 
@@ -300,6 +329,16 @@ impl ShuffleBuffer {
 
     fn rows(&self) -> usize {
         self.cells.len() / self.width
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows() == self.most
+    }
+
+    fn push(&mut self, row: impl Iterator<Item = f64>) {
+        let before = self.cells.len();
+        self.cells.extend(row);
+        debug_assert_eq!(self.cells.len(), before + self.width);
     }
 
     /// Removes a random row and passes it to `take`; returns `false` if the buffer is empty.
@@ -391,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn every_epoch_is_a_permutation_of_the_training_rows() {
+    fn every_epoch_is_a_permutation_of_the_training_rows_within_the_bound() {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, test, buffer) in [
             ("t.parquet", 0.0, 2000),
@@ -415,6 +454,11 @@ mod tests {
                 assert_eq!(rows, training, "{name} through {buffer}");
             }
             assert_ne!(epochs[0], epochs[1]);
+            // The current block and the buffer together are within the documented bound.
+            let buffer = buffer.min(file.train);
+            let most = source.batching.held.load(Ordering::Relaxed);
+            assert!(most <= buffer + BLOCK_ROWS, "{most}");
+            assert!(most >= buffer.min(BLOCK_ROWS));
         }
     }
 
