@@ -1,5 +1,6 @@
 //! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated.
 
+use crate::checkpoint::MOST;
 use serde::{Deserialize, Serialize};
 
 /// Settings of Adam.
@@ -136,7 +137,12 @@ impl Adam {
 
     /// Returns true if the state, read from a file, has `n` numbers and these options.
     pub(crate) fn suits(&self, n: usize, options: AdamOptions) -> bool {
-        self.options == options && self.theta.len() == n
+        let counts = [self.failures_in_a_row, self.rollbacks, self.steps];
+        counts.iter().all(|&count| count <= MOST)
+            && self.options == options
+            && self.theta.len() == n
+            && self.moments.suits(n)
+            && self.last_good.as_ref().is_none_or(|good| good.len() == n)
     }
 }
 

@@ -2,6 +2,7 @@
 //! need not be finite everywhere.
 
 use super::{HyperObjective, Monitor, Outcome, Reached, StopReason};
+use crate::checkpoint::MOST;
 use argmin::core::{
     CostFunction, Error as ArgminError, Executor, Gradient, IterState, KV, Problem, Solver, State as _,
     TerminationReason,
@@ -90,6 +91,33 @@ impl State {
             restarts: 0,
             iterations: 0,
         }
+    }
+
+    /// Returns true if a state that was read has vectors of `n` numbers and possible counts.
+    fn suits(&self, n: usize) -> bool {
+        let counts = [self.evaluations, self.failures, self.restarts, self.iterations];
+        counts.iter().all(|&count| count <= MOST)
+            && self.from.len() == n
+            && self.latest.iter().chain(&self.best).all(|point| point.suits(n))
+    }
+}
+
+impl Point {
+    fn suits(&self, n: usize) -> bool {
+        self.theta.len() == n && self.gradient.len() == n
+    }
+}
+
+impl Run {
+    /// Returns true if a run that was read has vectors of `n` numbers, and at most `memory` stored steps.
+    fn suits(&self, n: usize, memory: usize) -> bool {
+        // argmin's fields are private, so they are read from their stored form.
+        let stored = serde_json::to_value(&self.solver).unwrap_or_default();
+        let lengths = |name: &str| -> Option<Vec<usize>> {
+            stored[name].as_array()?.iter().map(|vector| vector.as_array().map(Vec::len)).collect()
+        };
+        let (Some(s), Some(y)) = (lengths("s"), lengths("y")) else { return false };
+        self.at.suits(n) && s == y && s.len() <= memory.max(1) && s.iter().all(|&length| length == n)
     }
 }
 
@@ -312,9 +340,13 @@ pub fn minimize_lbfgs(
     monitor: &mut Monitor<'_>,
 ) -> Outcome {
     let (mut state, mut saved) = (State::new(start.clone(), options), None);
-    monitor.begin_stage(|found, rest| {
-        (state, saved) = found;
-        state.from.len() == start.len() && objective.restore(rest)
+    monitor.begin_stage(|(found, run): (State, Option<Run>), rest| {
+        let n = start.len();
+        let suits = found.suits(n) && run.as_ref().is_none_or(|run| run.suits(n, options.memory));
+        if suits {
+            (state, saved) = (found, run);
+        }
+        suits && objective.restore(rest)
     });
     let descent = RefCell::new(Descent { objective, monitor, options, data_count, state });
     while !start.is_empty() && descent.borrow().monitor.stopped().is_none() {

@@ -120,12 +120,13 @@ impl<'a> Monitor<'a> {
     pub(crate) fn begin_stage<S: DeserializeOwned>(&mut self, restore: impl FnOnce(S, &[u8]) -> bool) {
         let Some(saved) = self.session.checkpoint().and_then(Checkpoint::begin) else { return };
         let suits = match postcard::take_from_bytes::<(f64, (Epochs, Option<StopReason>), S)>(&saved) {
-            Ok(((seconds, (epochs, reason), solver), objective)) => {
+            Ok(((seconds, (epochs, reason), solver), objective)) if (0.0..1e12).contains(&seconds) => {
                 (self.started, self.before) = (Instant::now(), seconds);
+                let suits = epochs.are_possible() && restore(solver, objective);
                 (self.epochs, self.reason) = (epochs, reason);
-                restore(solver, objective)
+                suits
             }
-            Err(_) => false,
+            _ => false,
         };
         if !suits {
             if let Some(checkpoint) = self.session.checkpoint() {
@@ -407,5 +408,11 @@ impl Epochs {
             let (earlier, later) = self.records[epoch - 2 * w..].split_at(w);
             mean(earlier) - mean(later) < limits.tolerance * w as f64
         }
+    }
+
+    /// Returns true if the counts, read from a file, are possible.
+    pub fn are_possible(&self) -> bool {
+        let counts = [self.window_start, self.plateaus, self.best_validation.map_or(0, |(at, _)| at)];
+        counts.iter().all(|&count| count <= self.records.len())
     }
 }

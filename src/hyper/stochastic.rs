@@ -2,6 +2,7 @@
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
 use super::{HyperObjective, Monitor, Outcome, Reached, StopReason};
+use crate::checkpoint::MOST;
 use argmin::core::{
     Error as ArgminError, Executor, IterState, KV, Problem, Solver, State as _, TerminationReason,
 };
@@ -140,9 +141,12 @@ pub fn minimize_adam(
     let steps_per_epoch = objective.steps_per_epoch().max(1);
     let (n, gradient) = (start.len(), vec![0.0; start.len()]);
     let (mut adam, mut mean) = (Adam::new(start, options), EpochMean::default());
-    monitor.begin_stage(|found, rest| {
-        (adam, mean) = found;
-        adam.suits(n, options) && objective.restore(rest)
+    monitor.begin_stage(|(found, part): (Adam, EpochMean), rest| {
+        let suits = found.suits(n, options) && part.count <= MOST && objective.restore(rest);
+        if suits {
+            (adam, mean) = (found, part);
+        }
+        suits
     });
     let mut run = Run { adam, mean, objective, monitor, data_count, steps_per_epoch, gradient };
     run.look_around();

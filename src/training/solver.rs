@@ -44,8 +44,10 @@ pub(super) trait Solved: HyperObjective {
         None
     }
 
-    /// Replaces the sites by those of a checkpoint.
-    fn set_sites(&mut self, _sites: Option<SiteValues>) {}
+    /// Replaces the sites by those of a checkpoint; returns false if they do not suit.
+    fn set_sites(&mut self, sites: Option<SiteValues>) -> bool {
+        sites.is_none()
+    }
 
     /// Returns the error of a point without a value.
     fn failure(&self) -> Error {
@@ -94,9 +96,7 @@ impl<S: Solved> HyperObjective for S {
 
     fn restore(&mut self, state: &[u8]) -> bool {
         let Some((kept, sites)) = decode(state) else { return false };
-        self.set_sites(sites);
-        self.place_mut().kept = kept;
-        true
+        self.set_sites(sites) && self.place_mut().restore(kept)
     }
 }
 
@@ -231,5 +231,11 @@ impl Place {
     /// Returns the penalty of the priors at `theta`.
     pub fn prior_terms(&self, theta: &[f64]) -> f64 {
         self.free.penalty_at(theta, &self.natural)
+    }
+
+    /// Stores the best point of a checkpoint, if there is one; returns false if it does not suit the model.
+    pub fn restore(&mut self, kept: Option<Vec<f64>>) -> bool {
+        self.kept = kept;
+        self.kept.as_ref().is_none_or(|kept| kept.len() == self.free.len())
     }
 }

@@ -1,6 +1,7 @@
 //! Averages of the iterates (m, S) of a fit: in expectation parameters, or over the tail.
 
-use super::{Matrix, MatrixRef};
+use super::{Matrix, MatrixRef, Normal};
+use crate::checkpoint::MOST;
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,15 @@ impl IterateAverage {
                 self.newer.mix(mean, cov, weight);
             }
         }
+    }
+
+    /// Returns true if an average that was read is one of iterates like `q` by the same rule.
+    pub(crate) fn suits(&self, rule: Average, q: &Normal) -> bool {
+        let suits = |block: &RunningMean| {
+            block.mean.len() == q.dim() && block.cov.as_ref().is_like(q.cov()) && block.count <= MOST
+        };
+        let begun = self.count <= MOST && suits(&self.older) && suits(&self.newer);
+        self.rule == rule && (self.count == 0 || begun)
     }
 
     /// Returns the averages m̄ and S̄; `None` before the first iterate and for [`Average::None`].

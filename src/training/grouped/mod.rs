@@ -437,8 +437,15 @@ impl Solved for GroupedObjective<'_> {
         self.sites.as_ref().map(|rows| rows.sites.values.clone())
     }
 
-    fn set_sites(&mut self, values: Option<SiteValues>) {
-        values.into_iter().for_each(|values| self.restore(values));
+    fn set_sites(&mut self, values: Option<SiteValues>) -> bool {
+        match (&mut self.sites, values) {
+            (None, None) => true,
+            (Some(SiteRows { sites, .. }), Some(values)) if values.is_like(&sites.values) => {
+                sites.values = values;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Solves for w and b; returns minus the log evidence or its bound.

@@ -125,6 +125,12 @@ fn d_times(d: f64, difference: f64) -> f64 {
 }
 
 impl SiteValues {
+    /// Returns true if both have values for the same number of rows.
+    pub fn is_like(&self, other: &SiteValues) -> bool {
+        let rows = other.targets.len();
+        self.targets.len() == rows && self.precision.len() == rows
+    }
+
     /// Returns the values of sites at the η that explain each target best.
     pub fn explaining(likelihood: &ObservationModel, targets: Targets<'_>, beta: f64) -> SiteValues {
         let mut values = SiteValues { targets: Vec::new(), precision: Vec::new() };

@@ -4,7 +4,7 @@
 use super::model::{ModelState, VariationalModel};
 use super::solve::{SolveLimits, UpdateCounts, solve_q};
 use super::{Stepped, Stepping};
-use crate::checkpoint::{decode, encode};
+use crate::checkpoint::{MOST, decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
@@ -210,8 +210,12 @@ impl HyperObjective for Alternating<'_> {
     fn restore(&mut self, state: &[u8]) -> bool {
         type State = (ModelState, Option<Solved>, Option<Solved>, Progress, UpdateCounts);
         let Some((model, best, last, progress, counts)) = decode::<State>(state) else { return false };
+        let solved = self.model.restore(model)
+            && best.iter().chain(&last).all(|at| {
+                at.natural.len() == self.natural.len() && Normal::are_like(self.model.posteriors(), &at.q)
+            });
         (self.best, self.last, self.progress, self.counts) = (best, last, progress, counts);
-        self.model.restore(model)
+        solved && counts.evaluations.max(counts.rollbacks) <= MOST
     }
 }
 

@@ -185,11 +185,17 @@ impl HyperObjective for BatchTraining<'_> {
     fn restore(&mut self, state: &[u8]) -> bool {
         type State = (InferenceState, Option<(Vec<f64>, Vec<Normal>)>, Vec<f64>, Vec<f64>);
         let Some((inference, best, theta, theta_before)) = decode::<State>(state) else { return false };
-        let suits = self.inference.restore(inference);
+        let lengths = theta.len() == self.theta.len() && theta_before.len() == self.theta_before.len();
+        let suits = lengths && self.inference.restore(inference);
         // The model may be a step behind the point of the solver.
         self.natural = self.inference.model().model.natural();
         (self.best, self.theta, self.theta_before) = (best, theta, theta_before);
+        let q = self.inference.model().posteriors();
         suits
+            && self
+                .best
+                .as_ref()
+                .is_none_or(|best| best.0.len() == self.natural.len() && Normal::are_like(q, &best.1))
     }
 }
 

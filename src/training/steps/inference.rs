@@ -3,6 +3,7 @@
 
 use super::model::{ModelState, VariationalModel};
 use super::solve::full_objective;
+use crate::checkpoint::MOST;
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, SizeSchedule};
 use crate::error::Result;
@@ -163,12 +164,24 @@ impl<'a> Inference<'a> {
 
     /// Continues from a state; returns false if it does not suit the inference, whose state is then undefined.
     pub(in crate::training) fn restore(&mut self, (model, rules, memory): InferenceState) -> bool {
+        let counts = [memory.iterations, memory.samples, memory.rollbacks, memory.refused];
+        let suits = |(average, q): (&IterateAverage, &Normal)| average.suits(self.options.average, q);
         // The second half of a step from before must not follow.
         self.pending = None;
-        self.memory = memory;
-        self.model.restore(model)
+        let suits = self.model.restore(model)
             && self.rules.restore(&rules)
-            && self.source.seek(self.memory.iterations).is_ok()
+            && Normal::are_like(self.model.posteriors(), &memory.safe)
+            && memory.before.as_ref().is_none_or(|(natural, q)| {
+                natural.len() == self.model.model.natural().len()
+                    && Normal::are_like(self.model.posteriors(), q)
+            })
+            && memory.averages.len() == memory.safe.len()
+            && memory.averages.iter().zip(&memory.safe).all(suits)
+            && counts.iter().all(|&count| count <= MOST);
+        if suits {
+            self.memory = memory;
+        }
+        suits && self.source.seek(self.memory.iterations).is_ok()
     }
 
     /// Returns the objective of the last iterate on all rows, a sum.

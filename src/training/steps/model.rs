@@ -56,6 +56,9 @@ impl VariationalModel {
     /// 10⁻⁶ of `k_ii` in every residual variance.
     pub const DIRECT_GUARD: f64 = 1e9;
 
+    /// The maximum number of rows in a batch; a saved state with more rows is damaged.
+    const LARGEST_BATCH: usize = 1 << 24;
+
     /// Creates a model with the whitened posterior of its process, or of each process, for batches
     /// of up to `batch` rows.
     pub fn new(model: LatentModel, q: impl Into<Vec<Normal>>, objective: Objective, batch: usize) -> Self {
@@ -143,7 +146,9 @@ impl VariationalModel {
     pub(in crate::training) fn restore(&mut self, state: ModelState) -> bool {
         let ModelState { natural, q, capacity, draws } = state;
         let suits = Normal::are_like(&self.q, &q)
+            && (capacity == self.capacity || (1..=Self::LARGEST_BATCH).contains(&capacity))
             && natural.len() == self.model.natural().len()
+            && natural.iter().all(|x| x.is_finite())
             && self.model.set_natural(&natural).is_ok();
         if suits {
             self.q = q;

@@ -117,8 +117,10 @@ impl HyperObjective for Together<'_> {
     }
 
     fn restore(&mut self, state: &[u8]) -> bool {
-        let found = crate::checkpoint::decode(state);
-        found.map(|kept| self.kept = kept).is_some()
+        let Some(kept) = crate::checkpoint::decode::<Option<Vec<f64>>>(state) else { return false };
+        self.kept = kept;
+        let length = self.start().len();
+        self.kept.as_ref().is_none_or(|kept| kept.len() == length)
     }
 }
 

@@ -31,6 +31,7 @@ fn inputs_are_accepted_or_refused() {
     replay("table", fuzzing::table::run);
     replay("kernel", fuzzing::kernel::run);
     replay("model", fuzzing::model::run);
+    replay("checkpoint", fuzzing::checkpoint::run);
 }
 
 #[test]
