@@ -298,7 +298,7 @@ impl<'a> RowNodes<'a> {
 pub struct LatentRows<'a> {
     /// The likelihood.
     pub likelihood: &'a dyn OneFunction,
-    /// What is known of each row.
+    /// The observation of each row.
     pub rows: &'a [Observation<'a>],
     /// μ of each row.
     pub mean: &'a [f64],

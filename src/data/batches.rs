@@ -1,4 +1,4 @@
-//! The indices of the rows of each step of a fit: epochs, schedules of sizes, independent draws.
+//! The indices of the rows of each step of a fit (epochs, schedules of sizes, independent draws), and random generators by seed and purpose.
 
 use crate::data::SizeSchedule;
 use rand::seq::SliceRandom;

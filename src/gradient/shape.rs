@@ -1,4 +1,4 @@
-//! The places of layers and processes in the matrices of a pass.
+//! The places of layers and processes in the matrices of a pass, and the factors that their features are multiplied by.
 
 use super::{BatchPass, Form, Problem, Wanted};
 use crate::latent::{LatentLayer, Layers, of_raw_features};

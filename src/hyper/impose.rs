@@ -1,4 +1,4 @@
-//! Applies constraints: constraints by name become settings of single values, or are refused.
+//! Applies constraints: constraints by name become settings of single values, which override those of their parameters, or are refused.
 
 use super::constraints::{BoundsFor, Columns, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 use super::vector::{Descriptor, stem};
@@ -295,7 +295,7 @@ impl PriorChoice {
     }
 }
 
-/// The settings of one value; unset ones are those of its parameter.
+/// The settings of one value; its parameter has the unset ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ValueSetting {

@@ -1,4 +1,4 @@
-//! The monitor of a running minimisation: clock, trace, and the points at which it can end or be
+//! The monitor of a running minimisation: clock, trace, the reasons to end it, and the points at which it can end or be
 //! saved.
 
 use super::event::{Event, Stage};

@@ -1,4 +1,4 @@
-//! The connection of a fit to its surroundings: listeners, interruption, and the checkpoint.
+//! The connection of a fit to its surroundings: listeners, interruption, the time of the whole command, and the checkpoint.
 
 use super::event::{Event, Stage};
 use super::monitor::{Limits, Monitor};

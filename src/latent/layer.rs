@@ -1,4 +1,5 @@
-//! The layers a model can have, as one type: inducing points, linear features, any other features, or their sum with grouped effects.
+//! The layers a model can have, as one type: inducing points, linear features, any other features, or their sum with grouped effects; and
+//! the layers of the processes of a model.
 
 use super::inducing::FactorizationFailure;
 use super::{

@@ -142,7 +142,7 @@ pub(super) const VERSION: u32 = 1;
 /// The reason why bytes are not a usable model.
 pub(super) enum Unusable {
     Foreign,
-    /// Models of several targets, where one was expected.
+    /// Models of several targets instead of one model.
     Several,
     OtherVersion(String),
     Damaged(String),

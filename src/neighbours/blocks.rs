@@ -1,5 +1,5 @@
-//! Divides rows into blocks of near rows, and blocks into windows, each with the union of its rows
-//! and their neighbours.
+//! Lists of neighbours, and the division of rows into blocks of near rows, and of blocks into windows, each with the union of its
+//! rows and their neighbours.
 
 use super::cells::cut;
 use faer::MatRef;

@@ -1,5 +1,5 @@
-//! The cells that a query may look into, nearest first by the distance of the query from their
-//! boxes.
+//! The search for the nearest points of a query: the cells that it may look into, nearest first by the distance of the query from their
+//! boxes, and the nearest points so far.
 
 use super::cells::{Group, Parts};
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! The options of the search for the number of inducing inputs.
+//! The options of searches around a fit: the number of inducing inputs, and the values of β.
 
 use super::check::{positive, refuse_if};
 use crate::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! A fit to arrays in the user's units: a latent function, a likelihood and options in, a model that predicts out.
+//! A fit to arrays in the user's units: a latent function, a likelihood and options in, a model that predicts out; and latent functions
+//! as values.
 
 use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_groups};

@@ -1,4 +1,4 @@
-//! Questions to machines that hold parts of the rows, their answers, and the merging of answers.
+//! Questions to machines that hold parts of the rows, their answers, the merging of answers, and parts as rows of a fit.
 
 use super::check::check_groups;
 use super::row_sums::{CHUNK, LevelSums, Sweep, add_all};

@@ -1,4 +1,4 @@
-//! The rows of a fit: all of them in order, batches, and samples.
+//! The rows of a fit: all of them in order, batches, and samples; and rows copied side by side.
 
 use super::round::{PartedPortion, PartedRows};
 use crate::collapsed::Dataset;

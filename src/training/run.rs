@@ -253,7 +253,7 @@ impl Fitted {
         }
     }
 
-    /// Returns the sum over `rows` rows, of which `targets` may be a sample, that turns log densities of scaled targets into those of the target.
+    /// Returns the sum over `rows` rows (the targets may be a sample of them) that turns log densities of scaled targets into those of the target.
     fn log_unit(&self, scaling: &Scaling, rows: usize) -> Option<f64> {
         let (targets, weights) = &self.targets;
         let of_row = |(i, &y): (usize, &f64)| {

@@ -1,4 +1,4 @@
-//! The list of the update rules by name, and the construction of a rule from its options.
+//! The list of the update rules by name, their properties and options, and the construction of a rule.
 
 use super::diagonal::DiagonalRule;
 use super::limits::{clip, usable};

@@ -1,4 +1,4 @@
-//! A connection of HTTP/1.1, which reads requests within limits of size and time, and writes answers.
+//! A connection of HTTP/1.1, which reads requests within limits of size and time, and writes answers; and the hosts that requests may state.
 //!
 //! httparse parses the head of a request. A body needs a `Content-Length`. Chunked bodies are refused, so that the end of a request is
 //! never ambiguous.

@@ -1,5 +1,5 @@
-//! Hostile text and files: quotation marks that are never closed, formulas, labels of any length, files without end. Absurd values of every
-//! numeric option of every command, each of which ends quickly, with a one-line error or a result.
+//! Hostile text and files: quotation marks that are never closed, formulas, labels of any length, files without end. Every command
+//! with absurd values of its numeric options ends quickly, with a one-line error or a result.
 
 use sparsegp_testkit::program::{Run, Work, assert_contains, csv_text, quick, table};
 
