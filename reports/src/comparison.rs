@@ -1,7 +1,6 @@
 //! The presentation of a comparison: the table, figures and notes.
 
 use crate::html::figures;
-use crate::words::with_error;
 use crate::{
     Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves,
 };
@@ -9,7 +8,7 @@ use sparsegp::error::{Say, spoken};
 use sparsegp::likelihood::Task;
 use sparsegp::model::Severity;
 use sparsegp_tables::compare::{Contender, Estimate, Group, Plan, Results, Role};
-use sparsegp_tables::readable::{duration, significant};
+use sparsegp_tables::readable::{duration, trimmed};
 
 #[derive(Clone, Copy)]
 struct Figure {
@@ -51,7 +50,7 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for group in &chosen {
         let mut row = vec![group.objective.to_string(), group.train_size.to_string(), group.runs.to_string()];
-        row.extend(with_beta.then(|| group.beta.map_or_else(dash, |beta| significant(beta, 3))));
+        row.extend(with_beta.then(|| group.beta.map_or_else(dash, |beta| short(beta, 3))));
         let star = if is_best(group, &chosen) { " *" } else { "" };
         row.push(shown(group.figure(NLL.column)) + star);
         row.extend(figures.map(|figure| shown(group.figure(figure.column))));
@@ -100,8 +99,34 @@ fn shown(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(dash, |estimate| estimate_text(&estimate))
 }
 
+/// Formats mean ± standard error, with two digits of the error.
 fn estimate_text(estimate: &Estimate) -> String {
-    with_error(estimate.mean, estimate.standard_error)
+    let size = estimate.mean.abs();
+    // Rounding errors of equal values count as 0.
+    let error = estimate.standard_error.map(|error| if error > 1e-12 * size { error } else { 0.0 });
+    let decimals = match error.filter(|error| *error > 0.0) {
+        Some(error) => decimals(error, 2),
+        None => decimals(size, 4),
+    };
+    let long = size >= 1e7 || decimals > 8;
+    let mean = if long { format!("{:.3e}", estimate.mean) } else { format!("{:.decimals$}", estimate.mean) };
+    match error {
+        // Values that are all the same have an error of 0, which needs no digits.
+        Some(0.0) => mean + " ± 0",
+        Some(error) if long => format!("{mean} ± {error:.1e}"),
+        Some(error) => format!("{mean} ± {error:.decimals$}"),
+        None => mean,
+    }
+}
+
+/// Returns the number of decimals that show `digits` digits of a number.
+fn decimals(value: f64, digits: i32) -> usize {
+    if value > 0.0 { (digits - 1 - value.log10().floor() as i32).max(0) as usize } else { 0 }
+}
+
+/// Formats a positive number with `digits` digits, without trailing zeros.
+fn short(value: f64, digits: i32) -> String {
+    trimmed(&format!("{value:.*}", decimals(value, digits))).to_owned()
 }
 
 /// Creates the page of a comparison. `name` is the name of the data, `end` is the last section, and `say`
@@ -302,4 +327,22 @@ fn reliability(results: &Results, groups: &[Group], size: usize) -> Vec<CurveSer
         };
         bins.into_iter().filter_map(point).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_show_two_digits_of_their_error() {
+        let text = |mean, standard_error| estimate_text(&Estimate { mean, standard_error });
+        assert_eq!(text(0.51234, Some(0.0123)), "0.512 ± 0.012");
+        assert_eq!(text(-1234.6, Some(56.7)), "-1235 ± 57");
+        assert_eq!(text(0.51234, None), "0.5123");
+        assert_eq!(text(0.0, Some(0.0)), "0 ± 0");
+        assert_eq!(text(0.51234, Some(6e-17)), "0.5123 ± 0");
+        assert_eq!(text(1.5e-9, None), "1.500e-9");
+        assert_eq!(text(2e9, Some(1e7)), "2.000e9 ± 1.0e7");
+        assert_eq!([short(1.0, 3), short(0.0078125, 3), short(100.0, 3)], ["1", "0.00781", "100"]);
+    }
 }

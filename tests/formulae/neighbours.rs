@@ -99,18 +99,47 @@ fn all_predecessors_give_the_exact_gp_for_any_inducing_inputs() {
     }
 }
 
-/// Gradients are compared with differences of this evidence in `gradients.rs`.
 #[test]
 fn all_predecessors_give_the_evidence_and_predictions_of_the_exact_gp_with_effects() {
     let reference = Reference::read();
     let Reference { z, y, train, test, .. } = &reference;
+    let value = |name: &str| reference.value(name);
     let (model, data) = (reference.model(z, 1e-6), Dataset::of(train.as_ref(), y));
     for (case, count, tolerance) in [("exact", y.len(), 1e-7), ("fitc", 0, VALUE_TOLERANCE)] {
         let mut objective = objective(&model, data, count, LossKind::Elbo);
         let want = reference.case(case);
         let theta = objective.start();
-        let found = objective.solve(&theta).expect("a value");
+        let (found, slopes) = evaluated(&mut objective, &theta);
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);
+
+        // The order is variance, lengthscales, noise, mean; then the variances of g1, of its slope
+        // and of g2.
+        let expected = numbers(&want["gradient"]);
+        for direction in 0..theta.len() {
+            let mut natural = |step: f64| {
+                let mut moved = theta.clone();
+                moved[direction] += step;
+                objective.solve(&moved).expect("a value");
+                objective.model().natural()
+            };
+            let (above, below) = (natural(1e-5), natural(-1e-5));
+            let change = |at: usize| (above[at] - below[at]) / 2e-5;
+            let last = above.len() - 3;
+            let of_variance = |at: usize, variance: f64| 2.0 * variance.sqrt() * change(last + at);
+            let changes = [change(0), change(1), change(2), change(4), change(3)].into_iter().chain([
+                of_variance(0, value("var_g1")),
+                of_variance(1, value("var_g1_slope")),
+                of_variance(2, value("var_g2")),
+            ]);
+            let is_inducing = (5..last).any(|at| change(at) != 0.0);
+            let wanted: f64 = changes.zip(&expected).map(|(change, slope)| -change * slope).sum();
+            // The exact GP does not depend on inducing inputs.
+            if !is_inducing || case == "exact" {
+                let what = format!("{case} {direction}");
+                assert_close(slopes[direction], wanted, 10.0 * GRADIENT_TOLERANCE, &what);
+            }
+        }
+        objective.solve(&theta).expect("a value");
         let posterior = objective.posterior().expect("a posterior");
         let (marginals, covariance) =
             (posterior.marginals(test.as_ref()), posterior.covariance(test.as_ref()));
