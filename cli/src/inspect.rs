@@ -72,6 +72,14 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
                 Surface::Plane => format!("place: coordinates in a plane{or_missing}"),
             },
             FeatureKind::Numeric => format!("number{or_missing}"),
+            FeatureKind::Trees { scores } => {
+                let forest = scores.forest();
+                format!(
+                    "scores of boosted trees on the other inputs ({} rounds, {} folds)",
+                    forest.rounds(),
+                    forest.folds()
+                )
+            }
             FeatureKind::Categorical { levels, .. } => {
                 let first = if model.schema().drops_first() { " (the first has no input)" } else { "" };
                 let missing = if feature.missing { ", and one of missing cells" } else { "" };

@@ -197,6 +197,8 @@ pub enum Purpose {
     Explanation = 14,
     /// Draws of functions from a posterior.
     Functions = 15,
+    /// The folds of cross-fitted trees.
+    Trees = 16,
 }
 
 /// Returns the generator for a seed, a purpose and a step (for example an epoch). Its numbers are the same on every platform, so a run

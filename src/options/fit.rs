@@ -314,7 +314,7 @@ impl FitOptions {
         match (self.model, self.reml) {
             (ModelKind::Gp, _) => WeightPrior::Unit,
             (ModelKind::Glm, false) if self.likelihood_kind().has_gaussian_noise() => WeightPrior::Profiled,
-            (ModelKind::Glm, false) => WeightPrior::Weak { intercept: self.mean == MeanKind::Constant },
+            (ModelKind::Glm, false) => WeightPrior::Weak { intercept: self.mean != MeanKind::Zero },
             (ModelKind::Glm, true) => WeightPrior::Integrated,
         }
     }

@@ -11,6 +11,8 @@ word_option! {
     /// A setting of a fit that can be chosen on held-out training rows.
     #[non_exhaustive]
     Part, "part of a fit" {
+        /// The mean: a constant, or boosted trees.
+        Mean = "mean",
         /// The likelihood, among the likelihoods for the kind of target.
         Likelihood = "likelihood",
         /// The map of inputs before they are standardised.
@@ -30,7 +32,8 @@ word_option! {
 
 impl Part {
     /// All parts, in the order of the choices.
-    pub(crate) const ALL: [Part; 7] = [
+    pub(crate) const ALL: [Part; 8] = [
+        Part::Mean,
         Part::WarpInputs,
         Part::WarpTarget,
         Part::Likelihood,
@@ -52,7 +55,8 @@ impl Open {
     /// The set of all parts.
     pub const EVERYTHING: Open = Open([true; Part::ALL.len()]);
 
-    pub(crate) fn contains(self, part: Part) -> bool {
+    /// Returns true if the set contains a part.
+    pub fn contains(self, part: Part) -> bool {
         self.0[part as usize]
     }
 
@@ -107,6 +111,7 @@ impl FitOptions {
     /// Returns the value of a part, as the command line spells it.
     pub(crate) fn word_of(&self, part: Part) -> String {
         match part {
+            Part::Mean => self.mean.to_string(),
             Part::Likelihood => self.likelihood_kind().to_string(),
             Part::WarpInputs => self.warp_inputs.to_string(),
             Part::WarpTarget => self.warp_target.to_string(),
@@ -121,6 +126,7 @@ impl FitOptions {
     pub(crate) fn with_part_of(&self, part: Part, other: &FitOptions) -> FitOptions {
         let own = self.clone();
         match part {
+            Part::Mean => FitOptions { mean: other.mean, ..own },
             Part::Likelihood => FitOptions { likelihood: other.likelihood, ..own },
             Part::WarpInputs => FitOptions { warp_inputs: other.warp_inputs, ..own },
             Part::WarpTarget => FitOptions { warp_target: other.warp_target, ..own },

@@ -96,5 +96,7 @@ word_option! {
         Constant = "constant",
         /// Zero (on the standardised target).
         Zero = "zero",
+        /// A trained constant, with predictions of boosted trees as further inputs: the mean of the trees.
+        Trees = "trees",
     }
 }

@@ -266,7 +266,7 @@ fn shared_model(
     for (name, rows) in names.iter().zip(observed) {
         let mut noise: Box<dyn OneFunction> = Box::new(Gaussian::new(1.0));
         let centre = noise.initialise(&rows.y, &[]);
-        means.push(if plan.options.mean == MeanKind::Constant { centre } else { 0.0 });
+        means.push(if plan.options.mean != MeanKind::Zero { centre } else { 0.0 });
         outputs.push((name.clone(), noise));
     }
     let Some(layer) = model.layer().prior().cloned() else {

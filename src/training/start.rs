@@ -149,7 +149,7 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
 
 /// Returns the constant means of every layer, from the best constant of every function; 0 without a mean.
 fn means_of(plan: &Plan, centres: &[f64], shared: bool) -> Vec<Vec<f64>> {
-    let constant = |centre: &f64| if plan.options.mean == MeanKind::Constant { *centre } else { 0.0 };
+    let constant = |centre: &f64| if plan.options.mean != MeanKind::Zero { *centre } else { 0.0 };
     let constants: Vec<f64> = centres.iter().map(constant).collect();
     if shared { vec![constants] } else { constants.chunks(1).map(<[f64]>::to_vec).collect() }
 }
@@ -224,7 +224,7 @@ fn linear_model(
     if matches!(plan.way, Way::Grouped(_)) {
         // The inputs are the features of the fixed effects; the objective adds their flat
         // prior.
-        let intercept = plan.options.mean == MeanKind::Constant;
+        let intercept = plan.options.mean != MeanKind::Zero;
         let count = train.x.ncols() + usize::from(intercept);
         let layer = LinearLayer::independent(&vec![0.0; count], &vec![1.0; count])?;
         let layer = if intercept { layer.with_intercept() } else { layer };
@@ -234,7 +234,7 @@ fn linear_model(
     // has the mean of their centres.
     let mean = centres.iter().sum::<f64>() / centres.len() as f64;
     let layer = |centre: f64| {
-        let intercept = (plan.options.mean == MeanKind::Constant).then_some(centre);
+        let intercept = (plan.options.mean != MeanKind::Zero).then_some(centre);
         Ok(linear_layer(train, prior_mean, prior_variance, intercept, plan.options.steps.family)?.into())
     };
     let centres = if likelihood.alike() { vec![mean] } else { centres };

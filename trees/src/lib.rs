@@ -109,6 +109,11 @@ impl Forest {
         self.scores
     }
 
+    /// Returns the number of folds, each with trees of its own.
+    pub fn folds(&self) -> usize {
+        self.folds.len()
+    }
+
     /// Returns the number of rounds.
     pub fn rounds(&self) -> usize {
         self.folds.first().map_or(0, |booster| booster.trees.len() / self.scores)
@@ -117,6 +122,23 @@ impl Forest {
     /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.bins.len()
+    }
+
+    /// Checks trees that were read from a file.
+    ///
+    /// # Errors
+    ///
+    /// The contradiction, in words.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let suits = |booster: &Booster| {
+            booster.start.len() == self.scores
+                && booster.trees.len().is_multiple_of(self.scores)
+                && booster.trees.iter().all(|tree| tree.is_sound(self.bins.len()))
+        };
+        match self.scores > 0 && !self.folds.is_empty() && self.folds.iter().all(suits) {
+            true => Ok(()),
+            false => Err("the trees contradict each other"),
+        }
     }
 
     /// Returns the averages of the scores over all folds, row by row. The columns are those of training.

@@ -52,6 +52,18 @@ pub(crate) enum Node {
 pub(crate) struct Tree(Vec<Node>);
 
 impl Tree {
+    /// Returns true if every split has a column and children after it, so that the way of a row ends at a leaf.
+    pub(crate) fn is_sound(&self, columns: usize) -> bool {
+        let is_sound = |(at, node): (usize, &Node)| match node {
+            Node::Leaf(value) => value.is_finite(),
+            Node::Split(split, left) => {
+                let left = *left as usize;
+                (split.column as usize) < columns && left > at && left + 1 < self.0.len()
+            }
+        };
+        !self.0.is_empty() && self.0.iter().enumerate().all(is_sound)
+    }
+
     /// Returns the value at a row, whose bins `bin` returns.
     pub(crate) fn value(&self, bin: impl Fn(usize) -> Bin) -> f64 {
         let mut at = 0;

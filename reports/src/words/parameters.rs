@@ -70,7 +70,7 @@ fn units(model: &TableModel) -> Vec<Option<&'static str>> {
             FeatureKind::Numeric => Some("in its own units"),
             FeatureKind::Date { .. } => Some("years"),
             FeatureKind::Place { .. } => schema.place_inputs().map(|(place, _)| place.surface.unit()),
-            FeatureKind::Categorical { .. } => None,
+            FeatureKind::Categorical { .. } | FeatureKind::Trees { .. } => None,
         };
         let scaled = scaling.inputs.get(units.len()).is_some_and(|affine| *affine != Affine::IDENTITY);
         let is_place = matches!(feature.kind, FeatureKind::Place { .. });

@@ -121,7 +121,8 @@ pub(super) fn values(
             vec![with(&|value| value.objective = ObjectiveKind::DlmLog)]
         }
         // `Search::decide_inducing` compares a short fit with half of its inducing inputs.
-        Part::Neighbours | Part::Objective | Part::Inducing => Vec::new(),
+        // The rows with another mean have other inputs, so `judge_inputs` compares them.
+        Part::Mean | Part::Neighbours | Part::Objective | Part::Inducing => Vec::new(),
     };
     let can_be_fitted = |value: &FitOptions| {
         let prototype = Prototype::of(value, data.x.ncols(), levels);

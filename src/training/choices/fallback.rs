@@ -3,7 +3,7 @@
 use super::settled;
 use crate::error::{Error, ErrorKind};
 use crate::latent::Jitter;
-use crate::model::{Choices, Warning};
+use crate::model::{Choice, Choices, Warning};
 use crate::options::{FitOptions, Part};
 use crate::training::run::Fitted;
 
@@ -38,6 +38,15 @@ impl Chosen {
     /// Creates the options that were chosen. `asked` are the options before the choice.
     pub(super) fn new(asked: &FitOptions, options: FitOptions, choices: Option<Choices>) -> Chosen {
         Chosen { asked: asked.clone(), choices, ..Chosen::as_asked(options) }
+    }
+
+    /// Adds a choice that was made before the others.
+    pub fn after(mut self, choice: Choice) -> Chosen {
+        if let Some(choices) = &mut self.choices {
+            choices.seconds += choice.tried.iter().map(|one| one.seconds).sum::<f64>();
+            choices.parts.insert(0, choice);
+        }
+        self
     }
 
     /// Gives up the next choices because a fit failed with `error`. Returns false if the error is not numerical, or nothing is left to give

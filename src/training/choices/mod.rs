@@ -94,6 +94,42 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     Ok(Chosen::new(asked, FitOptions { found, ..best.options }, Some(choices)))
 }
 
+/// Compares the inputs of `rows` with more inputs of the same rows, each with its options, by short fits with the same held-out rows (those
+/// of [`choose`]). Returns both scores, and true if the further inputs lower the loss by more than the standard error of the difference;
+/// `None` if there are too few rows or a fit fails.
+///
+/// # Errors
+///
+/// Errors about the options or the data, and interruptions.
+pub fn judge_inputs(
+    part: Part,
+    (rows, options): (TrainingData<'_>, &FitOptions),
+    (more, with): (TrainingData<'_>, &FitOptions),
+    session: &mut Session<'_>,
+) -> Result<Option<(Choice, bool)>> {
+    let judge = |rows: TrainingData<'_>, options: &FitOptions, session: &mut Session<'_>| {
+        let Some(trials) = Trials::new(rows, options.seed) else { return Ok(None) };
+        let options = base(options, allowed(options, rows));
+        unless_failed(trials.judge(&options, None, session))
+    };
+    let Some(plain) = judge(rows, options, session)? else { return Ok(None) };
+    let Some(richer) = judge(more, with, session)? else { return Ok(None) };
+    let (gain, error) = plain.losses().gain_of(richer.losses());
+    let objection = match gain {
+        gain if gain <= 0.0 => None,
+        gain if gain <= LEAST_GAIN => Some(format!("gains no more than {LEAST_GAIN} nats")),
+        gain if gain <= error => Some("may be chance".to_owned()),
+        _ if plain.has_less_error_than(&richer, MORE_ERROR) => Some("squared errors rise".to_owned()),
+        _ => None,
+    };
+    let is_better = gain > 0.0 && objection.is_none();
+    let tried = vec![
+        Tried { value: options.word_of(part), ..plain.tried() },
+        Tried { value: with.word_of(part), objection, ..richer.tried() },
+    ];
+    Ok(Some((Choice { part, tried }, is_better)))
+}
+
 /// Returns the options without anything to choose.
 fn plain_of(options: &FitOptions) -> FitOptions {
     // Without neighbours, options about them have no meaning.

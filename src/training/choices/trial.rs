@@ -211,6 +211,10 @@ impl Judged {
         self.options.likelihood_kind().target_kind()
     }
 
+    pub(super) fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
     /// Returns the mean log loss.
     pub fn loss(&self) -> f64 {
         self.losses.mean()

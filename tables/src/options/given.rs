@@ -37,6 +37,7 @@ impl Given {
             return Open::NOTHING;
         }
         let named = [
+            (Part::Mean, self.has("mean")),
             (Part::Likelihood, self.has("likelihood")),
             (Part::Kernel, self.has("kernel")),
             // A kernel may have parameters, such as periods, in the units of the columns.

@@ -4,6 +4,7 @@ use super::calendar::Cycle;
 use super::groups::{GroupFormula, Grouping};
 use super::places::Places;
 use super::target::TargetEncoding;
+use super::trees::TreeScores;
 use crate::explain::{InputColumn, InputKind};
 use crate::tables::read::How;
 use crate::tables::reading::Readings;
@@ -68,6 +69,11 @@ pub enum FeatureKind {
         /// The mean coordinates of the training rows, which stand in for a missing place.
         centre: Vec<f64>,
     },
+    /// Scores that boosted trees predict from the features before it; see [`TreeScores`].
+    Trees {
+        /// The trees.
+        scores: TreeScores,
+    },
 }
 
 impl Feature {
@@ -94,6 +100,7 @@ impl Feature {
     pub fn columns(&self) -> &[String] {
         match &self.kind {
             FeatureKind::Place { places, .. } => &places.columns,
+            FeatureKind::Trees { .. } => &[],
             _ => std::slice::from_ref(&self.name),
         }
     }
@@ -349,6 +356,7 @@ impl Schema {
                     }
                 }
                 FeatureKind::Place { places, .. } => names.extend(places.input_names()),
+                FeatureKind::Trees { scores } => names.extend(scores.input_names(name)),
                 FeatureKind::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(usize::from(self.drop_first));
                     names.extend(levels.map(|level| format!("{name}={level}")));
@@ -458,6 +466,7 @@ impl Schema {
             FeatureKind::Numeric | FeatureKind::Categorical { coded: true, .. } => 1,
             FeatureKind::Date { cycles, .. } => 1 + 2 * cycles.len(),
             FeatureKind::Place { places, .. } => places.surface.dims(),
+            FeatureKind::Trees { scores } => scores.count(),
             FeatureKind::Categorical { levels, .. } => {
                 levels.len().saturating_sub(usize::from(self.drop_first))
             }
@@ -506,7 +515,7 @@ impl Schema {
         };
         let column = |(feature, inputs): (&Feature, Range<usize>)| {
             let kind = match &feature.kind {
-                FeatureKind::Numeric => InputKind::Number,
+                FeatureKind::Numeric | FeatureKind::Trees { .. } => InputKind::Number,
                 FeatureKind::Date { .. } => InputKind::Date,
                 FeatureKind::Place { .. } => InputKind::Place,
                 FeatureKind::Categorical { levels, coded, .. } => {
@@ -520,7 +529,12 @@ impl Schema {
             };
             InputColumn { name: feature.name.clone(), inputs, slope: slope(&feature.name), kind }
         };
-        let mut columns: Vec<InputColumn> = self.feature_inputs().map(column).collect();
+        let (scores, own): (Vec<_>, Vec<_>) =
+            self.feature_inputs().partition(|(feature, _)| matches!(feature.kind, FeatureKind::Trees { .. }));
+        let mut columns: Vec<InputColumn> = own.into_iter().map(column).collect();
+        let names = self.input_names();
+        let scores = scores.into_iter().flat_map(|(_, inputs)| inputs);
+        columns.extend(scores.map(|input| InputColumn::number(&names[input], input)));
         let grouping = |(at, group): (usize, &Grouping)| {
             let (inputs, names) = (of_f + at..of_f + at + 1, group.level_names().collect());
             InputColumn { name: group.name(), inputs, slope: None, kind: InputKind::Codes { names } }

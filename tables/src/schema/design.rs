@@ -36,7 +36,8 @@ impl Schema {
         let needed: Vec<&str> = needed.into_iter().filter(|name| Some(*name) != exposure).collect();
         Schema::check_present(table.source(), present, &needed)?;
         let mut inputs = Vec::with_capacity(self.features.len());
-        for (index, (feature, own)) in self.feature_inputs().enumerate() {
+        let of_columns = self.feature_inputs().enumerate().filter(|(_, (of, _))| !of.columns().is_empty());
+        for (index, (feature, own)) in of_columns {
             let marker = feature.tells_missing().then(|| own.end - 1);
             inputs.push((own.start, marker, self.input(table, feature, self.fills.get(index).copied())?));
         }
@@ -49,6 +50,7 @@ impl Schema {
                 }
             }
         }
+        self.write_trees(&mut design);
         self.write_groups(table, unseen, &mut design)?;
         Ok(design)
     }
@@ -128,6 +130,9 @@ impl Schema {
             FeatureKind::Categorical { coded, .. } => {
                 let cells = self.categories(table, feature)?;
                 Input::Category { cells, coded: *coded, first_level: usize::from(self.drop_first) }
+            }
+            FeatureKind::Trees { .. } => {
+                Input::Number { name, values: Cow::Owned(vec![0.0; table.rows()]), fill }
             }
         })
     }
@@ -214,7 +219,7 @@ impl Schema {
                         *cycles = calendar.cycles();
                     }
                 }
-                FeatureKind::Place { .. } | FeatureKind::Categorical { .. } => {}
+                FeatureKind::Place { .. } | FeatureKind::Categorical { .. } | FeatureKind::Trees { .. } => {}
             }
         }
         Ok(())

@@ -122,7 +122,9 @@ impl Schema {
         let misfit = |feature: &Feature| match feature.kind {
             FeatureKind::Numeric => Ok(facts.require(&feature.name)?.infinite.as_ref()),
             FeatureKind::Place { .. } => Ok(facts.require_place()?.misfit.as_ref()),
-            FeatureKind::Categorical { .. } | FeatureKind::Date { .. } => Ok(None),
+            FeatureKind::Categorical { .. } | FeatureKind::Date { .. } | FeatureKind::Trees { .. } => {
+                Ok(None)
+            }
         };
         check_first(self.features.iter().map(misfit).collect::<Result<Vec<_>>>()?)
     }
@@ -132,7 +134,7 @@ impl Schema {
     pub(crate) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<(Scaling, Vec<String>)> {
         let of_share = |affine: Affine| (affine, affine.shift == 0.0 || affine.shift == 1.0);
         let mut inputs: Vec<(Affine, bool)> = Vec::with_capacity(self.dims());
-        for feature in &self.features {
+        for feature in self.features.iter().filter(|feature| !feature.columns().is_empty()) {
             let column = facts.require(&feature.columns()[0])?;
             let missing = of_share(share_affine(gaps(facts, feature)?.1, rows));
             match &feature.kind {
@@ -155,6 +157,7 @@ impl Schema {
                     let levels = levels.iter().skip(usize::from(self.drop_first));
                     inputs.extend(levels.map(|level| of_share(column.level_affine(level, rows))));
                 }
+                FeatureKind::Trees { .. } => {}
             }
             inputs.extend(feature.tells_missing().then_some(missing));
         }

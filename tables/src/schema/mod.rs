@@ -18,6 +18,7 @@ pub(crate) mod ratings;
 mod spread;
 pub(crate) mod table_facts;
 mod target;
+mod trees;
 
 pub use calendar::Cycle;
 pub use calendar::after;
@@ -33,3 +34,4 @@ pub(crate) use left_out::followed;
 pub use places::{EARTH_RADIUS, Places, Surface};
 pub use ratings::natural_order;
 pub use target::TargetEncoding;
+pub use trees::TreeScores;

@@ -138,6 +138,7 @@ impl SchemaOptions {
 pub(super) fn gaps(facts: &TableFacts, feature: &Feature) -> Result<(usize, usize)> {
     match feature.kind {
         FeatureKind::Place { .. } => Ok(facts.require_place()?.gaps),
+        FeatureKind::Trees { .. } => Ok((0, 0)),
         _ => Ok(facts.require(&feature.name)?.gaps),
     }
 }

@@ -7,13 +7,14 @@ use super::resolve::{
     two_valued, two_values,
 };
 use super::rows::TableRows;
+use super::trees::{Judged, WithTrees, cross_fitted, folds_of, try_trees, with_scores};
 use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings};
 use crate::tables::Table;
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Listener, Session, Stage, StopReason};
 use sparsegp::model::{BetaCurve, BetaPoint, Score};
-use sparsegp::options::{Betas, FitOptions, Hyper};
+use sparsegp::options::{Betas, FitOptions, Hyper, MeanKind, Part};
 use sparsegp::training::choices::Chosen;
 use sparsegp::training::search::{GridFit, beta_curve, fit_beta_grid, longer_options, refit_options};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays_in};
@@ -92,9 +93,7 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let mut prepared = PreparedFit::of(request)?;
     let clock = session.clock(prepared.options.max_seconds);
-    let PreparedFit { options, schema, train, .. } = &prepared;
-    let chosen =
-        chosen_for(options, request.start, schema, train, &mut session.until(clock, Clock::CHOICES))?;
+    let chosen = prepared.choose(request, &mut session.until(clock, Clock::CHOICES))?;
     let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
     let model = match finished_model(session)? {
         Some(model) => model,
@@ -128,6 +127,8 @@ struct PreparedFit {
     validation: Option<TableRows>,
     /// The test rows, with their numbers in the table of the request.
     test: Option<TableRows>,
+    /// The folds of the training rows in which trees are cross-fitted.
+    folds: Vec<usize>,
     /// Notes about the columns.
     notes: Vec<String>,
 }
@@ -148,16 +149,53 @@ impl PreparedFit {
             None => schema.settle(table, &rows.train, request.columns.known.is_some())?,
             Some(_) => schema.add_levels(&table.take(&rows.train))?,
         }
-        let options = schema.options_of(may_choose_kind(options, request))?;
-        let data = TableRows::of(&schema, table)?;
-        let train = data.part(rows.train);
+        schema = schema.without_trees();
+        let mut data = TableRows::of(&schema, table)?;
+        let mut train = data.part(rows.train);
         check_training_target(&schema, table, &train.targets)?;
         let inputs = schema.feature_dims();
+        let folds = match options.mean == MeanKind::Trees || options.open.contains(Part::Mean) {
+            true => folds_of(table, request.columns.split.as_ref(), options.seed)?,
+            false => Vec::new(),
+        };
+        let folds: Vec<usize> = train.rows.iter().filter_map(|&row| folds.get(row).copied()).collect();
+        if options.mean == MeanKind::Trees {
+            let (with, scores) = cross_fitted(&schema, &train, &folds)?;
+            data = with_scores(&data, &with, Some((&train.rows, &scores)));
+            train = data.part(train.rows);
+            schema = with;
+        }
+        let options = schema.options_of(may_choose_kind(options, request))?;
         notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
         notes.extend(two_values(&train.targets).and_then(|(low, high)| two_valued(&schema, low, high)));
         let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows).numbered_in(table));
         let (validation, test) = (held_out(rows.validation), held_out(rows.test));
-        Ok(PreparedFit { schema, options, data, train, validation, test, notes })
+        Ok(PreparedFit { schema, options, data, train, validation, test, folds, notes })
+    }
+
+    /// Chooses the unset options, and the mean before all others.
+    fn choose(&mut self, request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<Chosen> {
+        let judged = match request.start {
+            None => try_trees(&self.schema, &self.train, &self.folds, &self.options, session)?,
+            Some(_) => None,
+        };
+        let Some(Judged { choice, with }) = judged else {
+            return chosen_for(&self.options, request.start, &self.schema, &self.train, session);
+        };
+        let Some(WithTrees { schema, rows, options }) = with else {
+            let chosen = chosen_for(&self.options, None, &self.schema, &self.train, session)?;
+            return Ok(chosen.after(choice));
+        };
+        // The other options are judged on rows that these trees did not see; the fit has trees of all training rows.
+        let chosen = chosen_for(&options, None, &schema, &rows, session)?;
+        let (with, scores) = cross_fitted(&self.schema, &self.train, &self.folds)?;
+        self.data = with_scores(&self.data, &with, Some((&self.train.rows, &scores)));
+        self.train = self.data.part(std::mem::take(&mut self.train.rows));
+        for part in [&mut self.validation, &mut self.test].into_iter().flatten() {
+            *part = with_scores(part, &with, None);
+        }
+        self.schema = with;
+        Ok(chosen.after(choice))
     }
 
     /// Trains with the chosen options. If training fails for numerical reasons, reverts the choices one at a

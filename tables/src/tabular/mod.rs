@@ -17,6 +17,7 @@ mod rows;
 mod sharing;
 mod streamed;
 mod survey;
+mod trees;
 
 pub use averages::CellAverage;
 pub use baselines::{Baselines, Constant, TrainingSample};

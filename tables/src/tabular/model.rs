@@ -295,6 +295,7 @@ impl TableModel {
                 !schema.places_are_consistent(),
                 "the number of coordinates of its places does not match their surface",
             ),
+            (!schema.trees_are_consistent(), "its trees do not match its columns"),
             (schema.dims() != model.inputs(), "its columns do not match its number of inputs"),
             (
                 schema.dimensions() != model.options().dimensions,

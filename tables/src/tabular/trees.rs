@@ -1,0 +1,149 @@
+//! The mean of boosted trees: cross-fitting on the training rows, and the rows with the scores as inputs.
+
+use super::held_out::{groups_in, times_in};
+use super::resolve::levels_of;
+use super::rows::TableRows;
+use crate::schema::{Schema, SplitBy};
+use crate::tables::Table;
+use faer::Mat;
+use rand::seq::SliceRandom;
+use sparsegp::data::{Purpose, generator};
+use sparsegp::error::{Error, Result};
+use sparsegp::hyper::Session;
+use sparsegp::model::Choice;
+use sparsegp::options::{FitOptions, MeanKind, ModelKind, Part};
+use sparsegp::training::TrainingData;
+use sparsegp::training::choices::{held_out, judge_inputs};
+use sparsegp_trees::{Settings, Targets, cross_fit};
+
+/// The number of folds.
+const FOLDS: usize = 5;
+
+/// The minimum number of training rows for trees, …
+const FEWEST_ROWS: usize = 100;
+
+/// … and for trying them unasked.
+const FEWEST_TRIED: usize = 300;
+
+/// Returns the fold of every row of a table: at random, by whole groups, or as blocks of consecutive times. Rows that are held out by group
+/// or time have their scores from trees that saw neither their group nor their time.
+pub(super) fn folds_of(table: &Table, split: Option<&SplitBy>, seed: u64) -> Result<Vec<usize>> {
+    let each = |take: &mut dyn FnMut(&Table) -> Result<()>| take(table);
+    let shuffled = |count: usize| {
+        let mut folds: Vec<usize> = (0..count).map(|at| at % FOLDS).collect();
+        folds.shuffle(&mut generator(seed, Purpose::Trees, 0));
+        folds
+    };
+    Ok(match split {
+        None => shuffled(table.rows()),
+        Some(SplitBy::Group(name)) => {
+            let groups = groups_in(&each, name)?;
+            let folds = shuffled(groups.iter().max().map_or(0, |most| *most as usize + 1));
+            groups.iter().map(|&group| folds[group as usize]).collect()
+        }
+        Some(SplitBy::Time(name)) => {
+            let times = times_in(&each, name)?;
+            let mut order: Vec<usize> = (0..times.len()).collect();
+            order.sort_by(|&a, &b| times[a].total_cmp(&times[b]));
+            let mut folds = vec![0; times.len()];
+            order.iter().enumerate().for_each(|(at, &row)| folds[row] = at * FOLDS / times.len());
+            folds
+        }
+    })
+}
+
+/// Boosts trees on training rows of a schema without trees. Returns the schema with the trees, and the scores of every row from trees that
+/// did not see it, row by row.
+///
+/// # Errors
+///
+/// A usage error if there are too few rows or no inputs to split by, or a fold has all of them.
+pub(super) fn cross_fitted(schema: &Schema, rows: &TableRows, folds: &[usize]) -> Result<(Schema, Vec<f64>)> {
+    let n = rows.targets.len();
+    let used = |fold: usize| folds.contains(&fold);
+    let found = (0..FOLDS).filter(|&fold| used(fold)).count();
+    if n < FEWEST_ROWS || found < 2 || schema.feature_dims() == 0 {
+        let found = match (n < FEWEST_ROWS, schema.feature_dims()) {
+            (true, _) => format!("there are {n} training rows, expected at least {FEWEST_ROWS}"),
+            (false, 0) => "there are no inputs".to_owned(),
+            (false, _) => "all training rows have the same group or time".to_owned(),
+        };
+        return Err(Error::usage(format!("⟨mean trees⟩: {found}")).hint("use ⟨mean constant⟩"));
+    }
+    let inputs = rows.inputs().subcols(0, schema.feature_dims());
+    let loss = schema.tree_loss();
+    let targets = Targets { y: &rows.targets, weights: &rows.weights, exposure: &rows.exposure };
+    // Numbers without rows get no fold.
+    let number: Vec<usize> =
+        (0..FOLDS).map(|fold| (0..fold).filter(|&before| used(before)).count()).collect();
+    let folds: Vec<usize> = folds.iter().map(|&fold| number[fold]).collect();
+    let fit = cross_fit(&schema.tree_columns(inputs), &targets, loss, &folds, &Settings::default());
+    Ok((schema.with_trees(fit.forest), fit.held_out))
+}
+
+/// Returns rows without scores (of a schema without trees) with the scores of `schema`: `held_out` has those of some rows, given by their
+/// places, and the trees compute the others.
+pub(super) fn with_scores(
+    rows: &TableRows,
+    schema: &Schema,
+    held_out: Option<(&[usize], &[f64])>,
+) -> TableRows {
+    let Some((scores, own)) = schema.trees() else { return rows.clone() };
+    let cell = |row: usize, input: usize| match input {
+        _ if input < own.start => rows.columns[(input, row)],
+        _ if input < own.end => 0.0,
+        _ => rows.columns[(input - scores.count(), row)],
+    };
+    let mut x = Mat::from_fn(rows.targets.len(), schema.dims(), cell);
+    schema.write_trees(&mut x);
+    if let Some((places, held_out)) = held_out {
+        for (&row, held_out) in places.iter().zip(held_out.chunks_exact(scores.count())) {
+            own.clone().zip(held_out).for_each(|(input, score)| x[(row, input)] = *score);
+        }
+    }
+    TableRows { columns: x.transpose().to_owned(), ..rows.clone() }
+}
+
+/// The comparison of a constant mean and trees.
+pub(super) struct Judged {
+    pub choice: Choice,
+    /// The rows with trees, if they are better.
+    pub with: Option<WithTrees>,
+}
+
+/// Training rows with scores of trees that saw no row on which options are judged.
+pub(super) struct WithTrees {
+    pub schema: Schema,
+    pub rows: TableRows,
+    pub options: FitOptions,
+}
+
+/// Compares a constant mean with trees by short fits, if the mean is to be chosen and there are enough rows. The trees of this comparison do
+/// not see the held-out rows that judge it.
+pub(super) fn try_trees(
+    schema: &Schema,
+    train: &TableRows,
+    folds: &[usize],
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<Option<Judged>> {
+    let n = train.targets.len();
+    let is_open = options.open.contains(Part::Mean) && options.model == ModelKind::Gp;
+    let held = held_out(n, options.seed, 0, n).filter(|_| is_open && n >= FEWEST_TRIED);
+    let Some((seen, held)) = held else { return Ok(None) };
+    let own: Vec<usize> = seen.iter().filter_map(|&row| folds.get(row).copied()).collect();
+    let Ok((with, scores)) = cross_fitted(schema, &train.part(seen.clone()), &own) else { return Ok(None) };
+    debug_assert_eq!(seen.len() + held.len(), n);
+    let rows = with_scores(train, &with, Some((&seen, &scores)));
+    let richer = with.options_of(FitOptions { mean: MeanKind::Trees, ..options.clone() })?;
+    let levels = levels_of(schema);
+    let data = |rows| TrainingData { levels, ..TrainingData::of(rows) };
+    let plain = (data(train.dataset()), options);
+    let Some((choice, is_better)) =
+        judge_inputs(Part::Mean, plain, (data(rows.dataset()), &richer), session)?
+    else {
+        return Ok(None);
+    };
+    let with = is_better.then_some(WithTrees { schema: with, rows, options: richer });
+    Ok(Some(Judged { choice, with }))
+}
