@@ -16,7 +16,7 @@ use crate::latent::{FeatureMap, InducingInit};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::{Model, unit_of};
 use crate::objective::Targets;
-use crate::options::{FitOptions, ModelKind, ObjectiveKind};
+use crate::options::{FitOptions, MeanKind, ModelKind, ObjectiveKind};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Kernel;
 use sparsegp_kernels::units::to_scale;
@@ -170,6 +170,10 @@ impl Fit {
         {
             // The caller may have set the dimensions of the kernel already.
             options.dimensions = inducing.kernel().dimensions().to_vec();
+        }
+        if options.mean == MeanKind::Trees {
+            return Err(Error::usage("⟨mean trees⟩ needs a table, whose columns trees can tell apart")
+                .hint("fit to a table (sparsegp_tables), or add the predictions of trees as columns"));
         }
         check_groups(x, &options.effects)?;
         let inputs = options.inputs_of(x.ncols());

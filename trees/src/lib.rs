@@ -52,8 +52,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            rate: 0.05,
-            leaves: 31,
+            rate: 0.1,
+            leaves: 20,
             leaf_rows: 20.0,
             leaf_curvature: 1e-3,
             penalty: 1.0,

@@ -12,6 +12,9 @@ const FEW_LEVELS: usize = 4;
 /// the defaults of LightGBM (`cat_smooth`, `cat_l2`).
 const LEVEL_SMOOTHING: f64 = 10.0;
 
+/// The factor by which the gain of a split has to be larger to replace an earlier one, so that rounding does not decide between equal splits.
+const BY_MORE: f64 = 1.0 + 1e-9;
+
 /// The most levels on the smaller side of a split.
 const MOST_LEVELS: usize = 32;
 
@@ -95,6 +98,10 @@ impl Sums {
     }
 
     fn minus(self, other: Sums) -> Sums {
+        // Without rows, rounding would leave more than 0.
+        if self.rows == other.rows {
+            return Sums::default();
+        }
         Sums {
             slope: self.slope - other.slope,
             curvature: self.curvature - other.curvature,
@@ -259,7 +266,7 @@ impl<'a> Grower<'a> {
                 let search = Search { sums, total: leaf.total, settings: self.settings };
                 let found = if bins.is_of_levels() { search.levels() } else { search.numbers() };
                 if let Some((gain, left)) =
-                    found.filter(|(gain, _)| best.as_ref().is_none_or(|(of, _)| gain > of))
+                    found.filter(|(gain, _)| best.as_ref().is_none_or(|(of, _)| *gain > of * BY_MORE))
                 {
                     best = Some((gain, Split { column: column as u32, left }));
                 }
@@ -301,14 +308,15 @@ impl Search<'_> {
             let mut left = if with_missing { missing } else { Sums::default() };
             for bin in 0..last {
                 left.add(self.sums[bin]);
-                let gain = self.gain(left, penalty).filter(|gain| best.is_none_or(|(of, ..)| *gain > of));
+                let gain =
+                    self.gain(left, penalty).filter(|gain| best.is_none_or(|(of, ..)| *gain > of * BY_MORE));
                 best = gain.map(|gain| (gain, bin, with_missing)).or(best);
             }
         }
         let (gain, bin, with_missing) = best?;
         // Without missing cells in the leaf, those of new rows follow the larger side.
-        let rows: f64 = self.sums[..=bin].iter().map(|sums| sums.rows).sum();
-        let missing_left = if missing.rows == 0.0 { rows > 0.5 * self.total.rows } else { with_missing };
+        let left: f64 = self.sums[..=bin].iter().map(|sums| sums.curvature).sum();
+        let missing_left = if missing.rows == 0.0 { left > 0.5 * self.total.curvature } else { with_missing };
         Some((gain, Side::UpTo(bin as Bin, missing_left.then_some(last as Bin))))
     }
 
@@ -320,7 +328,10 @@ impl Search<'_> {
         }
         if present.len() <= FEW_LEVELS {
             let of = |&bin: &usize| Some((self.gain(self.sums[bin], self.settings.penalty)?, bin));
-            let best = present.iter().filter_map(of).reduce(|best, of| if of.0 > best.0 { of } else { best });
+            let best = present
+                .iter()
+                .filter_map(of)
+                .reduce(|best, of| if of.0 > best.0 * BY_MORE { of } else { best });
             return best.map(|(gain, bin)| (gain, Side::Levels(vec![bin as Bin])));
         }
         let mut sorted = present;
@@ -335,7 +346,8 @@ impl Search<'_> {
             for taken in 1..=most {
                 let at = |i: usize| if backwards { sorted[sorted.len() - 1 - i] } else { sorted[i] };
                 left.add(self.sums[at(taken - 1)]);
-                let gain = self.gain(left, penalty).filter(|gain| best.is_none_or(|(of, ..)| *gain > of));
+                let gain =
+                    self.gain(left, penalty).filter(|gain| best.is_none_or(|(of, ..)| *gain > of * BY_MORE));
                 best = gain.map(|gain| (gain, taken, backwards)).or(best);
             }
         }

@@ -66,7 +66,7 @@ impl<'a> Explained<'a> {
         settings: &Settings,
     ) -> Explained<'a> {
         let columns = model.schema().input_columns();
-        let explainer = Explainer::new(model, columns.clone());
+        let explainer = Explainer::of_table(model);
         let labelled = data.labelled();
         let mut judged = labelled.rows();
         if judges.is_none() {

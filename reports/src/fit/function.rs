@@ -35,7 +35,8 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
         return figures(all);
     };
     let (model, mut columns) = (report.model, report.model.schema().input_columns());
-    columns.truncate(model.schema().features().len());
+    columns
+        .truncate(model.schema().features().iter().filter(|feature| !feature.columns().is_empty()).count());
     let numbers = columns.iter().all(|column| column.kind == InputKind::Number && column.inputs.len() == 1);
     if all.is_empty() && numbers {
         match columns.as_slice() {
@@ -76,6 +77,7 @@ pub(super) fn at_new_levels(model: &TableModel, points: Mat<f64>) -> Mat<f64> {
             out.row_mut(inputs.start).fill(names.len() as f64);
         }
     }
+    model.schema().write_trees(out.as_mut().transpose_mut());
     out
 }
 

@@ -16,7 +16,7 @@ use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
 use crate::training::failure::unless_failed;
 use crate::training::fit::scaling_of;
 use crate::training::rows::TrainingData;
-use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
+use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_effects, with_lines};
 pub use fallback::Chosen;
 use std::time::Instant;
 use trial::{FEWEST_ROWS, INDUCING, Judged, Trials};
@@ -107,13 +107,8 @@ pub fn judge_inputs(
     (more, with): (TrainingData<'_>, &FitOptions),
     session: &mut Session<'_>,
 ) -> Result<Option<(Choice, bool)>> {
-    let judge = |rows: TrainingData<'_>, options: &FitOptions, session: &mut Session<'_>| {
-        let Some(trials) = Trials::new(rows, options.seed) else { return Ok(None) };
-        let options = base(options, allowed(options, rows));
-        unless_failed(trials.judge(&options, None, session))
-    };
-    let Some(plain) = judge(rows, options, session)? else { return Ok(None) };
-    let Some(richer) = judge(more, with, session)? else { return Ok(None) };
+    let Some(plain) = first_of(rows, options, session)? else { return Ok(None) };
+    let Some(richer) = first_of(more, with, session)? else { return Ok(None) };
     let (gain, error) = plain.losses().gain_of(richer.losses());
     let objection = match gain {
         gain if gain <= 0.0 => None,
@@ -128,6 +123,24 @@ pub fn judge_inputs(
         Tried { value: with.word_of(part), objection, ..richer.tried() },
     ];
     Ok(Some((Choice { part, tried }, is_better)))
+}
+
+/// Makes the first short fit of a search, also with effects of categories, which may explain what further inputs explain. Returns the better
+/// one; `None` if there are too few rows or the fit fails.
+fn first_of(
+    rows: TrainingData<'_>,
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<Option<Judged>> {
+    let open = allowed(options, rows);
+    let options = base(options, open);
+    let Some(trials) = Trials::new(rows, options.seed) else { return Ok(None) };
+    let Some(first) = unless_failed(trials.judge(&options, None, session))? else { return Ok(None) };
+    let Some(kernel) = with_effects(&options).filter(|_| open.contains(Part::Kernel)) else {
+        return Ok(Some(first));
+    };
+    let with = unless_failed(trials.judge(&FitOptions { kernel, ..options }, Some(&first), session))?;
+    Ok(with.filter(|with| with.loss() < first.loss()).or(Some(first)))
 }
 
 /// Returns the options without anything to choose.

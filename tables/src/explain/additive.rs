@@ -23,7 +23,7 @@ impl Explainer<'_> {
         let posterior = self.model.posterior();
         let only = self.model.latent().processes() == 1 && self.model.neighbours().is_none();
         let layer = posterior.layer();
-        if !only || background.is_empty() {
+        if !only || background.is_empty() || self.trees.is_some() {
             return None;
         }
         let of = |x: MatRef<'_, f64>| {

@@ -4,7 +4,8 @@
 use super::output::at;
 use super::relevance::shuffled;
 use super::{Explainer, Rows, Scale, Settings};
-use faer::{Mat, MatRef};
+use faer::prelude::ReborrowMut;
+use faer::{Mat, MatMut, MatRef};
 use rand::seq::SliceRandom;
 use sparsegp::data::{Moments, Purpose, generator};
 use sparsegp::likelihood::TargetKind;
@@ -106,12 +107,14 @@ impl Explainer<'_> {
 
     fn shapley(
         &self,
-        x: Vec<f64>,
+        mut x: Vec<f64>,
         exposure: f64,
         background: Rows<'_>,
         players: &[Player],
         settings: &Settings,
     ) -> Contributions {
+        let inputs = x.len();
+        self.complete(MatMut::from_row_major_slice_mut(&mut x, 1, inputs));
         let scale = self.explained(&x, exposure);
         let row = Mat::from_fn(x.len(), 1, |input, _| x[input]);
         let prediction = at(self.model, row.transpose(), exposure, scale)[0];
@@ -142,7 +145,9 @@ impl Explainer<'_> {
                 }
                 walks.push(order);
             }
-            let points = MatRef::from_row_major_slice(&points, count * steps, x.len());
+            let mut points = MatMut::from_row_major_slice_mut(&mut points, count * steps, x.len());
+            self.complete(points.rb_mut());
+            let points = points.as_ref();
             let values = at(self.model, points, exposure, scale);
             for (order, values) in walks.iter().zip(values.chunks_exact(steps)) {
                 base.push(values[0]);

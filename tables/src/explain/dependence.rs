@@ -73,7 +73,8 @@ impl Explainer<'_> {
     pub fn dependence(&self, column: usize, rows: Rows<'_>, settings: &Settings) -> Dependence {
         let mut chosen = shuffled(rows.len(), settings.seed);
         chosen.truncate(self.background_rows(settings));
-        let base = rows.inputs_of(&chosen);
+        let mut base = rows.inputs_of(&chosen);
+        self.complete(base.as_mut().transpose_mut());
         let exposure = rows.exposure_of(&chosen);
         let places = self.settings(column, rows);
         let predictions = self.model.predict_rows(base.transpose(), exposure.clone());
@@ -89,6 +90,7 @@ impl Explainer<'_> {
                 x.row_mut(input).fill(value);
             }
             slope.iter().for_each(|&slope| x.row_mut(slope).fill(setting.value));
+            self.complete(x.as_mut().transpose_mut());
             self.add_points(&x, &exposure, &mut curves);
         }
         Dependence { column, settings: places, curves, left_out, rows: chosen.len() }

@@ -35,13 +35,17 @@ pub use dependence::{Curve, Dependence, Setting};
 pub use output::Scale;
 pub use relevance::{Increase, Relevance};
 
-use faer::{Mat, MatRef};
+use crate::schema::Schema;
+use crate::tabular::TableModel;
+use faer::{Mat, MatMut, MatRef};
 use sparsegp::model::Model;
 
 /// Explains a model column by column. A column is one input, or several that change together.
 pub struct Explainer<'a> {
     model: &'a Model,
     columns: Vec<InputColumn>,
+    /// The columns whose trees are computed again where other inputs change.
+    trees: Option<&'a Schema>,
 }
 
 /// The amount of work that explanations take.
@@ -121,12 +125,26 @@ impl<'a> Explainer<'a> {
     /// Creates an explainer for a model in which every input is a column.
     pub fn of_inputs(model: &'a Model) -> Explainer<'a> {
         let column = |input: usize| InputColumn::number(&format!("x{input}"), input);
-        Explainer { model, columns: (0..model.inputs()).map(column).collect() }
+        Explainer::new(model, (0..model.inputs()).map(column).collect())
     }
 
     /// Creates an explainer for a model with these columns.
     pub fn new(model: &'a Model, columns: Vec<InputColumn>) -> Explainer<'a> {
-        Explainer { model, columns }
+        Explainer { model, columns, trees: None }
+    }
+
+    /// Creates an explainer for the model of a table. The scores of trees are no column: they are part of the function of the others.
+    pub fn of_table(model: &'a TableModel) -> Explainer<'a> {
+        let schema = model.schema();
+        let trees = schema.trees().is_some().then_some(schema);
+        Explainer { trees, ..Explainer::new(model, schema.input_columns()) }
+    }
+
+    /// Computes the scores of trees again from other inputs (`n × D`) that were changed.
+    fn complete(&self, x: MatMut<'_, f64>) {
+        if let Some(schema) = self.trees {
+            schema.write_trees(x);
+        }
     }
 
     /// Returns the columns.

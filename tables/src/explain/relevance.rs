@@ -245,7 +245,8 @@ impl Explainer<'_> {
             .take(self.affordable(columns.len(), settings))
             .collect();
         let (count, repeats) = (order.len(), settings.repeats.clamp(1, order.len() - 1));
-        let (inputs, exposure) = (rows.inputs_of(&order), rows.exposure_of(&order));
+        let (mut inputs, exposure) = (rows.inputs_of(&order), rows.exposure_of(&order));
+        self.complete(inputs.as_mut().transpose_mut());
         let targets: Vec<f64> = order.iter().map(|&row| rows.targets[row]).collect();
         let loss = |inputs: &Mat<f64>| -> Vec<f64> {
             let predictions = self.model.predict_rows(inputs.transpose(), exposure.clone());
@@ -265,6 +266,7 @@ impl Explainer<'_> {
                         moved[(input, row)] = inputs[(input, (row + repeat) % count)];
                     }
                 }
+                self.complete(moved.as_mut().transpose_mut());
                 for ((increase, after), before) in increases.iter_mut().zip(loss(&moved)).zip(&before) {
                     *increase += (after - before) / repeats as f64;
                 }

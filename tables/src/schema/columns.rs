@@ -328,9 +328,9 @@ impl Schema {
         if all.iter().any(|dimension| *dimension != Dimension::Number) { all } else { Vec::new() }
     }
 
-    /// Returns the schema with one input for each level of a category.
+    /// Returns the schema with one input for each level of a category, and without trees.
     pub(crate) fn without_codes(&self) -> Schema {
-        let mut schema = self.clone();
+        let mut schema = self.without_trees();
         for feature in &mut schema.features {
             if let FeatureKind::Categorical { coded, .. } = &mut feature.kind {
                 *coded = false;
@@ -506,7 +506,7 @@ pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static
 }
 
 impl Schema {
-    /// Returns the columns that explanations of a model with this schema describe: one for each feature, each grouping, and each column of
+    /// Returns the columns that explanations of a model with this schema describe: one for each feature made of columns, each grouping, and each column of
     /// slopes that is not a feature.
     pub fn input_columns(&self) -> Vec<InputColumn> {
         let (of_f, slopes) = (self.feature_dims(), self.slope_columns());
@@ -529,12 +529,8 @@ impl Schema {
             };
             InputColumn { name: feature.name.clone(), inputs, slope: slope(&feature.name), kind }
         };
-        let (scores, own): (Vec<_>, Vec<_>) =
-            self.feature_inputs().partition(|(feature, _)| matches!(feature.kind, FeatureKind::Trees { .. }));
-        let mut columns: Vec<InputColumn> = own.into_iter().map(column).collect();
-        let names = self.input_names();
-        let scores = scores.into_iter().flat_map(|(_, inputs)| inputs);
-        columns.extend(scores.map(|input| InputColumn::number(&names[input], input)));
+        let own = self.feature_inputs().filter(|(feature, _)| !feature.columns().is_empty());
+        let mut columns: Vec<InputColumn> = own.map(column).collect();
         let grouping = |(at, group): (usize, &Grouping)| {
             let (inputs, names) = (of_f + at..of_f + at + 1, group.level_names().collect());
             InputColumn { name: group.name(), inputs, slope: None, kind: InputKind::Codes { names } }

@@ -50,16 +50,16 @@ impl Schema {
                 }
             }
         }
-        self.write_trees(&mut design);
+        self.write_trees(design.as_mut());
         self.write_groups(table, unseen, &mut design)?;
         Ok(design)
     }
 
-    /// Returns the inputs `x` (`n × D`) of these columns, with codes replaced by one input for each level.
+    /// Returns the inputs `x` (`n × D`) of these columns, with codes replaced by one input for each level, and without the scores of trees.
     pub(crate) fn spread_codes(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         // The input that each column reads, and the level that it marks.
         let mut columns: Vec<(usize, Option<usize>)> = Vec::new();
-        for (feature, own) in self.feature_inputs() {
+        for (feature, own) in self.feature_inputs().filter(|(feature, _)| !feature.columns().is_empty()) {
             match feature.codes() {
                 Some(codes) => columns.extend((0..codes).map(|level| (own.start, Some(level)))),
                 None => columns.extend(own.map(|input| (input, None))),

@@ -1,7 +1,7 @@
 //! Inputs that boosted trees predict from the other inputs of a row.
 
 use super::columns::{Feature, FeatureKind, Schema};
-use faer::{Mat, MatRef};
+use faer::{Mat, MatMut, MatRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sparsegp::likelihood::TargetKind;
 use sparsegp_trees::{Forest, Loss, Values};
@@ -139,7 +139,7 @@ impl Schema {
     }
 
     /// Writes the scores of the trees into the inputs x (`n × D`), computed from the other features.
-    pub fn write_trees(&self, x: &mut Mat<f64>) {
+    pub fn write_trees(&self, mut x: MatMut<'_, f64>) {
         let Some((scores, inputs)) = self.trees() else { return };
         let all = scores.forest.predict(&self.tree_columns(x.as_ref()));
         for (row, scores) in all.chunks_exact(inputs.len()).enumerate() {

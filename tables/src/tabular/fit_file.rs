@@ -13,7 +13,7 @@ use sparsegp::data::{BatchPlan, Role, Roles, check_fractions};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::check_input;
 use sparsegp::hyper::{Clock, Session};
-use sparsegp::options::{FitOptions, Hyper, ModelKind};
+use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind};
 use sparsegp::training::BatchSource;
 use std::path::Path;
 use std::sync::Arc;
@@ -112,6 +112,11 @@ fn check_without_table(columns: &SchemaOptions, options: &FitOptions) -> Result<
         (options.hyper == Some(Hyper::Alternating), "⟨hyper alternating⟩", on_a_part),
         (options.growth.is_some(), "⟨inducing auto⟩", on_a_part),
         (options.restarts > 1, "⟨restarts⟩", on_a_part),
+        (
+            options.mean == MeanKind::Trees,
+            "⟨mean trees⟩",
+            "use ⟨mean constant⟩, or fit to a part of the rows",
+        ),
         (options.steps.batch_schedule.is_some(), "⟨batch_schedule⟩", "give ⟨batch_size⟩ instead"),
     ];
     let Some((_, name, hint)) = whole.into_iter().find(|(applies, ..)| *applies) else { return Ok(()) };
@@ -139,6 +144,11 @@ pub fn fit_file(
     if let Some(start) = request.start {
         check_start_target(start.schema(), request.columns)?;
         start.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
+        if start.schema().trees().is_some() {
+            // The trees of the start may have seen rows of the file, for which their scores would be too good.
+            return Err(Error::usage("the start model has ⟨mean trees⟩, which needs all rows in memory")
+                .hint("leave out ⟨shuffle_buffer⟩, or start from a model with ⟨mean constant⟩"));
+        }
         request.columns.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
     }
     let roles = roles_for(request)?;

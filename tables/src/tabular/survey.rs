@@ -69,7 +69,7 @@ impl Sampled {
         let part = |sample: Table| TableRows::of(&schema, &sample).map(|rows| rows.numbered_in(&sample));
         let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
         // Options that need all rows in memory stay unchanged.
-        let open = options.open.without(&[Part::Neighbours, Part::Objective]);
+        let open = options.open.without(&[Part::Mean, Part::Neighbours, Part::Objective]);
         let options = if start.is_none() { FitOptions { open, ..options } } else { options };
         let chosen = chosen_for(&options, start, &schema, &start_rows, session)?;
         let options = decide(chosen.options.clone(), train);

@@ -95,7 +95,7 @@ pub(super) fn with_scores(
         _ => rows.columns[(input - scores.count(), row)],
     };
     let mut x = Mat::from_fn(rows.targets.len(), schema.dims(), cell);
-    schema.write_trees(&mut x);
+    schema.write_trees(x.as_mut());
     if let Some((places, held_out)) = held_out {
         for (&row, held_out) in places.iter().zip(held_out.chunks_exact(scores.count())) {
             own.clone().zip(held_out).for_each(|(input, score)| x[(row, input)] = *score);
