@@ -39,14 +39,15 @@ PARAMETERS = """kernel : str or Kernel, optional
     neighbours : int, "auto" or "none", optional
         The number of nearest training rows that a prediction uses in addition to the inducing inputs. Held-out rows choose it by default.
     auto : str or list of str, default="all"
-        The settings that held-out training rows choose if no parameter sets them: ``"all"``, ``"none"``, or some of ``"likelihood"``,
-        ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"``, ``"objective"`` and ``"inducing"``.
+        The settings that held-out training rows choose if no parameter sets them: ``"all"``, ``"none"``, or some of ``"mean"``,
+        ``"likelihood"``, ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"``, ``"objective"`` and ``"inducing"``.
     warp_inputs : {"none", "normal-scores"}, optional
         The map of every input before it is standardised. Held-out rows choose it by default.
     warp_target : {"none", "log", "softplus"}, optional
         The map of a positive target before it is standardised. Held-out rows choose it by default.
-    mean : {"constant", "zero"}, default="constant"
-        The prior mean of the latent function.
+    mean : {"constant", "zero", "trees"}, optional
+        The prior mean of the latent function; ``"trees"`` adds cross-fitted predictions of boosted trees as inputs. Held-out rows choose
+        between a constant and trees by default.
     hyper : {"joint", "dual", "alternating", "collapsed", "fixed"}, optional
         The training mode of hyper-parameters and inducing inputs. The default depends on objective, likelihood and number of rows.
     batch_size : int, default=1024

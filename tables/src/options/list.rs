@@ -99,10 +99,13 @@ const MODEL: &[Entry] = &[
         )
         .effect(Effect::Sparse),
     Entry::new("mean", Kind::Words(MeanKind::WORDS))
-        .default("constant")
         .help(
-            "Prior mean of the latent function on the standardised scale: zero, or a constant (gp trains \
-             it; glm gives it a wide prior)",
+            "Prior mean of the latent function: zero, a constant (gp trains it; glm gives it a wide prior), or \
+             boosted trees [default: chosen on held-out rows; constant with ⟨auto none⟩]",
+        )
+        .more(
+            "With trees, every training row has a prediction from trees that did not see it, as a further \
+             input. Trees find jumps and values that are looked up, which a Gaussian process smooths.",
         )
         .excludes(&["from"]),
     Entry::new("prior_mean", Kind::Number)
@@ -198,7 +201,7 @@ const MODEL: &[Entry] = &[
              none, or names separated by commas",
         )
         .more(
-            "The names are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and \
+            "The names are mean, likelihood, warp-inputs, warp-target, kernel, neighbours, objective and \
              inducing. A setting given by its own option is never changed. The fit prints its choices as \
              options that repeat the fit.",
         )

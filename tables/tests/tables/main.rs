@@ -17,3 +17,4 @@ mod scalings;
 mod states;
 mod targets;
 mod torture;
+mod trees;

@@ -99,7 +99,7 @@ fn rows_for(schema: &Schema) -> Option<Table> {
     };
     let features = schema.features().iter().flat_map(|feature| {
         let column = match &feature.kind {
-            FeatureKind::Numeric => Column::Number(vec![0.5, -1e6, 3.0]),
+            FeatureKind::Numeric | FeatureKind::Trees { .. } => Column::Number(vec![0.5, -1e6, 3.0]),
             // Degrees of a place.
             FeatureKind::Place { .. } => Column::Number(vec![0.5, -90.0, 45.0]),
             FeatureKind::Date { .. } => Column::Time(vec![0.0, -1e12, 1.8e9]),

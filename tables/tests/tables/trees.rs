@@ -1,0 +1,237 @@
+//! A mean of boosted trees: what trees find, what they must not leak, which files and options they go with.
+
+use super::common::*;
+use sparsegp::options::Part;
+
+/// A table whose target jumps by levels that come in no order and by a threshold, and is smooth otherwise.
+fn with_jumps(rows: usize, seed: u64) -> Table {
+    let mut normals = Normals::new(seed);
+    let mut text = "shop,size,age,price\n".to_owned();
+    for _ in 0..rows {
+        let (shop, size, age) = ((7.3 * normals.next()).abs() as usize % 12, normals.next(), normals.next());
+        let jumps = f64::from(u8::from(size > 0.4)) * 4.0 + [0.0, 3.0, 1.0, 5.0][shop * 5 % 4];
+        let price = jumps + age.sin() + 0.2 * normals.next();
+        let age = if normals.next() > 1.5 { String::new() } else { age.to_string() };
+        text += &format!("shop {shop},{size},{age},{price}\n");
+    }
+    csv(text)
+}
+
+fn trees() -> FitOptions {
+    FitOptions { mean: MeanKind::Trees, ..small(40, 20) }
+}
+
+/// Returns the mean log density of rows and the share of their targets inside 95 % intervals.
+fn scores(model: &TableModel, table: &Table) -> (f64, f64) {
+    let part = model.rows(table, UnseenLevels::New).expect("rows");
+    let predictions = model.predict_part(&part);
+    let n = part.targets.len() as f64;
+    let density: f64 = part.targets.iter().enumerate().map(|(row, y)| predictions.log_density(row, *y)).sum();
+    let inside = |(row, y): (usize, &f64)| {
+        (predictions.quantile(row, 0.025)..predictions.quantile(row, 0.975)).contains(y)
+    };
+    let inside = part.targets.iter().enumerate().filter(|of| inside(*of)).count() as f64;
+    (density / n, inside / n)
+}
+
+#[test]
+fn trees_find_jumps_and_files_keep_them() {
+    let (table, new) = (with_jumps(600, 1), with_jumps(400, 2));
+    let plain =
+        fit(&table, &target("price"), &FitOptions { mean: MeanKind::Constant, ..trees() }).expect("a fit");
+    let model = fit(&table, &target("price"), &trees()).expect("a fit");
+    let (density, covered) = scores(&model, &new);
+    assert!(density > scores(&plain, &new).0 + 0.2, "{density} {:?}", scores(&plain, &new));
+    assert!((0.91..=0.985).contains(&covered), "{covered}");
+    assert_eq!(model.schema().input_names().last().map(String::as_str), Some("trees"));
+    read_back(&model, &new);
+
+    // A damaged file is refused: text that is no tree, and trees of other columns.
+    let stored = serde_json::to_value(model.schema()).expect("a schema");
+    let mut digits = stored.clone();
+    digits["features"][3]["scores"]["forest"] = "0g".into();
+    assert!(serde_json::from_value::<Schema>(digits).is_err());
+    let mut fewer = stored;
+    fewer["features"].as_array_mut().expect("features").remove(0);
+    let fewer: Schema = serde_json::from_value(fewer).expect("a schema");
+    let bytes = model.model().to_bytes_with(Some(serde_json::to_value(fewer).expect("json"))).expect("bytes");
+    let error = TableModel::from_bytes("m", &bytes).map(|_| ()).expect_err("other columns").to_string();
+    assert!(error.contains("its trees do not match its columns"), "{error}");
+}
+
+#[test]
+fn automatic_choices_take_trees_for_jumps_and_not_for_noise() {
+    let chosen = |table: &Table| {
+        let options =
+            FitOptions { open: Open::NOTHING.with(Part::Mean), mean: MeanKind::Constant, ..small(40, 20) };
+        let model = fit(table, &target("price"), &options).expect("a fit");
+        let choices = model.search().choices.clone().expect("choices");
+        let tried: Vec<String> = choices.parts[0].tried.iter().map(|one| one.value.clone()).collect();
+        assert_eq!(
+            (choices.parts[0].part, &tried[..]),
+            (Part::Mean, &["constant".to_owned(), "trees".to_owned()][..])
+        );
+        assert_eq!(model.schema().trees().is_some(), model.options().mean == MeanKind::Trees);
+        model
+    };
+    assert_eq!(chosen(&with_jumps(700, 3)).options().mean, MeanKind::Trees);
+
+    // Trees fit noise well that they see. Scores that leaked would be an input that predicts the target.
+    let noise = |rows: usize, seed: u64| {
+        let mut normals = Normals::new(seed);
+        let columns: Vec<Vec<f64>> = (0..5).map(|_| (0..rows).map(|_| normals.next()).collect()).collect();
+        numbers(["a", "b", "c", "d", "price"].into_iter().zip(columns))
+    };
+    let (table, new) = (noise(600, 4), noise(2000, 5));
+    let asked = fit(&table, &target("price"), &trees()).expect("a fit");
+    for model in [chosen(&table), asked] {
+        // The density of the standard normal, which no model can surpass on new rows, and one that saw the rows hardly.
+        let best = -0.5 * (2.0 * std::f64::consts::PI).ln() - 0.5;
+        let (own, (others, covered)) = (scores(&model, &table).0, scores(&model, &new));
+        assert!(own < best + 0.12 && others > best - 0.05, "{best}: {own} {others}");
+        assert!((0.92..=0.98).contains(&covered), "{covered}");
+    }
+}
+
+#[test]
+fn a_group_or_a_time_never_has_scores_of_trees_that_saw_it() {
+    // Every group has a level of its own in another column, and a random mean: only trees that saw the group know it.
+    let mut normals = Normals::new(6);
+    let means: Vec<f64> = (0..60).map(|_| 3.0 * normals.next()).collect();
+    let rows: Vec<(usize, f64)> = (0..600).map(|i| (i % 60, means[i % 60] + 0.1 * normals.next())).collect();
+    let text: String = rows.iter().map(|(group, y)| format!("g{group},{group},{y}\n")).collect();
+    let table = csv(format!("who,code,y\n{text}"));
+    let leaked = |split: Option<SplitBy>| {
+        let columns = SchemaOptions {
+            split,
+            features: Some(vec!["code".into()]),
+            categorical: vec!["code".into()],
+            ..target("y")
+        };
+        let options = FitOptions { validation_fraction: 0.2, ..trees() };
+        let request = FitRequest::new(&table, &columns, &options);
+        let fit = fit_table(&request, &mut |_| {}).expect("a fit");
+        fit.model.schema().trees().expect("trees").0.forest().rounds()
+    };
+    assert!(leaked(None) > 20, "rows of a group inform each other");
+    assert!(leaked(Some(SplitBy::Group("who".into()))) <= 5, "nothing tells a new group's mean");
+}
+
+#[test]
+fn trees_go_with_every_kind_of_target_and_with_groups_neighbours_and_the_log_loss() {
+    let mut normals = Normals::new(8);
+    let rows: Vec<(f64, f64, usize)> = (0..400).map(|i| (normals.next(), normals.next(), i % 8)).collect();
+    let mut text = "a,b,who,real,two,three,count,share,level\n".to_owned();
+    for (a, b, who) in &rows {
+        let step = usize::from(*a > 0.3) * 2 + usize::from(*b > -0.2);
+        let y = step as f64 + 0.3 * normals.next();
+        let share = 1.0 / (1.0 + (-y + 1.5).exp());
+        text += &format!(
+            "{a},{b},w{who},{y},{},{},{step},{share},{}\n",
+            ["no", "yes"][step / 2],
+            ["p", "q", "r", "s"][step],
+            step + 1
+        );
+    }
+    let table = csv(text);
+    let fit_with = |name: &str, likelihood: &str, change: &dyn Fn(&mut FitOptions), groups: &str| {
+        let mut options =
+            FitOptions { likelihood: Some(likelihood.parse().expect("a likelihood")), ..trees() };
+        change(&mut options);
+        let groups: Vec<GroupFormula> =
+            groups.split(' ').filter(|of| !of.is_empty()).map(|of| of.parse().expect("a group")).collect();
+        let columns = SchemaOptions { features: Some(vec!["a".into(), "b".into()]), groups, ..target(name) };
+        let fitted = |options: &FitOptions| {
+            fit(&table, &columns, options).unwrap_or_else(|error| panic!("{name} {likelihood}: {error}"))
+        };
+        let model = fitted(&options);
+        let constant = fitted(&FitOptions { mean: MeanKind::Constant, ..options.clone() });
+        assert!(model.summary().objective < constant.summary().objective, "{name} {likelihood}");
+        read_back(&model, &table);
+        model
+    };
+    let same = |_: &mut FitOptions| {};
+    let cases = [
+        ("real", "gaussian"),
+        ("real", "student-t"),
+        ("real", "gaussian-heteroskedastic"),
+        ("two", "bernoulli-probit"),
+        ("three", "softmax"),
+        ("count", "poisson"),
+        ("count", "hurdle-poisson"),
+        ("share", "beta-logit"),
+        ("level", "ordinal"),
+    ];
+    for (name, likelihood) in cases {
+        fit_with(name, likelihood, &same, "");
+    }
+    fit_with("real", "gaussian", &|options| *options = options.with_neighbours(10), "");
+    fit_with("real", "gaussian", &same, "who");
+    fit_with("count", "poisson", &|options| options.objective = ObjectiveKind::DlmLog, "");
+    let model = fit_with("real", "gaussian", &|options| options.objective = ObjectiveKind::Vfe, "");
+
+    // An update and a fit from the model know the trees; a fit from it boosts trees of its own rows.
+    let more = table.take(&(0..50).collect::<Vec<_>>());
+    let updated = model.updated(&more, 1.0, &mut Session::new(&mut |_: &Event| {})).expect("an update");
+    assert_eq!(
+        updated.schema().trees().map(|(scores, _)| scores),
+        model.schema().trees().map(|(scores, _)| scores)
+    );
+    let columns = SchemaOptions { features: Some(vec!["a".into(), "b".into()]), ..target("real") };
+    let options = FitOptions { objective: ObjectiveKind::Vfe, likelihood: None, ..trees() };
+    let from = fit_from(&table.take(&(0..300).collect::<Vec<_>>()), &columns, &options, Some(&model))
+        .expect("a fit");
+    assert_ne!(
+        from.schema().trees().map(|(scores, _)| scores),
+        model.schema().trees().map(|(scores, _)| scores)
+    );
+}
+
+/// Explanations move the scores with the columns that trees see: Shapley values of two columns by all orders.
+#[test]
+fn explanations_count_trees_as_part_of_the_columns() {
+    let table = with_jumps(400, 9);
+    let model = fit(&table, &target("price"), &trees()).expect("a fit");
+    let explainer = Explainer::of_table(&model);
+    let names: Vec<&str> = explainer.columns().iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["shop", "size", "age"]);
+    let x = model.schema().design(&table, UnseenLevels::New).expect("inputs");
+    let targets = model.schema().target(&table).expect("targets").expect("a target");
+    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &targets };
+    let relevance = explainer.relevance(rows, &Settings { rows: 200, ..Settings::default() });
+    let gain = |column: usize| {
+        let found = relevance.iter().find(|of| of.column == column).and_then(|of| of.permutation.as_ref());
+        found.expect("a permutation").mean
+    };
+    assert!(gain(0) > 0.5 && gain(1) > 0.5, "{relevance:?}");
+
+    // The column set to a value in the table itself gives the same curve.
+    let dependence = explainer.dependence(1, rows, &Settings { background: 400, ..Settings::default() });
+    let setting = &dependence.settings[20];
+    let sizes = vec![setting.value; table.rows()];
+    let columns = table.columns().iter().map(|named| match named.name.as_str() {
+        "size" => NamedColumn { name: named.name.clone(), column: Column::Number(sizes.clone()) },
+        _ => named.clone(),
+    });
+    let changed = Table::new("f.csv", columns.collect()).expect("a table");
+    let predictions = model.predict(&changed, UnseenLevels::New).expect("predictions");
+    let mean = predictions.means().iter().sum::<f64>() / table.rows() as f64;
+    assert!(
+        (dependence.curves[0].points[20].0 - mean).abs() < 1e-9,
+        "{} {mean}",
+        dependence.curves[0].points[20].0
+    );
+}
+
+#[test]
+fn fits_without_all_rows_or_enough_rows_refuse_trees() {
+    let few = with_jumps(60, 1);
+    let error = fit(&few, &target("price"), &trees()).map(|_| ()).expect_err("60 rows").to_string();
+    assert!(error.contains("there are 60 training rows, expected at least 100"), "{error}");
+    let error = Fit::of(trees())
+        .fit(Mat::zeros(10, 1).as_ref(), &[0.0; 10])
+        .map(|_| ())
+        .expect_err("arrays")
+        .to_string();
+    assert!(error.contains("needs a table"), "{error}");
+}
