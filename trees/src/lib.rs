@@ -30,6 +30,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tree::{Grower, Tree};
 
+/// The number of rows that one task predicts.
+const BLOCK: usize = 128;
+
 /// The settings of boosting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -45,8 +48,11 @@ pub struct Settings {
     pub penalty: f64,
     /// The maximum number of rounds.
     pub rounds: usize,
-    /// The number of rounds without a lower loss after which boosting ends.
+    /// The number of rounds within which the loss, less its lowest possible value, has to fall by [`progress`](Self::progress); otherwise
+    /// boosting ends.
     pub patience: usize,
+    /// The share by which the loss has to fall.
+    pub progress: f64,
 }
 
 impl Default for Settings {
@@ -57,8 +63,9 @@ impl Default for Settings {
             leaf_rows: 20.0,
             leaf_curvature: 1e-3,
             penalty: 1.0,
-            rounds: 2000,
+            rounds: 1000,
             patience: 50,
+            progress: 0.01,
         }
     }
 }
@@ -152,11 +159,16 @@ impl Forest {
         let rows = columns.first().map_or(0, Values::len);
         let share = 1.0 / self.folds.len() as f64;
         let mut all = vec![0.0; rows * self.scores];
-        all.par_chunks_mut(self.scores).enumerate().for_each(|(row, scores)| {
+        // A tree stays in the cache for the rows of a block.
+        all.par_chunks_mut(BLOCK * self.scores).enumerate().for_each(|(block, all)| {
             for booster in &self.folds {
-                scores.iter_mut().zip(&booster.start).for_each(|(score, start)| *score += share * start);
+                for scores in all.chunks_exact_mut(self.scores) {
+                    scores.iter_mut().zip(&booster.start).for_each(|(score, start)| *score += share * start);
+                }
                 for (at, tree) in booster.trees.iter().enumerate() {
-                    scores[at % self.scores] += share * tree.value(|column| binned[column][row]);
+                    for (row, scores) in (BLOCK * block..).zip(all.chunks_exact_mut(self.scores)) {
+                        scores[at % self.scores] += share * tree.value(|column| binned[column][row]);
+                    }
                 }
             }
         });
@@ -202,7 +214,10 @@ pub fn cross_fit(
     let mut parts: Vec<Fold<'_>> = (0..count).map(new).collect();
     let total = |parts: &[Fold<'_>]| parts.iter().map(|fold| fold.loss(&problem)).sum::<f64>();
     let constant = total(&parts);
+    let least: f64 =
+        (0..rows as u32).map(|row| targets.at(row)).map(|(of, weight)| weight * loss.least(of)).sum();
     let (mut best, mut at) = (constant, 0);
+    let (mut mark, mut since) = (constant, 0);
     for round in 1..=settings.rounds {
         parts.par_iter_mut().for_each(|fold| fold.boost(&problem));
         let now = total(&parts);
@@ -210,7 +225,10 @@ pub fn cross_fit(
             (best, at) = (now, round);
             parts.iter_mut().for_each(|fold| fold.kept.clone_from(&fold.held_scores));
         }
-        if round - at >= settings.patience || !now.is_finite() {
+        if now - least < (mark - least) * (1.0 - settings.progress) {
+            (mark, since) = (now, round);
+        }
+        if round - since >= settings.patience || !now.is_finite() {
             break;
         }
     }

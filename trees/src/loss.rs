@@ -63,6 +63,16 @@ impl Loss {
         }
     }
 
+    /// Returns the lowest loss of an observation at any scores.
+    pub(crate) fn least(self, Observed { y, exposure }: Observed) -> f64 {
+        let log = |p: f64| if p > 0.0 { p * p.ln() } else { 0.0 };
+        match self {
+            Loss::Squared | Loss::Softmax { .. } => 0.0,
+            Loss::Logistic => -log(y) - log(1.0 - y),
+            Loss::Poisson => y - log(y) + y * exposure.ln(),
+        }
+    }
+
     /// Returns the loss of an observation at its scores.
     pub(crate) fn value(self, Observed { y, exposure }: Observed, scores: &[f64]) -> f64 {
         let f = scores[0];
@@ -142,8 +152,18 @@ mod tests {
                 let factor = if k > 1 { k as f64 / (k as f64 - 1.0) } else { 1.0 };
                 assert!((slopes[c] - slope).abs() < 1e-8, "{loss:?}: {} {slope}", slopes[c]);
                 assert!((curvatures[c] - factor * curvature).abs() < 1e-5, "{loss:?}");
+                assert!(loss.least(of) <= loss.value(of, &scores), "{loss:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_lowest_loss_is_that_of_the_target_itself() {
+        let of = |y| Observed { y, exposure: 2.5 };
+        let at = |loss: Loss, y: f64, score: f64| loss.value(of(y), &[score]) - loss.least(of(y));
+        assert!(at(Loss::Poisson, 3.0, (3.0f64 / 2.5).ln()).abs() < 1e-12);
+        assert!(at(Loss::Logistic, 0.3, (0.3f64 / 0.7).ln()).abs() < 1e-12);
+        assert!(at(Loss::Poisson, 0.0, -40.0) < 1e-12 && at(Loss::Logistic, 1.0, 40.0) < 1e-12);
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn by_turns() -> Vec<usize> {
 }
 
 fn small() -> Settings {
-    Settings { leaf_rows: 3.0, rounds: 8, patience: 8, ..Settings::default() }
+    Settings { leaf_rows: 3.0, rounds: 8, patience: 8, progress: 0.0, ..Settings::default() }
 }
 
 /// The lowest sum of squares that one split by a threshold or a single level reaches in the rows of `train`, at a rate of 1.
