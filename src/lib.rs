@@ -51,13 +51,19 @@
 //! | [`variational`], [`objective`] | q and its update rules; losses and estimators |
 //! | [`metrics`] | metrics of predictions |
 //! | [`hyper`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions |
-//! | [`data`] | roles of rows, batches, scaling, moments, random draws |
+//! | [`data`], [`rows`] | roles of rows, batches, scaling, moments, random draws; inputs from slices and arrays of other crates |
 //! | [`checkpoint`], [`files`] | states as bytes; output files |
 //! | [`linalg`], [`columns`], [`words`], [`error`] | structured products; passes over columns; options as words; errors |
 //! | [`kernels`], [`likelihood`] | covariance functions; observation models with their integrals and special functions; separate crates |
 //!
-//! Without the default feature `training` the crate loads model files and predicts, and also builds for `wasm32-unknown-unknown`.
-//! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.
+//! # Features
+//!
+//! | feature | default | contents |
+//! | --- | --- | --- |
+//! | `training` | yes | fits; without it the crate loads model files and predicts, and also builds for `wasm32-unknown-unknown` |
+//! | `rayon` | yes | work on several threads; without it fits and predictions have the same bits, on one thread |
+//! | `ndarray`, `ndarray-0_17`, `nalgebra` | no | [`Rows`](rows::Rows) from arrays of ndarray 0.16, ndarray 0.17 and nalgebra 0.35 |
+//! | `linfa` | no | estimators for datasets of linfa 0.8, whose arrays are those of ndarray 0.16 |
 //!
 //! A model file of a fit to a table can also be loaded as a [`Model`](model::Model), which
 //! identifies its inputs by their order instead of the names of columns.
@@ -82,8 +88,10 @@ pub mod model;
 pub mod neighbours;
 pub mod objective;
 pub mod options;
+mod parallel;
 pub mod prelude;
 pub mod registry;
+pub mod rows;
 mod threads;
 #[cfg(feature = "training")]
 pub mod training;

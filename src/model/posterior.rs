@@ -10,9 +10,9 @@ use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Expectation, Marginal, ObservationModel, Row, Slopes};
 use crate::linalg::{Factorizer, Operand, block_product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
+use crate::parallel::*;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, ColMut, ColRef, Mat, MatMut, MatRef};
-use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 

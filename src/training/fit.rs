@@ -17,6 +17,7 @@ use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::{Model, unit_of};
 use crate::objective::Targets;
 use crate::options::{FitOptions, ModelKind, ObjectiveKind};
+use crate::rows::Rows;
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Kernel;
 use sparsegp_kernels::units::to_scale;
@@ -93,8 +94,9 @@ impl Fit {
 
     /// Sets validation rows, which choose the parameters to keep: inputs (`n × D`) and targets, or [`Targets`] with exposures and weights,
     /// in the user's units.
-    pub fn validation<'t>(mut self, x: MatRef<'_, f64>, targets: impl Into<Targets<'t>>) -> Self {
-        self.validation = Some(RowBuffer::of(Dataset { x, targets: targets.into() }));
+    pub fn validation<'x, 't>(mut self, x: impl Into<Rows<'x>>, targets: impl Into<Targets<'t>>) -> Self {
+        let x = x.into();
+        self.validation = Some(RowBuffer::of(Dataset { x: x.as_ref(), targets: targets.into() }));
         self
     }
 
@@ -105,7 +107,7 @@ impl Fit {
     ///
     /// Usage errors for invalid options, data errors for arrays that do not match or do not suit the likelihood, fit errors if not even
     /// the start can be evaluated.
-    pub fn fit(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Model> {
+    pub fn fit<'x>(&self, x: impl Into<Rows<'x>>, y: &[f64]) -> Result<Model> {
         self.fit_in(x, y, &mut Session::new(&mut |_: &Event| {}))
     }
 
@@ -114,7 +116,11 @@ impl Fit {
     /// # Errors
     ///
     /// As for [`Fit::fit`]; `Interrupted` if the session was interrupted.
-    pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
+    pub fn fit_in<'x>(&self, x: impl Into<Rows<'x>>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
+        self.fit_matrix(x.into().as_ref(), y, session)
+    }
+
+    fn fit_matrix(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
         let clock = session.clock(self.options.max_seconds);
         let mut chosen = self.chosen(x, y, &mut session.until(clock, Clock::CHOICES))?;
         let session = &mut session.until(clock, Clock::TRAINING);
@@ -151,8 +157,8 @@ impl Fit {
     /// # Errors
     ///
     /// As for [`Fit::fit`], and for objectives without mini-batches.
-    pub fn trainer(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Trainer> {
-        Trainer::new(self.prepare(x, y)?)
+    pub fn trainer<'x>(&self, x: impl Into<Rows<'x>>, y: &[f64]) -> Result<Trainer> {
+        Trainer::new(self.prepare(x.into().as_ref(), y)?)
     }
 
     fn targets<'a>(&'a self, y: &'a [f64]) -> Targets<'a> {
