@@ -36,8 +36,8 @@ use std::sync::Arc;
 ///
 /// // A variance of 1 and a lengthscale of 2 in units of x, from which training starts.
 /// let gp = Inducing::new(Stationary::matern52(1.0, &[2.0])).points(Points::KMeans(20));
-/// let model = Fit::new(gp, Poisson::Exp).objective(ObjectiveKind::DlmLog).fit(x.as_ref(), &y)?;
-/// let predictions = model.predict(Mat::from_fn(1, 1, |_, _| 1.5).as_ref(), &[])?;
+/// let model = Fit::new(gp, Poisson::Exp).objective(ObjectiveKind::DlmLog).fit(&x, &y)?;
+/// let predictions = model.predict(&[[1.5]], &[])?;
 /// assert!((predictions.row(0).mean / (2.0 + 2.0 * 1.5f64.sin()).exp() - 1.0).abs() < 0.1);
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
@@ -276,6 +276,23 @@ pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
 }
 
 /// The inducing inputs from which a fit starts. Unless [`FitOptions::fix_inducing`] is set, training moves them.
+///
+/// ```
+/// use sparsegp::faer::Mat;
+/// use sparsegp::kernels::Stationary;
+/// use sparsegp::likelihood::Gaussian;
+/// use sparsegp::prelude::*;
+///
+/// let x = Mat::from_fn(90, 1, |i, _| i as f64 / 10.0);
+/// let y: Vec<f64> = (0..90).map(|i| (i as f64 / 10.0).sin()).collect();
+/// // Every whole number, in the units of x, kept as it is.
+/// let z = Mat::from_fn(10, 1, |i, _| i as f64);
+/// let gp = Inducing::new(Stationary::rbf(1.0, &[1.0])).points(Points::Given(z));
+/// let fit = Fit::new(gp, Gaussian::default()).with(|options| options.fix_inducing = true);
+/// let mean = fit.fit(&x, &y)?.predict(&[[4.3]], &[])?.means()[0];
+/// assert!((mean - 4.3f64.sin()).abs() < 0.02);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Points {
@@ -295,6 +312,18 @@ pub enum Points {
 /// A sparse GP: its kernel and inducing inputs. The values given to the kernel's constructor are starting values in the user's units, or
 /// stay if they are [fixed](Kernel::fixed); for warped columns they are on the scale the model sees. Values that were not
 /// [given](sparsegp_kernels::Parameter::given) start from the data.
+///
+/// ```
+/// use sparsegp::kernels::{Periodic, Profile, Stationary};
+/// use sparsegp::prelude::*;
+///
+/// // Starting values in the user's units: a variance, a lengthscale and a period.
+/// let seasons = Periodic::new(9.0, &[0.7], &[12.0]) + Stationary::matern32(4.0, &[60.0]);
+/// let gp = Inducing::new(seasons).points(Points::KMeans(50));
+/// assert_eq!(gp.kernel().expression(), "periodic + matern32");
+/// // Starting values from the data, with a lengthscale for each of three inputs.
+/// assert_eq!(Inducing::new(Stationary::ard(Profile::Matern52, 3)).kernel().parameters()[1].values.len(), 3);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Inducing {
     kernel: Box<dyn Kernel>,
@@ -319,6 +348,20 @@ impl Inducing {
 }
 
 /// A Bayesian linear model with an intercept.
+///
+/// ```
+/// use sparsegp::faer::Mat;
+/// use sparsegp::likelihood::Gaussian;
+/// use sparsegp::prelude::*;
+///
+/// let x = Mat::from_fn(60, 2, |i, d| (i as f64 * [0.7, 1.1][d]).sin());
+/// let y: Vec<f64> = (0..60).map(|i| 5.0 + 2.0 * x[(i, 0)] - x[(i, 1)] + 0.01 * (i as f64).cos()).collect();
+/// let model = Fit::new(Linear::default(), Gaussian::default()).fit(&x, &y)?;
+/// let names = ["a".to_owned(), "b".to_owned()];
+/// let slope = &model.coefficients(&names).expect("a linear model")[1];
+/// assert!(slope.name == "a" && (slope.mean - 2.0).abs() < 0.05);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Linear {
     /// The prior mean of the coefficients, on the standardised scale.
