@@ -19,10 +19,10 @@
 //! let y: Vec<f64> = (0..300).map(|i| 20.0 + 5.0 * (i as f64 / 30.0).sin() + 0.2 * (i as f64 * 7.3).sin()).collect();
 //!
 //! let gp = Inducing::new(Stationary::ard(Profile::Matern52, 1)).points(Points::KMeans(25));
-//! let model = Fit::new(gp, Gaussian::default()).fit(x.as_ref(), &y)?;
+//! let model = Fit::new(gp, Gaussian::default()).fit(&x, &y)?;
 //!
 //! let new = Mat::from_fn(2, 1, |i, _| 4.0 + i as f64);
-//! let predictions = model.predict(new.as_ref(), &[])?;
+//! let predictions = model.predict(&new, &[])?;
 //! let at = predictions.row(0);
 //! assert!((at.mean - (20.0 + 5.0 * 4f64.sin())).abs() < 0.3);
 //! assert!(predictions.quantile(0, 0.025) < at.mean && at.mean < predictions.quantile(0, 0.975));
@@ -30,9 +30,29 @@
 //! // A model file, from which another process predicts the same to the last bit.
 //! let bytes = model.to_bytes()?;
 //! let again = Model::from_bytes("model", &bytes)?;
-//! assert_eq!(again.predict(new.as_ref(), &[])?.row(1), predictions.row(1));
+//! assert_eq!(again.predict(&new, &[])?.row(1), predictions.row(1));
 //! # Ok::<(), sparsegp::Error>(())
 //! ```
+//!
+//! # Which type do I want?
+//!
+//! | you have or want | type |
+//! | --- | --- |
+//! | arrays, and a model that predicts | [`Fit`](training::Fit), which returns a [`Model`](model::Model) |
+//! | a kernel and inducing inputs | [`Inducing`](training::Inducing) with [`Points`](training::Points) |
+//! | a Bayesian linear model | [`Linear`](training::Linear) in place of `Inducing` |
+//! | two classes, counts, levels, outliers | a [likelihood] as the second argument of [`Fit::new`](training::Fit::new) |
+//! | inputs that are not a matrix of faer | [`Rows`](rows::Rows) |
+//! | means, quantiles, scores | [`Predictions`](model::Predictions) of [`Model::predict`](model::Model::predict) |
+//! | groups with effects of their own | [`EffectTerm`](effects::EffectTerm) in [`Fit::group`](training::Fit::group) |
+//! | another option | [`FitOptions`](options::FitOptions), by [`Fit::with`](training::Fit::with) or [`Fit::of`](training::Fit::of) |
+//! | fixed or bounded hyper-parameters, priors | [`Constraints`](hyper::Constraints) in the options |
+//! | progress, interruption, checkpoints | [`Session`](hyper::Session) in [`Fit::fit_in`](training::Fit::fit_in) |
+//! | a training loop of your own | [`Trainer`](training::Trainer) of [`Fit::trainer`](training::Fit::trainer) |
+//! | more rows for a fitted model | [`update`](training::update()) |
+//! | a kernel, likelihood or approximation of your own | [`Kernel`](kernels::Kernel), [`OneFunction`](likelihood::OneFunction), [`FeatureMap`](latent::FeatureMap); [how to](book::extending) |
+//! | their names in options and model files | [`Registry`] |
+//! | columns with names, CSV, Parquet | the crate `sparsegp-tables` |
 //!
 //! # Modules
 //!
@@ -51,13 +71,19 @@
 //! | [`variational`], [`objective`] | q and its update rules; losses and estimators |
 //! | [`metrics`] | metrics of predictions |
 //! | [`hyper`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions |
-//! | [`data`] | roles of rows, batches, scaling, moments, random draws |
+//! | [`data`], [`rows`] | roles of rows, batches, scaling, moments, random draws; inputs from slices and arrays of other crates |
 //! | [`checkpoint`], [`files`] | states as bytes; output files |
 //! | [`linalg`], [`columns`], [`words`], [`error`] | structured products; passes over columns; options as words; errors |
 //! | [`kernels`], [`likelihood`] | covariance functions; observation models with their integrals and special functions; separate crates |
 //!
-//! Without the default feature `training` the crate loads model files and predicts, and also builds for `wasm32-unknown-unknown`.
-//! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.
+//! # Features
+//!
+//! | feature | default | contents |
+//! | --- | --- | --- |
+//! | `training` | yes | fits; without it the crate loads model files and predicts, and also builds for `wasm32-unknown-unknown` |
+//! | `rayon` | yes | work on several threads; without it fits and predictions have the same bits, on one thread |
+//! | `ndarray`, `ndarray-0_17`, `nalgebra` | no | [`Rows`](rows::Rows) from arrays of ndarray 0.16, ndarray 0.17 and nalgebra 0.35 |
+//! | `linfa` | no | estimators for datasets of linfa 0.8, whose arrays are those of ndarray 0.16 |
 //!
 //! A model file of a fit to a table can also be loaded as a [`Model`](model::Model), which
 //! identifies its inputs by their order instead of the names of columns.
@@ -82,8 +108,10 @@ pub mod model;
 pub mod neighbours;
 pub mod objective;
 pub mod options;
+mod parallel;
 pub mod prelude;
 pub mod registry;
+pub mod rows;
 mod threads;
 #[cfg(feature = "training")]
 pub mod training;
@@ -97,11 +125,26 @@ pub use registry::Registry;
 pub use sparsegp_kernels as kernels;
 pub use sparsegp_likelihoods::{self as likelihood, functions, quadrature};
 
-/// The Rust examples of the book and of the README.
-#[cfg(doctest)]
-mod book {
+/// Chapters of the book that comments cite. The folder `docs` of the package has all chapters.
+#[cfg(any(doc, doctest))]
+pub mod book {
+    /// [options]: crate::options::FitOptions
+    #[doc = include_str!("../docs/extending.md")]
+    pub mod extending {}
+    /// [objectives-ngd]: crate::book::objectives#natural-gradients-for-dlm
+    #[doc = include_str!("../docs/mathematics.md")]
+    pub mod mathematics {}
+    /// [choices]: crate::book
+    /// [experiments-dlm]: crate::book
+    /// [mathematics-q]: crate::book::mathematics#moving-q
+    #[doc = include_str!("../docs/objectives.md")]
+    pub mod objectives {}
+    #[cfg(doctest)]
     #[doc = include_str!("../README.md")]
     mod readme {}
-    #[doc = include_str!("../docs/extending.md")]
-    mod extending {}
+    /// [experiments-bbvi]: crate::book
+    /// [objectives-ngd]: crate::book::objectives#natural-gradients-for-dlm
+    /// [objectives-mc]: crate::book::objectives#monte-carlo-gradients-of-the-log-loss
+    #[doc = include_str!("../docs/update-rules.md")]
+    pub mod update_rules {}
 }

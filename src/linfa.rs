@@ -24,8 +24,7 @@ use crate::model::Model;
 use crate::training::Fit as OwnFit;
 use ::linfa::dataset::{AsSingleTargets, DatasetBase};
 use ::linfa::traits::{Fit, PredictInplace};
-use faer::{Mat, MatRef};
-use ndarray::{Array1, ArrayBase, ArrayView2, Data, Ix2};
+use ndarray::{Array1, ArrayBase, Data, Ix2};
 
 /// An estimator for datasets whose records are `n × D` and whose targets are numbers: 0 and 1 for
 /// two classes; 0, 1, … for counts and ordered levels.
@@ -46,7 +45,7 @@ impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>,
 
     fn fit(&self, dataset: &DatasetBase<ArrayBase<D, Ix2>, T>) -> Result<FittedGp> {
         let y = dataset.targets().as_single_targets().to_vec();
-        with_rows(dataset.records().view(), |x| self.0.fit(x, &y)).map(FittedGp)
+        self.0.fit(dataset.records(), &y).map(FittedGp)
     }
 }
 
@@ -56,24 +55,11 @@ impl<D: Data<Elem = f64>> PredictInplace<ArrayBase<D, Ix2>, Array1<f64>> for Fit
     /// If the number of columns of the records differs from that of the fit, like linfa's own
     /// models; [`Model::predict`] returns an error instead.
     fn predict_inplace<'a>(&'a self, x: &'a ArrayBase<D, Ix2>, y: &mut Array1<f64>) {
-        let predicted = with_rows(x.view(), |x| self.0.predict(x, &[]));
-        let predictions = predicted.unwrap_or_else(|error| panic!("{error}"));
+        let predictions = self.0.predict(x, &[]).unwrap_or_else(|error| panic!("{error}"));
         *y = (0..predictions.rows()).map(|row| predictions.row(row).mean).collect();
     }
 
     fn default_target(&self, x: &ArrayBase<D, Ix2>) -> Array1<f64> {
         Array1::zeros(x.nrows())
     }
-}
-
-/// Passes rows without a copy if they are contiguous, and as a copy otherwise.
-fn with_rows<R>(x: ArrayView2<'_, f64>, take: impl FnOnce(MatRef<'_, f64>) -> R) -> R {
-    let (rows, columns) = x.dim();
-    if let Some(cells) = x.as_slice() {
-        return take(MatRef::from_row_major_slice(cells, rows, columns));
-    }
-    if let Some(cells) = x.t().as_slice() {
-        return take(MatRef::from_column_major_slice(cells, rows, columns));
-    }
-    take(Mat::from_fn(rows, columns, |i, j| x[(i, j)]).as_ref())
 }

@@ -7,5 +7,6 @@ pub use crate::likelihood::{Likelihood, LikelihoodKind};
 pub use crate::model::{Model, Prediction, Predictions};
 pub use crate::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 pub use crate::registry::Registry;
+pub use crate::rows::Rows;
 #[cfg(feature = "training")]
 pub use crate::training::{Fit, Inducing, Linear, Points, Trainer};

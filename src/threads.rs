@@ -1,6 +1,7 @@
 //! Threads that run work, and buffers that are handed from one piece of work to the next while they
 //! are still in a cache.
 
+use crate::parallel::{current_num_threads, current_thread_index, join, scope};
 use std::sync::{Mutex, PoisonError};
 
 /// A pool of values, one for each piece of work that runs at the same time.
@@ -12,7 +13,7 @@ pub(crate) struct PerThread<T> {
 impl<T> PerThread<T> {
     /// Makes a value for each thread. More are made later if a thread starts another piece of work while it waits for a part of the first.
     pub fn new(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
-        let free = (0..rayon::current_num_threads()).map(|_| make()).collect();
+        let free = (0..current_num_threads()).map(|_| make()).collect();
         PerThread { free: Mutex::new(free), make: Box::new(make) }
     }
 
@@ -35,7 +36,7 @@ pub(crate) const ALONE: usize = 1 << 21;
 /// On a thread outside the pool, every parallel product would have to be passed to the pool, which
 /// takes as long as a small product itself.
 pub(crate) fn on_pool<R: Send>(multiplications: usize, work: impl FnOnce() -> R + Send) -> R {
-    if multiplications < ALONE { work() } else { rayon::scope(|_| work()) }
+    if multiplications < ALONE { work() } else { scope(|_| work()) }
 }
 
 /// Runs both in parallel, or one after the other if `multiplications` is so small that passing them to the pool would take longer.
@@ -44,6 +45,6 @@ pub(crate) fn beside<A: Send, B: Send>(
     a: impl FnOnce() -> A + Send,
     b: impl FnOnce() -> B + Send,
 ) -> (A, B) {
-    let outside = rayon::current_thread_index().is_none();
-    if multiplications < ALONE && outside { (a(), b()) } else { rayon::join(a, b) }
+    let outside = current_thread_index().is_none();
+    if multiplications < ALONE && outside { (a(), b()) } else { join(a, b) }
 }

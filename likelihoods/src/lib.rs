@@ -299,7 +299,7 @@ impl Slopes<'_> {
     }
 }
 
-/// A likelihood with C ≥ 1 latent functions, which are independent under q (docs/mathematics.md#several-functions-several-outputs).
+/// A likelihood with C ≥ 1 latent functions, which are independent under q ([docs/mathematics.md#several-functions-several-outputs](https://docs.rs/sparsegp/latest/sparsegp/book/mathematics/index.html#several-functions-several-outputs)).
 ///
 /// The functions are on the scale the model sees: that of the [standardised](Likelihood::scales_target) target for real targets.
 /// `own` slices follow the order of [`Likelihood::for_each_parameter`], are in natural units, accumulate, and are empty if they are not

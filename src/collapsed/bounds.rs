@@ -18,7 +18,7 @@ pub struct Solution {
 }
 
 /// Returns the minimum of `Σ ℓ_i + β KL(q ‖ p)` over q for losses that are quadratic in μ and linear in s, from the sums of a pass at the
-/// origin (docs/mathematics.md#closed-forms):
+/// origin ([docs/mathematics.md#closed-forms](crate::book::mathematics#closed-forms)):
 ///
 /// ```text
 /// B = I + (2/β) A diag(h) Aᵀ,   S = B⁻¹,   m = −S A g / β,   J = Σ ℓ_i(0) + ½ (A g)ᵀm + (β/2) log|B|
@@ -92,7 +92,7 @@ pub(super) fn shrunk_inverse(
     Ok((factor, log_det))
 }
 
-/// Returns an upper bound on the log evidence (Titsias 2014; docs/mathematics.md#closed-forms), from the sums of a pass of the ELBO at the
+/// Returns an upper bound on the log evidence (Titsias 2014; [docs/mathematics.md#closed-forms](crate::book::mathematics#closed-forms)), from the sums of a pass of the ELBO at the
 /// origin with the noise variance σ²:
 ///
 /// ```text

@@ -5,8 +5,8 @@ use super::bounds::shrunk_inverse;
 use crate::columns;
 use crate::latent::{InducingLayer, RawFeatures, whiten};
 use crate::linalg::{self, NotPositiveDefinite, Operand, Part, block_product, dot, product, reflect_lower};
+use crate::parallel::*;
 use faer::{Accum, Mat, MatMut, MatRef};
-use rayon::prelude::*;
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 use std::f64::consts::PI;
 
@@ -93,15 +93,11 @@ impl<'a> Nystrom<'a> {
         let (m, n) = (layer.dim(), data.len());
         let mut a = Mat::zeros(m, n);
         let (mut c, mut diagonal, mut residual) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
-        (
-            columns::col_chunks(a.as_mut(), BLOCK),
-            c.par_chunks_mut(BLOCK),
-            diagonal.par_chunks_mut(BLOCK),
-            residual.par_chunks_mut(BLOCK),
-        )
-            .into_par_iter()
-            .enumerate()
-            .for_each_init(Scratch::new, |scratch, (block, (mut a, c, diagonal, residual))| {
+        let targets = c.par_chunks_mut(BLOCK).zip(diagonal.par_chunks_mut(BLOCK));
+        let blocks = targets.zip(residual.par_chunks_mut(BLOCK)).zip(columns::col_chunks(a.as_mut(), BLOCK));
+        blocks.enumerate().for_each_init(
+            Scratch::new,
+            |scratch, (block, (((c, diagonal), residual), mut a))| {
                 let part = data.part(block * BLOCK, c.len());
                 let mut k = Mat::zeros(m, c.len());
                 layer.features(part.x, k.as_mut(), diagonal, c, scratch);
@@ -109,7 +105,8 @@ impl<'a> Nystrom<'a> {
                 whiten(layer, k.as_ref(), a.as_mut());
                 columns::add_column_dots(a.as_ref(), a.as_ref(), residual);
                 residual.iter_mut().zip(diagonal).for_each(|(r, k)| *r = (*k - *r).max(0.0));
-            });
+            },
+        );
         let mut gram = Mat::zeros(m, m);
         let right = Operand::full(a.transpose());
         product(gram.as_mut(), Part::Lower, Accum::Replace, Operand::full(a.as_ref()), right, 1.0);
@@ -166,13 +163,10 @@ impl<'a> Nystrom<'a> {
         for from in (0..n).step_by(WINDOW) {
             let b = WINDOW.min(n - from);
             let mut products = window.as_mut().subcols_mut(0, b);
-            let squares: Vec<f64> = (
-                columns::col_chunks(products.as_mut(), BLOCK),
-                rest.product[from..from + b].par_chunks_mut(BLOCK),
-            )
-                .into_par_iter()
-                .enumerate()
-                .map_init(Scratch::new, |scratch, (block, (ar, rx))| {
+            let columns = columns::col_chunks(products.as_mut(), BLOCK);
+            let blocks = rest.product[from..from + b].par_chunks_mut(BLOCK).zip(columns).enumerate();
+            let squares: Vec<f64> = blocks
+                .map_init(Scratch::new, |scratch, (block, (rx, ar))| {
                     self.look_at_columns(from + block * BLOCK, x, ar, rx, scratch)
                 })
                 .collect();

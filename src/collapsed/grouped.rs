@@ -5,8 +5,8 @@ use crate::columns;
 use crate::effects::{EffectRows, EffectSums, Effects, Moments, Sparse};
 use crate::gradient::{BatchSums, ProcessSums};
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, Operand, Part, dot, gram_of_inverse, product};
+use crate::parallel::*;
 use faer::{Accum, Mat, MatRef};
-use rayon::prelude::*;
 use std::f64::consts::PI;
 
 /// The prior of the weights w of the features.
@@ -296,8 +296,7 @@ impl<'a> Solved<'a> {
             -1.0,
         );
         let mut blocks = self.shrunk.clone();
-        let parts = (blocks.par_chunks_exact_mut(r * r), columns::col_chunks(cross.as_mut(), r.max(1)))
-            .into_par_iter();
+        let parts = blocks.par_chunks_exact_mut(r * r).zip(columns::col_chunks(cross.as_mut(), r.max(1)));
         parts.enumerate().for_each(|(level, (block, mut cross))| {
             let places = self.rows.meetings.of(level);
             for place in places.clone() {

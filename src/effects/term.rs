@@ -11,6 +11,23 @@ use sparsegp_kernels::{Parameter, Transform, Unit};
 pub const POPULATION: f64 = -1.0;
 
 /// One grouping with the effects that each of its levels has.
+///
+/// ```
+/// use sparsegp::effects::EffectTerm;
+/// use sparsegp::kernels::Stationary;
+/// use sparsegp::likelihood::Gaussian;
+/// use sparsegp::prelude::*;
+///
+/// // An input, and behind it the code of one of six schools, whose effects are -3, -2, …, 2.
+/// let x: Vec<[f64; 2]> = (0..120).map(|i| [i as f64 / 12.0, (i % 6) as f64]).collect();
+/// let noise = |i: usize| 0.1 * (7.0 * i as f64).sin();
+/// let y: Vec<f64> = x.iter().enumerate().map(|(i, row)| row[0].sin() + row[1] - 3.0 + noise(i)).collect();
+/// let gp = Inducing::new(Stationary::rbf(1.0, &[1.0])).points(Points::KMeans(15));
+/// let model = Fit::new(gp, Gaussian::default()).group(EffectTerm::intercepts("school", 6, 0)).fit(&x, &y)?;
+/// let effects = model.level_effects();
+/// assert!((effects[5].estimate - effects[0].estimate - 5.0).abs() < 0.2);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EffectTerm {
     /// The name of the grouping, such as `school` or `batch:cask`.

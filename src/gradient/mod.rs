@@ -1,7 +1,7 @@
 //! One pass over a batch: features, marginals, losses, and the whole adjoint with respect to (m,
 //! S), θ and Z.
 //!
-//! The formulae and their symbols are in docs/mathematics.md#one-step-the-order-of-products. In addition, κ
+//! The formulae and their symbols are in [docs/mathematics.md#one-step-the-order-of-products](crate::book::mathematics#one-step-the-order-of-products). In addition, κ
 //! is 1 for inducing inputs and 0 for a linear model, as in [`RawFeatures`](crate::latent::RawFeatures), and
 //! a bar marks derivatives of the objective: `Ā = ∂F/∂A`. The columns of the batch
 //! are cut into blocks that run in parallel, each on one thread; threads without a block help with

@@ -11,13 +11,13 @@ use super::{Form, Problem, Sizes, Wanted};
 use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, whiten, whiten_adjoint};
 use crate::neighbours::{Conditionals, add_gram, image};
 use crate::objective::{Derivatives, Loss, LossInputs, Targets, fitc};
+use crate::parallel::*;
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
 use crate::{columns, linalg};
 use faer::reborrow::IntoConst;
 use faer::{Mat, MatMut, MatRef};
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 use std::ops::Range;
 

@@ -292,6 +292,24 @@ stored_as_text!(Tie);
 
 /// All constraints on hyper-parameters by name. Numbers are on the scale the model sees, or in units of the column that a name holds in
 /// brackets. Later entries win over earlier ones.
+///
+/// ```
+/// use sparsegp::hyper::Constraints;
+/// use sparsegp::prelude::*;
+///
+/// let y: Vec<f64> = (0..50).map(|i| (0.3 * i as f64).sin()).collect();
+/// let x: Vec<[f64; 1]> = (0..50).map(|i| [i as f64]).collect();
+/// let constraints = Constraints {
+///     // In units of column 0, and on the scale the model sees.
+///     fix: vec!["kernel.lengthscales[0]=4".parse()?],
+///     bounds: vec!["kernel.variance=0.5,2".parse()?],
+///     ..Constraints::default()
+/// };
+/// let model = Fit::of(FitOptions { constraints, ..FitOptions::default() }).fit(&x, &y)?;
+/// let lengthscale = &model.hyperparameters()[1];
+/// assert!(lengthscale.fixed && (lengthscale.value.expect("a length") - 4.0).abs() < 1e-9);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Constraints {

@@ -17,7 +17,7 @@ pub struct FeatureBar<'a> {
 /// An approximation of a Gaussian process with zero mean by M features: `f(x) = a(x)ᵀw + e`, `w ~ N(0, I)`, `e ~ N(0, r(x))`.
 ///
 /// Inputs are on the scale the model sees (standardised, unless an option says otherwise), a row per datum. The constant mean of f is added
-/// outside. docs/extending.md writes a map from its formula to a model file.
+/// outside. [docs/extending.md](crate::book::extending) writes a map from its formula to a model file.
 pub trait FeatureMap: Send + Sync {
     /// The name by which a registry builds the map again when a model file is read.
     fn name(&self) -> &str;

@@ -7,6 +7,7 @@
 use super::pivots::{Pivoting, RESIDUAL_FLOOR};
 use super::{Embedding, InducingLayer};
 use crate::error::{Error, Result};
+use crate::parallel::*;
 use crate::words::word_option;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -14,7 +15,6 @@ use rand::RngExt;
 use rand::SeedableRng;
 use rand::seq::{SliceRandom, index};
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 use sparsegp_kernels::{Dimension, Kernel};
 
 /// The maximum number of rows for k-means and random rows, unless [`ROWS_PER_CENTRE`] rows for each

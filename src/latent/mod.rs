@@ -87,7 +87,7 @@ pub struct FeaturesAdjoint<'a> {
     pub offset_bar: &'a [f64],
 }
 
-/// The raw features of rows: `(a_i, r_i, o_i)` (docs/mathematics.md#the-latent-linear-model) before whitening, which predictions need.
+/// The raw features of rows: `(a_i, r_i, o_i)` ([docs/mathematics.md#the-latent-linear-model](crate::book::mathematics#the-latent-linear-model)) before whitening, which predictions need.
 ///
 /// For a datum `x`, raw features `k(x)` (dimension M) become `a = W k` with `w ~ N(0, I)`, and under `q(w) = N(m, S)`
 ///

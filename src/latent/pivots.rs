@@ -6,8 +6,8 @@
 
 use super::{InducingLayer, RawFeatures, whiten};
 use crate::error::{Error, Result};
+use crate::parallel::*;
 use faer::{Mat, MatMut, MatRef};
-use rayon::prelude::*;
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
 /// The number of rows in one unit of parallel work.

@@ -5,6 +5,7 @@ pub(crate) mod stored;
 mod triangles;
 
 use crate::columns;
+use crate::parallel::*;
 use crate::threads::ALONE;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
@@ -14,7 +15,6 @@ use faer::linalg::qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch, re
 use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
-use rayon::prelude::*;
 use std::ops::Range;
 
 use triangles::add_transpose;
@@ -356,7 +356,7 @@ impl Factorizer {
         let Some(inverse) = inverse else { return self.lower_factor(a22, None, first + middle) };
         let (x11, mut x12, x21, mut x22) = inverse.split_at_mut(middle, middle);
         let inner = || inner_of_inverse(l21, x11.as_ref(), x12.as_mut());
-        rayon::join(|| self.lower_factor(a22, Some(x22.as_mut()), first + middle), inner).0?;
+        join(|| self.lower_factor(a22, Some(x22.as_mut()), first + middle), inner).0?;
         corner_of_inverse(x22.as_ref(), x12, x21);
         Ok(())
     }
@@ -387,7 +387,7 @@ pub fn invert_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     let middle = half(n);
     let (l11, _, l21, l22) = l.split_at(middle, middle);
     let (mut x11, mut x12, x21, mut x22) = out.split_at_mut(middle, middle);
-    rayon::join(|| invert_lower(l11, x11.as_mut()), || invert_lower(l22, x22.as_mut()));
+    join(|| invert_lower(l11, x11.as_mut()), || invert_lower(l22, x22.as_mut()));
     inner_of_inverse(l21, x11.as_ref(), x12.as_mut());
     corner_of_inverse(x22.as_ref(), x12, x21);
 }

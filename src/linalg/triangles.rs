@@ -2,8 +2,8 @@
 
 use super::LEAF;
 use crate::columns;
+use crate::parallel::*;
 use faer::{MatMut, MatRef};
-use rayon::prelude::*;
 
 /// Copies the lower triangle onto the upper one.
 pub fn reflect_lower(a: MatMut<'_, f64>) {
@@ -50,12 +50,11 @@ fn for_mirror_images(
         return;
     }
     let corner = || {
-        let pairs = (columns::col_chunks(a21.as_mut(), LEAF), columns::row_chunks(a12.as_mut(), LEAF));
-        pairs.into_par_iter().for_each(|(a21, a12)| pair(a21, a12));
+        let (left, right) =
+            (columns::col_chunks(a21.as_mut(), LEAF), columns::row_chunks(a12.as_mut(), LEAF));
+        left.into_par_iter().zip(right).for_each(|(a21, a12)| pair(a21, a12));
     };
-    rayon::join(corner, || {
-        rayon::join(|| for_mirror_images(a11, small, pair), || for_mirror_images(a22, small, pair))
-    });
+    join(corner, || join(|| for_mirror_images(a11, small, pair), || for_mirror_images(a22, small, pair)));
 }
 
 pub(crate) fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {

@@ -5,8 +5,9 @@ use super::fitted::Model;
 use crate::error::{Error, Result};
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Marginal, Observation, Row};
+use crate::parallel::*;
+use crate::rows::Rows;
 use faer::{Mat, MatRef};
-use rayon::prelude::*;
 
 /// The number of Hermite polynomials in an expansion: for functions as smooth as link functions the remainder is below rounding.
 const ORDER: usize = 40;
@@ -23,7 +24,11 @@ impl Model {
     ///
     /// As for [`Model::joint`], and usage errors for likelihoods of several functions and models
     /// that define only a mean.
-    pub fn target_joint(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
+    pub fn target_joint<'x>(&self, x: impl Into<Rows<'x>>, exposure: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
+        self.target_joint_at(x.into().as_ref(), exposure)
+    }
+
+    fn target_joint_at(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
         let predictions = self.predict(x, exposure)?;
         if self.latent().processes() > 1 || self.mean_only() {
             return Err(Error::usage(

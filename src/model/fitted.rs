@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
 use crate::options::{FitOptions, LossKind, ModelKind};
+use crate::rows::Rows;
 use crate::variational::Normal;
 use faer::{Mat, MatRef, Scale};
 use rand::SeedableRng;
@@ -230,7 +231,9 @@ impl Model {
     ///
     /// Data errors if the number of columns differs from the number of inputs, if inputs are not finite, or if there are exposures but not
     /// one per row.
-    pub fn predict(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<Predictions<'_>> {
+    pub fn predict<'x>(&self, x: impl Into<Rows<'x>>, exposure: &[f64]) -> Result<Predictions<'_>> {
+        let x = x.into();
+        let x = x.as_ref();
         self.check_inputs(x)?;
         if !exposure.is_empty() && exposure.len() != x.nrows() {
             return Err(Error::data(format!(
@@ -284,8 +287,8 @@ impl Model {
     /// # Errors
     ///
     /// As for [`Model::predict`], and when there are too many rows or the covariance is not finite.
-    pub fn samples(&self, x: MatRef<'_, f64>, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        self.output_samples(x, count, seed, 0)
+    pub fn samples<'x>(&self, x: impl Into<Rows<'x>>, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        self.output_samples(x.into().as_ref(), count, seed, 0)
     }
 
     /// Draws like [`samples`](Self::samples) for one of several outputs, given by its index. Outputs that mix processes share the draws of
@@ -352,8 +355,8 @@ impl Model {
     /// # Errors
     ///
     /// As for [`Model::predict`], and when there are more than [`Model::MOST_JOINT_ROWS`] rows.
-    pub fn joint(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
-        let (means, covariance) = self.joint_on_scale(x)?;
+    pub fn joint<'x>(&self, x: impl Into<Rows<'x>>) -> Result<(Vec<f64>, Mat<f64>)> {
+        let (means, covariance) = self.joint_on_scale(x.into().as_ref())?;
         if !self.scaling.target_map().is_none() {
             return Ok(self.unwarped(&means, &covariance));
         }

@@ -11,9 +11,10 @@ use crate::data::{Purpose, Scaling, part_generator};
 use crate::error::{Error, Result};
 use crate::latent::{InducingLayer, Layer, RawFeatures};
 use crate::linalg::{dot, symmetric_eigen};
+use crate::parallel::*;
+use crate::rows::Rows as Inputs;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatRef};
-use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 
 /// The number of rows that a thread evaluates together.
@@ -96,7 +97,17 @@ impl Model {
     ///
     /// As for [`Model::predict`], and if there are too many rows and functions of the model cannot
     /// be drawn.
-    pub fn target_draws(
+    pub fn target_draws<'x>(
+        &self,
+        x: impl Into<Inputs<'x>>,
+        exposure: &[f64],
+        count: usize,
+        seed: u64,
+    ) -> Result<Vec<Vec<f64>>> {
+        self.target_draws_at(x.into().as_ref(), exposure, count, seed)
+    }
+
+    fn target_draws_at(
         &self,
         x: MatRef<'_, f64>,
         exposure: &[f64],
@@ -367,8 +378,8 @@ impl FunctionDraws {
     /// # Errors
     ///
     /// Data errors for a wrong number of columns, and fit errors if memory cannot hold the values.
-    pub fn values(&self, x: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>> {
-        self.values_unless(x, &|| false)
+    pub fn values<'x>(&self, x: impl Into<Inputs<'x>>) -> Result<Vec<Vec<f64>>> {
+        self.values_unless(x.into().as_ref(), &|| false)
     }
 
     /// Like [`values`](Self::values); ends with an error of kind `Interrupted` soon after `stopped` returns true.
@@ -412,8 +423,8 @@ impl FunctionDraws {
     /// # Errors
     ///
     /// As for [`FunctionDraws::values`], and usage errors for warped inputs.
-    pub fn gradients(&self, x: MatRef<'_, f64>) -> Result<Vec<Mat<f64>>> {
-        self.gradients_unless(x, &|| false)
+    pub fn gradients<'x>(&self, x: impl Into<Inputs<'x>>) -> Result<Vec<Mat<f64>>> {
+        self.gradients_unless(x.into().as_ref(), &|| false)
     }
 
     /// Like [`gradients`](Self::gradients); ends with an error of kind `Interrupted` soon after `stopped` returns true.

@@ -10,9 +10,9 @@ use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Expectation, Marginal, ObservationModel, Row, Slopes};
 use crate::linalg::{Factorizer, Operand, block_product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
+use crate::parallel::*;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, ColMut, ColRef, Mat, MatMut, MatRef};
-use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Marginals {
     }
 }
 
-/// Everything that a prediction needs (docs/mathematics.md#one-step-the-order-of-products): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²`
+/// Everything that a prediction needs ([docs/mathematics.md#one-step-the-order-of-products](crate::book::mathematics#one-step-the-order-of-products)): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²`
 /// where `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1), `Q₋` is absent if `S ⪯ I`, which holds at every optimum of
 /// the ELBO. For linear features (`W = I`, κ = 0), `Q₊` is absent and `Q₋` is the root of S.
 #[derive(Clone)]

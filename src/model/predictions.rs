@@ -10,11 +10,11 @@ use crate::likelihood::{
     continuous_crps,
 };
 use crate::metrics::{ClassScores, Compared, Metrics, Report};
+use crate::parallel::*;
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use rayon::prelude::*;
 
 /// The detail of a prediction that is in units of the target.
 const NOISE_SD: &str = "noise_sd";

@@ -4,11 +4,11 @@ use crate::data::{Purpose, part_generator};
 use crate::error::{Error, Result};
 use crate::latent::InducingLayer;
 use crate::linalg::dot;
+use crate::parallel::*;
 use crate::variational::Normal;
 use faer::{Mat, MatRef};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use rayon::prelude::*;
 use sparsegp_kernels::{Chance, RandomFeature};
 
 /// The number of random features of a draw. The correlation of the residual at two rows has an error of about 3 % within one draw.

@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 use crate::latent::InducingPrior;
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Marginal, Observation, Row};
+use crate::parallel::*;
+use crate::rows::Rows;
 use faer::{Mat, MatRef};
-use rayon::prelude::*;
 use sparsegp_kernels::{Gradient, Inputs, Scratch};
 
 /// The number of rows of a block.
@@ -37,7 +38,11 @@ impl Model {
     ///
     /// As for [`Model::predict`], and usage errors for warped inputs and for models that define
     /// only a mean.
-    pub fn slopes(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<Slopes> {
+    pub fn slopes<'x>(&self, x: impl Into<Rows<'x>>, exposure: &[f64]) -> Result<Slopes> {
+        self.slopes_at(x.into().as_ref(), exposure)
+    }
+
+    fn slopes_at(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<Slopes> {
         self.check_no_groups("the gradient of predictions")?;
         let predictions = self.predict(x, exposure)?;
         if self.mean_only() {

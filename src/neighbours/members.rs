@@ -8,9 +8,9 @@ use crate::latent::{
     FeaturesAdjoint, InducingLayer, LatentLayer, LayerGradient, RawFeatures, whiten, whiten_adjoint,
 };
 use crate::linalg::{Operand, Part, product};
+use crate::parallel::*;
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
-use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 
 /// The number of members whose features are computed together.
@@ -157,7 +157,7 @@ impl Members {
         let all = self.a_bar.as_mut().subcols_mut(0, count);
         // Each thread has separate rows, and adds the blocks in their order, so the sums do not
         // depend on the threads.
-        let height = STRIPE.max(all.nrows().div_ceil(4 * rayon::current_num_threads()));
+        let height = STRIPE.max(all.nrows().div_ceil(4 * current_num_threads()));
         let stripes = columns::row_chunks(all, height).into_par_iter().enumerate();
         stripes.for_each(|(at, mut stripe)| {
             for (block, bar) in blocks {

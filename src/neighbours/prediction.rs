@@ -11,9 +11,9 @@ use super::small::image;
 use crate::columns;
 use crate::effects::Effects;
 use crate::latent::{InducingLayer, RawFeatures};
+use crate::parallel::*;
 use crate::threads::PerThread;
 use faer::{Mat, MatRef};
-use rayon::prelude::*;
 
 /// The number of queries that are processed together: their neighbours are searched for in one go,
 /// and their features are shared.

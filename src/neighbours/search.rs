@@ -10,9 +10,9 @@
 use super::blocks::Lists;
 use super::candidates::{Candidates, Frontier, LANES, Near, Nearest, for_each_below, to_points};
 use super::cells::{CELL, Group, Parts, cells, cut};
+use crate::parallel::*;
 use faer::MatRef;
 use pulp::Simd;
-use rayon::prelude::*;
 use sparsegp_kernels::vector_math::{Pass, dispatch};
 
 /// The default maximum number of points that a query is compared with. In up to about ten

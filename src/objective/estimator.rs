@@ -9,8 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The estimator of gradients. Some estimate gradients of the log predictive density from samples of f for each row (Wei, Sheth & Khardon
-/// 2021; docs/objectives.md#monte-carlo-gradients-of-the-log-loss), others gradients of the expected log density from samples of w for all
-/// rows of a batch (docs/update-rules.md#the-rules).
+/// 2021; [docs/objectives.md#monte-carlo-gradients-of-the-log-loss](crate::book::objectives#monte-carlo-gradients-of-the-log-loss)), others gradients of the expected log density from samples of w for all
+/// rows of a batch ([docs/update-rules.md#the-rules](crate::book::update_rules#the-rules)).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]

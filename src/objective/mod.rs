@@ -18,7 +18,7 @@ pub use row::LossScratch;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// The loss ℓ(y, μ, v) of a row (docs/mathematics.md#objectives).
+/// The loss ℓ(y, μ, v) of a row ([docs/mathematics.md#objectives](crate::book::mathematics#objectives)).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {

@@ -17,6 +17,7 @@ use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::{Model, unit_of};
 use crate::objective::Targets;
 use crate::options::{FitOptions, MeanKind, ModelKind, ObjectiveKind};
+use crate::rows::Rows;
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Kernel;
 use sparsegp_kernels::units::to_scale;
@@ -35,8 +36,8 @@ use std::sync::Arc;
 ///
 /// // A variance of 1 and a lengthscale of 2 in units of x, from which training starts.
 /// let gp = Inducing::new(Stationary::matern52(1.0, &[2.0])).points(Points::KMeans(20));
-/// let model = Fit::new(gp, Poisson::Exp).objective(ObjectiveKind::DlmLog).fit(x.as_ref(), &y)?;
-/// let predictions = model.predict(Mat::from_fn(1, 1, |_, _| 1.5).as_ref(), &[])?;
+/// let model = Fit::new(gp, Poisson::Exp).objective(ObjectiveKind::DlmLog).fit(&x, &y)?;
+/// let predictions = model.predict(&[[1.5]], &[])?;
 /// assert!((predictions.row(0).mean / (2.0 + 2.0 * 1.5f64.sin()).exp() - 1.0).abs() < 0.1);
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
@@ -93,8 +94,9 @@ impl Fit {
 
     /// Sets validation rows, which choose the parameters to keep: inputs (`n × D`) and targets, or [`Targets`] with exposures and weights,
     /// in the user's units.
-    pub fn validation<'t>(mut self, x: MatRef<'_, f64>, targets: impl Into<Targets<'t>>) -> Self {
-        self.validation = Some(RowBuffer::of(Dataset { x, targets: targets.into() }));
+    pub fn validation<'x, 't>(mut self, x: impl Into<Rows<'x>>, targets: impl Into<Targets<'t>>) -> Self {
+        let x = x.into();
+        self.validation = Some(RowBuffer::of(Dataset { x: x.as_ref(), targets: targets.into() }));
         self
     }
 
@@ -105,7 +107,7 @@ impl Fit {
     ///
     /// Usage errors for invalid options, data errors for arrays that do not match or do not suit the likelihood, fit errors if not even
     /// the start can be evaluated.
-    pub fn fit(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Model> {
+    pub fn fit<'x>(&self, x: impl Into<Rows<'x>>, y: &[f64]) -> Result<Model> {
         self.fit_in(x, y, &mut Session::new(&mut |_: &Event| {}))
     }
 
@@ -114,7 +116,11 @@ impl Fit {
     /// # Errors
     ///
     /// As for [`Fit::fit`]; `Interrupted` if the session was interrupted.
-    pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
+    pub fn fit_in<'x>(&self, x: impl Into<Rows<'x>>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
+        self.fit_matrix(x.into().as_ref(), y, session)
+    }
+
+    fn fit_matrix(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
         let clock = session.clock(self.options.max_seconds);
         let mut chosen = self.chosen(x, y, &mut session.until(clock, Clock::CHOICES))?;
         let session = &mut session.until(clock, Clock::TRAINING);
@@ -151,8 +157,8 @@ impl Fit {
     /// # Errors
     ///
     /// As for [`Fit::fit`], and for objectives without mini-batches.
-    pub fn trainer(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Trainer> {
-        Trainer::new(self.prepare(x, y)?)
+    pub fn trainer<'x>(&self, x: impl Into<Rows<'x>>, y: &[f64]) -> Result<Trainer> {
+        Trainer::new(self.prepare(x.into().as_ref(), y)?)
     }
 
     fn targets<'a>(&'a self, y: &'a [f64]) -> Targets<'a> {
@@ -274,6 +280,23 @@ pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
 }
 
 /// The inducing inputs from which a fit starts. Unless [`FitOptions::fix_inducing`] is set, training moves them.
+///
+/// ```
+/// use sparsegp::faer::Mat;
+/// use sparsegp::kernels::Stationary;
+/// use sparsegp::likelihood::Gaussian;
+/// use sparsegp::prelude::*;
+///
+/// let x = Mat::from_fn(90, 1, |i, _| i as f64 / 10.0);
+/// let y: Vec<f64> = (0..90).map(|i| (i as f64 / 10.0).sin()).collect();
+/// // Every whole number, in the units of x, kept as it is.
+/// let z = Mat::from_fn(10, 1, |i, _| i as f64);
+/// let gp = Inducing::new(Stationary::rbf(1.0, &[1.0])).points(Points::Given(z));
+/// let fit = Fit::new(gp, Gaussian::default()).with(|options| options.fix_inducing = true);
+/// let mean = fit.fit(&x, &y)?.predict(&[[4.3]], &[])?.means()[0];
+/// assert!((mean - 4.3f64.sin()).abs() < 0.02);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Points {
@@ -293,6 +316,18 @@ pub enum Points {
 /// A sparse GP: its kernel and inducing inputs. The values given to the kernel's constructor are starting values in the user's units, or
 /// stay if they are [fixed](Kernel::fixed); for warped columns they are on the scale the model sees. Values that were not
 /// [given](sparsegp_kernels::Parameter::given) start from the data.
+///
+/// ```
+/// use sparsegp::kernels::{Periodic, Profile, Stationary};
+/// use sparsegp::prelude::*;
+///
+/// // Starting values in the user's units: a variance, a lengthscale and a period.
+/// let seasons = Periodic::new(9.0, &[0.7], &[12.0]) + Stationary::matern32(4.0, &[60.0]);
+/// let gp = Inducing::new(seasons).points(Points::KMeans(50));
+/// assert_eq!(gp.kernel().expression(), "periodic + matern32");
+/// // Starting values from the data, with a lengthscale for each of three inputs.
+/// assert_eq!(Inducing::new(Stationary::ard(Profile::Matern52, 3)).kernel().parameters()[1].values.len(), 3);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Inducing {
     kernel: Box<dyn Kernel>,
@@ -317,6 +352,20 @@ impl Inducing {
 }
 
 /// A Bayesian linear model with an intercept.
+///
+/// ```
+/// use sparsegp::faer::Mat;
+/// use sparsegp::likelihood::Gaussian;
+/// use sparsegp::prelude::*;
+///
+/// let x = Mat::from_fn(60, 2, |i, d| (i as f64 * [0.7, 1.1][d]).sin());
+/// let y: Vec<f64> = (0..60).map(|i| 5.0 + 2.0 * x[(i, 0)] - x[(i, 1)] + 0.01 * (i as f64).cos()).collect();
+/// let model = Fit::new(Linear::default(), Gaussian::default()).fit(&x, &y)?;
+/// let names = ["a".to_owned(), "b".to_owned()];
+/// let slope = &model.coefficients(&names).expect("a linear model")[1];
+/// assert!(slope.name == "a" && (slope.mean - 2.0).abs() < 0.05);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Linear {
     /// The prior mean of the coefficients, on the standardised scale.

@@ -13,6 +13,7 @@ use crate::likelihood::ObservationModel;
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
 use crate::options::{FitOptions, MeanKind, ModelKind, Plan, Way};
+use crate::parallel::current_num_threads;
 use crate::variational::{Family, Normal};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Dimension, Kernel};
@@ -275,7 +276,7 @@ fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
         ModelKind::Glm => (train.x.ncols(), "coefficients", "⟨features⟩, or ⟨family diagonal⟩"),
     };
     let side = size.min(train.len());
-    let threads = rayon::current_num_threads();
+    let threads = current_num_threads();
     let matrices = side.saturating_mul(side).saturating_mul(MATRICES * size_of::<f64>());
     let bytes = matrices.saturating_add(threads.saturating_mul(PACKED)).min(isize::MAX as usize);
     let mut room: Vec<u8> = Vec::new();

@@ -23,7 +23,7 @@ use crate::likelihood::ObservationModel;
 use crate::model::{Hyperparameter, Model, Posterior, Score};
 use crate::objective::Targets;
 use crate::options::{FitOptions, LossKind, Plan, Way};
-use faer::MatRef;
+use crate::rows::Rows;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -127,8 +127,12 @@ impl Trainer {
     ///
     /// Data errors for arrays that do not match, and for rows without the exposures or weights that the rows of the trainer have; fit errors
     /// if no further step is possible.
-    pub fn step<'t>(&mut self, x: MatRef<'_, f64>, targets: impl Into<Targets<'t>>) -> Result<f64> {
-        let mut batch = RowBuffer::of(Dataset { x, targets: targets.into() });
+    pub fn step<'x, 't>(&mut self, x: impl Into<Rows<'x>>, targets: impl Into<Targets<'t>>) -> Result<f64> {
+        let x = x.into();
+        self.step_on(RowBuffer::of(Dataset { x: x.as_ref(), targets: targets.into() }))
+    }
+
+    fn step_on(&mut self, mut batch: RowBuffer) -> Result<f64> {
         check_data(
             &TrainingData::of(batch.data()),
             Some(self.training.model().layer().input_dims()),

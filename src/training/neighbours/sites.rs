@@ -14,8 +14,8 @@
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Marginal, ObservationModel, Row, Slopes};
 use crate::objective::Targets;
+use crate::parallel::*;
 use crate::threads::PerThread;
-use rayon::prelude::*;
 use std::f64::consts::TAU;
 
 /// The minimum and maximum precision of a site, in units of the precision `1/v` that the other rows

@@ -1,6 +1,6 @@
 //! Rules that a fit seldom needs, from the papers that compare them.
 //!
-//! `--q-update prox-sgd`, `proj-sgd`, `bw-gd` and `sgd` name these rules. docs/update-rules.md says when to use them.
+//! `--q-update prox-sgd`, `proj-sgd`, `bw-gd` and `sgd` name these rules. [docs/update-rules.md](crate::book::update_rules) says when to use them.
 
 pub(super) mod cholesky_descent;
 pub(super) mod projected;

@@ -1,0 +1,3 @@
+//! Rows from arrays of ndarray 0.16.
+
+super::from_arrays!(ndarray);
