@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
-from . import _sparsegp, _tables
+from . import _means, _sparsegp, _tables
 from ._functions import ExactDraws, FunctionDraws
 from ._custom import engine_custom
 from ._options import PARAMETER_OF, custom_of, custom_parts, engine_options, seed_of
@@ -50,7 +50,9 @@ class Estimator(Shown):
     _linear = False
 
     def _engine_params(self) -> dict:
-        return self.get_params(deep=False)
+        params = self.get_params(deep=False)
+        # The columns of an own mean are inputs, beside a constant.
+        return {**params, "mean": "constant"} if _means.is_own(params.get("mean")) else params
 
     # From rows to tables.
 
@@ -116,6 +118,9 @@ class Estimator(Shown):
         if own is not None and own not in table.names:
             check_consistent_length(np.empty(len(table)), groups)
             table = table.with_columns(_sparsegp.Table.of_columns("groups", [(own, _tables.column(groups, own))]))
+        if "_mean" in self.__dict__:
+            scores = self._mean.scores(X)
+            table = table.with_columns(_sparsegp.Table.of_columns("mean", self._mean.columns(scores)))
         self._tell_unseen(model, table)
         names, more = self._columns, []
         if names["exposure"] is not None:
@@ -176,6 +181,8 @@ class Estimator(Shown):
         structure that the models share."""
         if isinstance(self.beta, (str, list, tuple)):
             raise ValueError(f"beta is {self.beta!r}, expected a number: held-out rows choose beta only for a single target")
+        if _means.is_own(self.mean):
+            raise ValueError(f"mean is {self.mean!r}, which is for a single target: expected 'constant', 'zero' or 'trees'")
         options, _ = engine_options(self._engine_params(), **self._given_options())
 
         def targets(y, taken):
@@ -214,6 +221,7 @@ class Estimator(Shown):
     def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None):
         """Returns the table of rows with targets, exposures and weights, and the roles of its columns. Rows of weight 0
         are left out. ``targets`` makes named columns from ``y``, given the names that are already used."""
+        self.__dict__.pop("_mean", None)
         table, keep_all = self._rows(X, reset=True)
         check_consistent_length(np.empty(len(table)), y)
         weights = None
@@ -221,7 +229,8 @@ class Estimator(Shown):
             weights = _check_sample_weight(_tables.unmasked(sample_weight), np.empty((len(table), 1)), ensure_non_negative=True)
         rows = None if weights is None or np.all(weights > 0) else weights > 0
         if rows is not None:
-            table, keep_all = self._rows(_tables.take_rows(X, rows), reset=True)
+            X = _tables.take_rows(X, rows)
+            table, keep_all = self._rows(X, reset=True)
             y, weights = _tables.take_rows(y, rows), weights[rows]
             exposure = None if exposure is None else _tables.take_rows(exposure, rows)
             groups = groups if _tables.is_formula(groups) else _tables.take_rows(groups, rows)
@@ -253,7 +262,11 @@ class Estimator(Shown):
         if weights is not None and not np.all(weights == 1.0):
             columns["weights"] = _tables.free_name("weight", taken)
             more.append((columns["weights"], ("number", weights)))
-        labels = _tables.row_labels(X) if rows is None else _tables.row_labels(_tables.take_rows(X, rows))
+        if _means.is_own(getattr(self, "mean", None)):
+            self._mean, scores = _means.fitted(self.mean, X, y, self.cv, weights, taken)
+            more.extend(self._mean.columns(scores))
+            columns["keep"] = [*columns["keep"], *self._mean.names]
+        labels = _tables.row_labels(X)
         return table.with_columns(_sparsegp.Table.of_columns("y", more)).called("X, y", labels), columns
 
     def _named_targets(self, y, taken):
@@ -323,6 +336,9 @@ class Estimator(Shown):
         path : str or path-like
             The file. A failed call leaves no partial file.
         """
+        self._fitted()
+        if "_mean" in self.__dict__:
+            raise ValueError(f"mean is {self.mean!r}, which a model file cannot hold: use pickle, or mean='trees'")
         self._fitted().save(path)
 
     def report(

@@ -45,9 +45,12 @@ PARAMETERS = """kernel : str or Kernel, optional
         The map of every input before it is standardised. Held-out rows choose it by default.
     warp_target : {"none", "log", "softplus"}, optional
         The map of a positive target before it is standardised. Held-out rows choose it by default.
-    mean : {"constant", "zero", "trees"}, optional
-        The prior mean of the latent function; ``"trees"`` adds cross-fitted predictions of boosted trees as inputs. Held-out rows choose
-        between a constant and trees by default.
+    mean : {"constant", "zero", "trees"}, estimator or callable, optional
+        The prior mean of the latent function. ``"trees"`` adds cross-fitted predictions of boosted trees as inputs; held-out rows choose
+        between a constant and trees by default. Predictions of clones of an estimator, each fitted outside of a fold, are inputs likewise:
+        log odds or log probabilities if it has ``predict_proba``, else ``predict``. A function of ``X`` is used as it is.
+    cv : int or splitter, default=5
+        The folds of an estimator given as ``mean``, as in scikit-learn.
     hyper : {"joint", "dual", "alternating", "collapsed", "fixed"}, optional
         The training mode of hyper-parameters and inducing inputs. The default depends on objective, likelihood and number of rows.
     batch_size : int, default=1024

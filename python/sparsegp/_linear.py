@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ._classification import Classification
 from ._documentation import PARAMETERS, filled, named_init
 from ._regression import Regression
-from ._types import Array, Callback, ClassWeight, Hyper, Objective, Seed, Texts
+from ._types import Array, Callback, ClassWeight, Hyper, Mean, Objective, Seed, Texts
 from .likelihoods import CustomLikelihood
 
 T = TypeVar("T")
@@ -31,7 +31,8 @@ class _Parameters:
         beta: float | Literal["auto"] | Sequence[float] = 1.0,
         prior_mean: float | None = None,
         prior_variance: float | None = None,
-        mean: Literal["constant", "zero", "trees"] | None = None,
+        mean: Mean = None,
+        cv: Any = None,
         auto: str | Sequence[str] = "all",
         hyper: Hyper | None = None,
         batch_size: int | None = None,
@@ -60,6 +61,7 @@ class _Parameters:
         self.prior_mean = prior_mean
         self.prior_variance = prior_variance
         self.mean = mean
+        self.cv = cv
         self.auto = auto
         self.hyper = hyper
         self.batch_size = batch_size
@@ -221,7 +223,8 @@ class BayesianLinearClassifier(_Parameters, Classification):
         beta: float | Literal["auto"] | Sequence[float] = 1.0,
         prior_mean: float | None = None,
         prior_variance: float | None = None,
-        mean: Literal["constant", "zero", "trees"] | None = None,
+        mean: Mean = None,
+        cv: Any = None,
         auto: str | Sequence[str] = "all",
         hyper: Hyper | None = None,
         batch_size: int | None = None,
@@ -252,6 +255,7 @@ class BayesianLinearClassifier(_Parameters, Classification):
             prior_mean=prior_mean,
             prior_variance=prior_variance,
             mean=mean,
+            cv=cv,
             auto=auto,
             hyper=hyper,
             batch_size=batch_size,

@@ -31,6 +31,7 @@ OWN = {
     "plane": _KINDS["list"],
     "unseen": _KINDS["text"],
     "class_weight": (),
+    "cv": (),
     "callbacks": _KINDS["list"],
     "verbose": _KINDS["bool"] + _KINDS["whole"],
     "n_threads": _KINDS["whole"],

@@ -12,7 +12,7 @@ from ._classification import Classification
 from ._documentation import documented
 from ._regression import Regression
 from ._targets import named_target
-from ._types import Array, Callback, ClassWeight, Column, Hyper, InputWarp, Objective, Rows, Seed, TargetWarp, Texts
+from ._types import Array, Callback, ClassWeight, Column, Hyper, InputWarp, Mean, Objective, Rows, Seed, TargetWarp, Texts
 from .kernels import Kernel
 from .likelihoods import CustomLikelihood
 
@@ -32,7 +32,8 @@ class _Parameters:
         auto: str | Sequence[str] = "all",
         warp_inputs: InputWarp | None = None,
         warp_target: TargetWarp | None = None,
-        mean: Literal["constant", "zero", "trees"] | None = None,
+        mean: Mean = None,
+        cv: Any = None,
         hyper: Hyper | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
@@ -71,6 +72,7 @@ class _Parameters:
         self.warp_inputs = warp_inputs
         self.warp_target = warp_target
         self.mean = mean
+        self.cv = cv
         self.hyper = hyper
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -209,7 +211,8 @@ class SparseGPClassifier(Classification, _Parameters):
         auto: str | Sequence[str] = "all",
         warp_inputs: InputWarp | None = None,
         warp_target: TargetWarp | None = None,
-        mean: Literal["constant", "zero", "trees"] | None = None,
+        mean: Mean = None,
+        cv: Any = None,
         hyper: Hyper | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
@@ -250,6 +253,7 @@ class SparseGPClassifier(Classification, _Parameters):
             warp_inputs=warp_inputs,
             warp_target=warp_target,
             mean=mean,
+            cv=cv,
             hyper=hyper,
             batch_size=batch_size,
             learning_rate=learning_rate,

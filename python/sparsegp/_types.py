@@ -25,6 +25,8 @@ Objective: TypeAlias = Literal["elbo", "dlm-log", "dlm-square", "vfe", "fitc"]
 Hyper: TypeAlias = Literal["joint", "dual", "alternating", "collapsed", "fixed"]
 InputWarp: TypeAlias = Literal["none", "normal-scores"]
 TargetWarp: TypeAlias = Literal["none", "log", "softplus"]
+#: A word, an estimator with ``fit`` and ``predict``, or a function of the rows.
+Mean: TypeAlias = Any
 ClassWeight: TypeAlias = Mapping[Any, float] | Literal["balanced"] | None
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Column",
     "Hyper",
     "InputWarp",
+    "Mean",
     "Objective",
     "Rows",
     "Seed",

@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
-from .. import _sparsegp, _tables
+from .. import _means, _sparsegp, _tables
 from .._base import fitted_part
 from .._documentation import filled
 from .._options import engine_options
@@ -86,6 +86,8 @@ class _DaskEstimator(BaseEstimator):
     def _fit(self, X, y, sample_weight=None, exposure=None, target=None, groups=None):
         self.__dict__.pop("local_", None)
         local = self._of(**self._local_params())
+        if _means.is_own(getattr(local, "mean", None)):
+            raise ValueError(f"mean is {local.mean!r}, which needs all rows in one place: expected 'constant' or 'zero'")
         options, betas = engine_options(local._engine_params(), **local._given_options())
         _refuse(self, betas)
         if y is None:
