@@ -95,7 +95,9 @@ mod beta;
 mod crps;
 mod density_bounds;
 mod dispersed;
+mod distribution;
 mod expectation;
+mod formula;
 pub mod functions;
 mod gamma;
 mod gaussian;
@@ -125,6 +127,7 @@ pub use crps::continuous as continuous_crps;
 pub use density_bounds::DensityBounds;
 pub use dispersed::{Density, Dispersed, Driven};
 pub use expectation::{LatentRows, RowNodes};
+pub use formula::{DensityFormula, FormulaLikelihood};
 pub use gamma::Gamma;
 pub use gaussian::Gaussian;
 pub use list::{LikelihoodKind, NameError};
@@ -452,6 +455,15 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// Returns values of the functions that explain the observation well; regressions for a start use them.
     fn working_response(&self, at: Observation, out: &mut [f64]);
+
+    /// Checks the likelihood at some rows of the data before a fit; by default it is not checked.
+    ///
+    /// # Errors
+    /// What is wrong and expected, in words.
+    fn check(&self, rows: &[Observation]) -> Result<(), String> {
+        let _ = rows;
+        Ok(())
+    }
 
     /// Chooses starting values of own parameters, other than fixed or given ones, from the targets (and exposures, none for all
     /// 1); returns the constant latent means that fit them best, one per function.
