@@ -36,8 +36,8 @@ pub trait Derivatives: Copy + Debug + sealed::Sealed {
     /// The derivatives of a constant.
     const NONE: Self;
 
-    /// The highest derivative: 0, 1 or 2. Functions for [`Real::apply`] may skip costly derivatives beyond it.
-    const ORDER: u8;
+    /// Returns true if all derivatives are 0.
+    fn is_none(self) -> bool;
 
     /// Returns the derivatives of g(a) for a with these derivatives, given g′(a) and g″(a).
     fn chain(self, first: f64, second: f64) -> Self;
@@ -67,7 +67,11 @@ pub struct Second {
 
 impl Derivatives for () {
     const NONE: Self = ();
-    const ORDER: u8 = 0;
+
+    #[inline(always)]
+    fn is_none(self) -> bool {
+        true
+    }
 
     #[inline(always)]
     fn chain(self, _: f64, _: f64) {}
@@ -81,7 +85,11 @@ impl Derivatives for () {
 
 impl<const N: usize> Derivatives for [f64; N] {
     const NONE: Self = [0.0; N];
-    const ORDER: u8 = 1;
+
+    #[inline(always)]
+    fn is_none(self) -> bool {
+        self == [0.0; N]
+    }
 
     #[inline(always)]
     fn chain(mut self, first: f64, _: f64) -> Self {
@@ -102,7 +110,11 @@ impl<const N: usize> Derivatives for [f64; N] {
 
 impl Derivatives for Second {
     const NONE: Self = Second { first: 0.0, second: 0.0 };
-    const ORDER: u8 = 2;
+
+    #[inline(always)]
+    fn is_none(self) -> bool {
+        self == Second::NONE
+    }
 
     #[inline(always)]
     fn chain(self, first: f64, second: f64) -> Self {
@@ -127,6 +139,12 @@ impl<D: Derivatives> Real<D> {
     #[inline(always)]
     pub fn constant(value: f64) -> Self {
         Real { value, derivatives: D::NONE }
+    }
+
+    /// Returns true if all derivatives are 0, so that a function need not compute its own for [`apply`](Self::apply).
+    #[inline(always)]
+    pub fn is_constant(self) -> bool {
+        self.derivatives.is_none()
     }
 
     /// Returns g(self) for a function that is not listed here, given g, g′ and g″ at [`value`](Self::value).

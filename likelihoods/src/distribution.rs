@@ -52,7 +52,7 @@ struct Side {
 }
 
 /// The width of a panel in u before it is halved.
-const PANEL: f64 = 0.5;
+const PANEL: f64 = 1.0;
 
 /// The end of the range in u: tails are cut off at 1e17 scales.
 const FARTHEST: f64 = 40.0;
@@ -61,7 +61,7 @@ const FARTHEST: f64 = 40.0;
 const CLOSE: f64 = 1e-10;
 
 /// The largest share of the mass, and of the second moment, in the last panel.
-const NEGLIGIBLE: (f64, f64) = (1e-17, 1e-12);
+const NEGLIGIBLE: (f64, f64) = (1e-15, 1e-10);
 
 /// The largest number of probabilities of whole numbers.
 const MOST_WHOLE: usize = 2_000_000;
@@ -79,17 +79,15 @@ impl Distribution {
     }
 
     fn continuous(axis: Axis, near: f64, density: &mut LogDensity<'_>) -> Distribution {
-        let mut log = |x: f64| {
-            let (t, slope) = axis.target(x);
-            density(t) + slope.ln()
-        };
+        let mut log = |x: f64| log_on_axis(axis, x, density);
         let mode = mode(axis, near, &mut log);
         let centre = axis.target(mode).0;
         let sides = [-1.0, 1.0].map(|sign| {
             let scale = drop_width(mode, sign, &mut log);
             Side::new(scale, &mut |u| {
-                let x = mode + sign * scale * u.sinh();
-                let (t, p) = (axis.target(x).0, log(x).exp() * scale * u.cosh());
+                let (sinh, cosh) = sinh_cosh(u);
+                let x = mode + sign * scale * sinh;
+                let (t, p) = (axis.target(x).0, log(x).exp() * scale * cosh);
                 // Where the density has underflowed, the target may have overflowed.
                 if p == 0.0 { [0.0; 3] } else { [p, p * (t - centre), p * (t - centre).powi(2)] }
             })
@@ -173,9 +171,9 @@ impl Line {
         };
         let (sign, side) = if x < self.mode { (-1.0, &self.sides[0]) } else { (1.0, &self.sides[1]) };
         let between = side.mass_to(((x - self.mode) * sign / side.scale).asinh(), &mut |u| {
-            let x = self.mode + sign * side.scale * u.sinh();
-            let (t, slope) = self.axis.target(x);
-            (density(t) + slope.ln()).exp() * side.scale * u.cosh()
+            let (sinh, cosh) = sinh_cosh(u);
+            let x = self.mode + sign * side.scale * sinh;
+            log_on_axis(self.axis, x, density).exp() * side.scale * cosh
         });
         let tail = side.mass() - between;
         if sign < 0.0 { tail.clamp(0.0, 1.0) } else { (1.0 - tail).clamp(0.0, 1.0) }
@@ -239,6 +237,17 @@ impl Side {
         let [(rest, _)] = gauss_kronrod(self.ends[panel], u.max(self.ends[panel]), &mut |u| [at(u)]);
         self.masses[panel] + rest
     }
+}
+
+/// Returns the log density of x.
+fn log_on_axis(axis: Axis, x: f64, density: &mut LogDensity<'_>) -> f64 {
+    let (t, slope) = axis.target(x);
+    if axis == Axis::Line { density(t) } else { density(t) + slope.ln() }
+}
+
+fn sinh_cosh(u: f64) -> (f64, f64) {
+    let (e, inverse) = (u.exp(), (-u).exp());
+    (0.5 * (e - inverse), 0.5 * (e + inverse))
 }
 
 /// Returns the highest point of a log density on an axis: uphill from `near` or, where the density is 0 there, from a grid.

@@ -1,9 +1,11 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions.
 //!
 //! A likelihood is a type that implements [`Likelihood`], which has any number of latent functions. A likelihood of one
-//! function implements [`OneFunction`] instead, which is shorter: the log density and its derivatives suffice. The built-in
-//! likelihoods are listed by name as [`LikelihoodKind`]s. To fit with your own likelihood, start the fit from a model that
-//! contains it, or add it to a `Registry` of the crate `sparsegp` and name it in the options.
+//! function implements [`OneFunction`] instead, which is shorter: the log density and its derivatives suffice. A [`DensityFormula`] is
+//! shorter still: five lines, without derivatives. The built-in likelihoods are listed by name as [`LikelihoodKind`]s. To fit with your own
+//! likelihood, pass it to the fit, or add it to a `Registry` of the crate `sparsegp` and name it in the options.
+//!
+//! A likelihood with closed forms of its own, written by hand:
 //!
 //! ```
 //! use rand::RngExt;

@@ -1,7 +1,7 @@
 //! Likelihoods from formulas: the contract, expectations and predictions against the built-in likelihoods, and formulas that are refused.
 
 use crate::prelude::*;
-use sparsegp::likelihood::testkit::check_likelihood;
+use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::density_formulas as formulas;
 
@@ -43,24 +43,27 @@ fn close(got: f64, want: f64, tolerance: f64) -> bool {
     got == want || (got - want).abs() <= tolerance * (1.0 + want.abs())
 }
 
-fn keeps_the_contract(which: usize) {
-    let Pair { own, targets, .. } = &pairs()[which];
-    assert_eq!(check_likelihood(own.as_likelihood(), &targets[..targets.len().min(3)]), Ok(()));
-}
-
 #[test]
-fn formulas_of_classes_keep_the_contract() {
-    keeps_the_contract(0);
-}
-
-#[test]
-fn formulas_of_counts_keep_the_contract() {
-    keeps_the_contract(1);
+fn formulas_of_classes_and_counts_keep_the_contract() {
+    for Pair { own, targets, .. } in &pairs()[..2] {
+        let verdict = check_likelihood(own.as_likelihood(), &targets[..targets.len().min(3)]);
+        assert_eq!(verdict, Ok(()), "{}", own.name());
+    }
 }
 
 #[test]
 fn formulas_of_real_targets_keep_the_contract() {
-    keeps_the_contract(2);
+    let normal = FormulaLikelihood::new(formulas::Normal::default());
+    assert_eq!(check_likelihood(&normal, &[-1.3, 0.4].map(Observation::of)), Ok(()));
+    let Pair { own, targets, .. } = &pairs()[2];
+    for &at in targets {
+        for f in [-2.0, 0.4, 3.0] {
+            assert_eq!(check_density(own.as_likelihood(), at, &[f]), Ok(()));
+            let mean = [f];
+            let row = Row::new(at, Marginal { mean: &mean, variance: &[0.7] });
+            assert_eq!(check_expectations(own.as_likelihood(), row), Ok(()));
+        }
+    }
 }
 
 #[test]

@@ -9,10 +9,11 @@ use statrs::function::gamma::digamma;
 /// Returns `log Γ(x)` for x > 0 in a [formula](crate::DensityFormula), of a number or a constant: `ln_gamma(at.y + 1.0)`.
 pub fn ln_gamma<D: Derivatives>(x: impl Into<Real<D>>) -> Real<D> {
     let x: Real<D> = x.into();
-    let at = x.value;
-    let first = if D::ORDER > 0 { digamma(at) } else { 0.0 };
-    let second = if D::ORDER > 1 { gamma::trigamma_1p(at) + at.powi(-2) } else { 0.0 };
-    x.apply(statrs::function::gamma::ln_gamma(at), first, second)
+    let (at, value) = (x.value, statrs::function::gamma::ln_gamma(x.value));
+    if x.is_constant() {
+        return value.into();
+    }
+    x.apply(value, digamma(at), gamma::trigamma_1p(at) + at.powi(-2))
 }
 
 /// Returns `log Φ(x)` of the standard normal distribution function in a [formula](crate::DensityFormula), accurate in the lower tail.
