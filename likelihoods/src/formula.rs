@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// ```
 /// use sparsegp_kernels::{Parameter, Real, real::Derivatives};
-/// use sparsegp_likelihoods::{DensityFormula, FormulaLikelihood, Observation, TargetKind, testkit::check_likelihood};
+/// use sparsegp_likelihoods::{DensityFormula, FormulaLikelihood, Observation, TargetKind, testkit::check_density};
 ///
 /// /// y = f + s·ε with ε from the logistic distribution: `log p = −r − 2 log(1 + e^{−r}) − log s`, `r = (y − f)/s`.
 /// #[derive(Clone, Debug, Default)]
@@ -38,7 +38,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///     }
 /// }
 ///
-/// check_likelihood(&FormulaLikelihood::new(LogisticNoise), &[-2.0, 0.4, 3.0].map(Observation::of))?;
+/// // `check_likelihood` checks expectations and predictions too.
+/// check_density(&FormulaLikelihood::new(LogisticNoise), Observation::of(0.4), &[-0.7])?;
 /// # Ok::<(), String>(())
 /// ```
 ///

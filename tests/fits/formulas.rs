@@ -6,20 +6,20 @@ use sparsegp_testkit::density_formulas::{self, Normal};
 use sparsegp_testkit::kernel_formulas::{Periodic, Rbf, Stretched};
 
 fn rows() -> (Mat<f64>, Vec<f64>) {
-    let x = Mat::from_fn(120, 2, |i, d| (i as f64 * [0.377, 0.731][d]).sin());
+    let x = Mat::from_fn(60, 2, |i, d| (i as f64 * [0.377, 0.731][d]).sin());
     let noise = |i: usize| if i.is_multiple_of(9) { 0.8 } else { 0.1 * (i as f64 * 7.3).sin() };
-    let y = (0..120).map(|i| (3.0 * x[(i, 0)]).sin() + x[(i, 1)].powi(2) + noise(i)).collect();
+    let y = (0..60).map(|i| (3.0 * x[(i, 0)]).sin() + x[(i, 1)].powi(2) + noise(i)).collect();
     (x, y)
 }
 
 fn inducing(kernel: impl Into<Box<dyn Kernel>>) -> Inducing {
-    Inducing::new(kernel).points(Points::Greedy(20))
+    Inducing::new(kernel).points(Points::Greedy(10))
 }
 
 /// Trains to the optimum, so that small differences in gradients do not matter.
 fn settle(options: &mut FitOptions) {
-    options.tolerance = Some(1e-10);
-    options.epochs = Some(3000);
+    options.tolerance = Some(1e-9);
+    options.epochs = Some(1000);
     options.hyper = Some(Hyper::Joint);
     options.hyper_optimizer = Some(HyperOptimizer::Lbfgs);
 }

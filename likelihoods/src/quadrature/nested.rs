@@ -82,13 +82,13 @@ impl Integrator {
         g: &mut dyn FnMut(f64, &mut Integrator) -> Point,
     ) -> Average {
         self.nested(|nodes, step, inner| match of {
-            Expectation::ExpectedLog => refined(nodes, step, HALVINGS, latent, &mut |f| g(f, inner)),
+            Expectation::ExpectedLog => refined(nodes, step, (HALVINGS, false), latent, &mut |f| g(f, inner)),
             Expectation::LogPredictive => log_expected(nodes, step, latent, false, &mut |f| g(f, inner)),
         })
     }
 
-    /// Like [`nested_expectation`](Self::nested_expectation), for a g of which nothing is known: the nodes are halved until the derivative in
-    /// μ settles too, because the value may be exact by symmetry.
+    /// Like [`nested_expectation`](Self::nested_expectation), for a g of which nothing is known: the step is halved until the derivatives settle
+    /// too, because the value may be exact by symmetry.
     pub(crate) fn careful_expectation(
         &mut self,
         of: Expectation,
@@ -96,7 +96,7 @@ impl Integrator {
         g: &mut dyn FnMut(f64) -> Point,
     ) -> Average {
         self.nested(|nodes, step, _| match of {
-            Expectation::ExpectedLog => refined(nodes, step, HALVINGS, latent, g),
+            Expectation::ExpectedLog => refined(nodes, step, (HALVINGS, true), latent, g),
             Expectation::LogPredictive => log_expected(nodes, step, latent, true, g),
         })
     }
@@ -114,7 +114,7 @@ impl Integrator {
                 return average;
             }
             let mut point = |f: f64| Point { value: g(f, inner), ..Point::default() };
-            refined(nodes, step, BOUNDED_HALVINGS, latent, &mut point).value
+            refined(nodes, step, (BOUNDED_HALVINGS, false), latent, &mut point).value
         })
     }
 
@@ -154,10 +154,11 @@ fn calm_average(latent: LatentMarginal, g: &mut dyn FnMut(f64) -> f64) -> Option
     ((three - five).abs() <= AGREES).then_some(five)
 }
 
+/// Refines an average at most so often; `with_variance` requires that the derivative in v settles too.
 fn refined(
     nodes: &mut Nodes,
     step: Option<f64>,
-    halvings: u32,
+    (halvings, with_variance): (u32, bool),
     latent: LatentMarginal,
     g: &mut dyn FnMut(f64) -> Point,
 ) -> Average {
@@ -200,9 +201,10 @@ fn refined(
         nodes.list.extend((0..count).map(|k| node(ends.0 + (k as f64 + 0.5) * step)));
         step *= 0.5;
         average = nodes.average(sd);
-        let [value, slope] = nodes.sizes();
+        let [value, slope, bend] = nodes.sizes();
         let settled = (average.value - before.value).abs() <= CHANGE * value
-            && (average.mean - before.mean).abs() <= CHANGE * slope;
+            && (average.mean - before.mean).abs() <= CHANGE * slope
+            && (!with_variance || 2.0 * sd * (average.variance - before.variance).abs() <= CHANGE * bend);
         if settled {
             break;
         }
@@ -289,13 +291,13 @@ impl Nodes {
         }
     }
 
-    /// The averages of the sizes of value and slope.
-    fn sizes(&self) -> [f64; 2] {
+    /// The averages of the sizes of value, slope and slope times z.
+    fn sizes(&self) -> [f64; 3] {
         let total: f64 = self.list.iter().map(|node| node.weight).sum();
-        let size = |of: fn(&Point) -> f64| {
-            self.list.iter().map(|node| node.weight * of(&node.at).abs()).sum::<f64>() / total
+        let size = |of: fn(&Node) -> f64| {
+            self.list.iter().map(|node| node.weight * of(node).abs()).sum::<f64>() / total
         };
-        [size(|at| at.value), size(|at| at.first)]
+        [size(|node| node.at.value), size(|node| node.at.first), size(|node| node.z * node.at.first)]
     }
 
     fn top(&self) -> f64 {
