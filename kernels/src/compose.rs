@@ -5,6 +5,7 @@ use crate::arc_cosine::ArcCosine;
 use crate::changepoint::Changepoint;
 use crate::dimension::{Dimension, DimensionError};
 use crate::dot_product::{Constant, Polynomial};
+use crate::formula::{FormulaKernel, KernelFormula};
 use crate::index::Coregion;
 use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Part, Scratch};
 use crate::mapped::{InputMap, Mapped};
@@ -479,6 +480,7 @@ operators! {
     [] Constant;
     [] Coregion;
     [] Cosine;
+    [F: KernelFormula] FormulaKernel<F>;
     [M: InputMap + 'static] Mapped<M>;
     [] Periodic;
     [] Polynomial;

@@ -208,6 +208,15 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
         self.peak(at)
     }
 
+    /// Checks the likelihood at some rows of the data before a fit; by default it is not checked.
+    ///
+    /// # Errors
+    /// What is wrong and expected, in words.
+    fn check(&self, rows: &[Observation]) -> Result<(), String> {
+        let _ = rows;
+        Ok(())
+    }
+
     /// Chooses starting values of own parameters, other than fixed or given ones, from the targets (and exposures, none for all
     /// 1); returns the latent mean that fits them best.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64;
@@ -229,7 +238,7 @@ const FARTHEST: f64 = 1e8;
 /// Returns the point at which `slope` turns from positive to negative, to nearly the last digit; a
 /// finite point far out if it never does. A slope that has underflowed to zero counts as past the
 /// peak.
-fn climb(slope: &mut dyn FnMut(f64) -> f64) -> f64 {
+pub(super) fn climb(slope: &mut dyn FnMut(f64) -> f64) -> f64 {
     let at_zero = slope(0.0);
     if at_zero == 0.0 || at_zero.is_nan() {
         return 0.0;
@@ -324,6 +333,10 @@ impl<L: OneFunction + Clone + 'static> Likelihood for L {
 
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
         OneFunction::sample(self, at, f[0], random)
+    }
+
+    fn check(&self, rows: &[Observation]) -> Result<(), String> {
+        OneFunction::check(self, rows)
     }
 
     fn working_response(&self, at: Observation, out: &mut [f64]) {

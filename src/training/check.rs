@@ -5,7 +5,7 @@ use crate::collapsed::Dataset;
 use crate::data::check_exposure;
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
-use crate::likelihood::{ObservationModel, TargetKind};
+use crate::likelihood::{Moments, Observation, ObservationModel, TargetKind};
 use crate::objective::Targets;
 use faer::MatRef;
 
@@ -24,10 +24,25 @@ pub(super) fn check_data(
         )));
     }
     check_part("training", data.train, kind, name)?;
+    check_formula(data.train.targets, likelihood)?;
     let Some(validation) = data.validation else { return Ok(()) };
     check_part("validation", validation, kind, name)?;
     let unweighted = Targets { weights: &[], ..data.train.targets };
     check_alike("validation", Targets { weights: &[], ..validation.targets }, unweighted)
+}
+
+/// Lets the likelihood check itself at the lowest target, the highest and some others, on the scale that the model sees.
+fn check_formula(targets: Targets<'_>, likelihood: &ObservationModel) -> Result<()> {
+    const OTHERS: usize = 7;
+    let Targets { y, exposure, .. } = targets;
+    let scaled = Moments::of(y.iter().copied().filter(|_| likelihood.scales_target()));
+    let mean = scaled.mean().unwrap_or(0.0);
+    let scale = scaled.variance().filter(|&variance| variance > 0.0).unwrap_or(1.0).sqrt();
+    let extreme = |sign: f64| (0..y.len()).min_by(|&a, &b| (sign * y[a]).total_cmp(&(sign * y[b])));
+    let others = (0..OTHERS).map(|k| k * (y.len() - 1) / OTHERS);
+    let row = |i: usize| Observation::exposed((y[i] - mean) / scale, exposure.get(i).copied().unwrap_or(1.0));
+    let rows: Vec<_> = [1.0, -1.0].into_iter().filter_map(extreme).chain(others).map(row).collect();
+    likelihood.check(&rows).map_err(Error::data)
 }
 
 /// Refuses rows without the exposures, weights or outputs that the training rows have, and the reverse.

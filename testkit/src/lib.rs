@@ -8,9 +8,12 @@ pub mod compare;
 #[cfg(feature = "core")]
 pub mod dense;
 #[cfg(feature = "core")]
+pub mod density_formulas;
+#[cfg(feature = "core")]
 pub mod differences;
 #[cfg(feature = "core")]
 pub mod families;
+pub mod kernel_formulas;
 #[cfg(feature = "core")]
 pub mod laplace;
 pub mod outputs;

@@ -5,6 +5,7 @@ mod constraints;
 mod defaults;
 mod diagnosis;
 mod fit;
+mod formulas;
 mod function_draws;
 mod grouped;
 mod grouped_intervals;

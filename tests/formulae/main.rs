@@ -1,6 +1,7 @@
 //! Values, gradients, identities and rules on problems of a few rows, each against numbers that do
 //! not come from the code under test.
 
+mod density_formulas;
 mod equivalence;
 mod extremes;
 mod feature_maps;

@@ -1,9 +1,10 @@
-//! Covariance functions: the contract, the grammar, edges, reference numbers, a kernel of another crate.
+//! Covariance functions: the contract, the grammar, edges, reference numbers, kernels of another crate.
 
 mod categories;
 mod contract;
 mod edges;
 mod evaluation;
+mod formulas;
 mod grammar;
 mod places;
 mod random_features;

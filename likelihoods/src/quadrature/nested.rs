@@ -82,8 +82,22 @@ impl Integrator {
         g: &mut dyn FnMut(f64, &mut Integrator) -> Point,
     ) -> Average {
         self.nested(|nodes, step, inner| match of {
-            Expectation::ExpectedLog => refined(nodes, step, HALVINGS, latent, &mut |f| g(f, inner)),
-            Expectation::LogPredictive => log_expected(nodes, step, latent, &mut |f| g(f, inner)),
+            Expectation::ExpectedLog => refined(nodes, step, (HALVINGS, false), latent, &mut |f| g(f, inner)),
+            Expectation::LogPredictive => log_expected(nodes, step, latent, false, &mut |f| g(f, inner)),
+        })
+    }
+
+    /// Like [`nested_expectation`](Self::nested_expectation), for a g of which nothing is known: the step is halved until the derivatives settle
+    /// too, because the value may be exact by symmetry.
+    pub(crate) fn careful_expectation(
+        &mut self,
+        of: Expectation,
+        latent: LatentMarginal,
+        g: &mut dyn FnMut(f64) -> Point,
+    ) -> Average {
+        self.nested(|nodes, step, _| match of {
+            Expectation::ExpectedLog => refined(nodes, step, (HALVINGS, true), latent, g),
+            Expectation::LogPredictive => log_expected(nodes, step, latent, true, g),
         })
     }
 
@@ -100,8 +114,15 @@ impl Integrator {
                 return average;
             }
             let mut point = |f: f64| Point { value: g(f, inner), ..Point::default() };
-            refined(nodes, step, BOUNDED_HALVINGS, latent, &mut point).value
+            refined(nodes, step, (BOUNDED_HALVINGS, false), latent, &mut point).value
         })
+    }
+
+    /// Returns the nodes of the last [`nested_expectation`](Self::nested_expectation) as values of f, and their weights, which sum to 1.
+    pub(crate) fn nested_nodes(&self, latent: LatentMarginal) -> (Vec<f64>, Vec<f64>) {
+        let sd = smallest(latent.mean, latent.variance).sqrt();
+        let total: f64 = self.nested.list.iter().map(|node| node.weight).sum();
+        self.nested.list.iter().map(|node| (latent.mean + sd * node.z, node.weight / total)).unzip()
     }
 
     /// Lends the nodes of the outer expectation, and the requested step, if there is one.
@@ -133,10 +154,11 @@ fn calm_average(latent: LatentMarginal, g: &mut dyn FnMut(f64) -> f64) -> Option
     ((three - five).abs() <= AGREES).then_some(five)
 }
 
+/// Refines an average at most so often; `with_variance` requires that the derivative in v settles too.
 fn refined(
     nodes: &mut Nodes,
     step: Option<f64>,
-    halvings: u32,
+    (halvings, with_variance): (u32, bool),
     latent: LatentMarginal,
     g: &mut dyn FnMut(f64) -> Point,
 ) -> Average {
@@ -179,9 +201,10 @@ fn refined(
         nodes.list.extend((0..count).map(|k| node(ends.0 + (k as f64 + 0.5) * step)));
         step *= 0.5;
         average = nodes.average(sd);
-        let [value, slope] = nodes.sizes();
+        let [value, slope, bend] = nodes.sizes();
         let settled = (average.value - before.value).abs() <= CHANGE * value
-            && (average.mean - before.mean).abs() <= CHANGE * slope;
+            && (average.mean - before.mean).abs() <= CHANGE * slope
+            && (!with_variance || 2.0 * sd * (average.variance - before.variance).abs() <= CHANGE * bend);
         if settled {
             break;
         }
@@ -193,6 +216,7 @@ fn log_expected(
     nodes: &mut Nodes,
     step: Option<f64>,
     latent: LatentMarginal,
+    with_slope: bool,
     g: &mut dyn FnMut(f64) -> Point,
 ) -> Average {
     let LatentMarginal { mean: mu, variance: v } = latent;
@@ -211,12 +235,16 @@ fn log_expected(
     let first = nodes.list.first().map_or(0.0, |node| node.z);
     // Every second node of the grid that found the peak.
     let mut before = nodes.coarse_log_sum(step);
+    let mut slope_before = if with_slope { nodes.log_slope(2) } else { (0.0, 0.0) };
     for _ in 0..=REFINEMENTS {
         let sum = nodes.log_sum(step);
+        let slope = if with_slope { nodes.log_slope(1) } else { (0.0, 0.0) };
         let change = (sum - before).abs();
-        if change <= CHANGE || change.is_nan() {
+        let steady = (slope.0 - slope_before.0).abs() <= CHANGE * slope.1;
+        if change <= CHANGE && steady || change.is_nan() {
             break;
         }
+        slope_before = slope;
         let count = nodes.list.len() - 1;
         nodes.list.extend((0..count).map(|k| node(first + (k as f64 + 0.5) * step)));
         step *= 0.5;
@@ -263,13 +291,13 @@ impl Nodes {
         }
     }
 
-    /// The averages of the sizes of value and slope.
-    fn sizes(&self) -> [f64; 2] {
+    /// The averages of the sizes of value, slope and slope times z.
+    fn sizes(&self) -> [f64; 3] {
         let total: f64 = self.list.iter().map(|node| node.weight).sum();
-        let size = |of: fn(&Point) -> f64| {
-            self.list.iter().map(|node| node.weight * of(&node.at).abs()).sum::<f64>() / total
+        let size = |of: fn(&Node) -> f64| {
+            self.list.iter().map(|node| node.weight * of(node).abs()).sum::<f64>() / total
         };
-        [size(|at| at.value), size(|at| at.first)]
+        [size(|node| node.at.value), size(|node| node.at.first), size(|node| node.z * node.at.first)]
     }
 
     fn top(&self) -> f64 {
@@ -287,6 +315,23 @@ impl Nodes {
         let top = self.top();
         let every_second = self.list.iter().step_by(2);
         top + (2.0 * step * every_second.map(|node| (node.weight - top).exp()).sum::<f64>()).ln()
+    }
+
+    /// Returns the weighted averages of the slope and of its size over every so many nodes, whose weights are logarithms.
+    fn log_slope(&self, every: usize) -> (f64, f64) {
+        let top = self.top();
+        let mut sums = [0.0; 3];
+        for node in self.list.iter().step_by(every) {
+            let weight = (node.weight - top).exp();
+            if weight > 0.0 {
+                sums = [
+                    sums[0] + weight,
+                    sums[1] + weight * node.at.first,
+                    sums[2] + weight * node.at.first.abs(),
+                ];
+            }
+        }
+        (sums[1] / sums[0], sums[2] / sums[0])
     }
 
     fn log_average(&mut self, step: f64, sd: f64) -> Average {

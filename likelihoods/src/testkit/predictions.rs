@@ -9,6 +9,7 @@ use crate::{Expectation, Likelihood, Marginal, Observation, OneFunction, Row, Sl
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use std::cell::RefCell;
 
 /// The number of draws with which moments and the distribution function are compared. By chance
 /// they differ more than allowed once in a million times (moments, 5 standard errors) or once in
@@ -23,6 +24,7 @@ const LEVELS: [f64; 5] = [0.01, 0.3, 0.5, 0.8, 0.99];
 #[derive(Clone, Copy)]
 struct Case<'a> {
     likelihood: &'a dyn Likelihood,
+    integrator: &'a RefCell<Integrator>,
     at: Observation<'a>,
     marginal: Marginal<'a>,
 }
@@ -34,24 +36,24 @@ impl<'a> Case<'a> {
     }
 
     fn cdf(self, y: f64) -> f64 {
-        self.likelihood.predictive_cdf(self.row(y), &mut Integrator::default())
+        self.likelihood.predictive_cdf(self.row(y), &mut self.integrator.borrow_mut())
     }
 
     fn quantile(self, p: f64) -> f64 {
-        self.likelihood.predictive_quantile(p, self.row(self.at.y), &mut Integrator::default())
+        self.likelihood.predictive_quantile(p, self.row(self.at.y), &mut self.integrator.borrow_mut())
     }
 
     fn moments(self) -> (f64, f64) {
-        self.likelihood.predictive_moments(self.row(self.at.y), &mut Integrator::default())
+        self.likelihood.predictive_moments(self.row(self.at.y), &mut self.integrator.borrow_mut())
     }
 
     fn score(self, y: f64) -> f64 {
-        self.likelihood.crps(self.row(y), &mut Integrator::default())
+        self.likelihood.crps(self.row(y), &mut self.integrator.borrow_mut())
     }
 
     fn density(self, y: f64) -> f64 {
-        let (of, mut integrator) = (Expectation::LogPredictive, Integrator::default());
-        self.likelihood.expectation(of, self.row(y), Slopes::none(), &mut integrator).exp()
+        let (of, integrator) = (Expectation::LogPredictive, &mut self.integrator.borrow_mut());
+        self.likelihood.expectation(of, self.row(y), Slopes::none(), integrator).exp()
     }
 
     /// Returns draws of y.
@@ -93,11 +95,12 @@ impl<'a> Case<'a> {
 /// Checks the predictive distribution at exposures of the observations: quantiles and the density against the distribution function,
 /// moments, scores and probabilities against samples and slow integration, and for one function averages over f.
 pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Observation]) -> Verdict {
+    let integrator = &RefCell::default();
     let Some(one) = likelihood.one() else {
         let exposure = observations.first().map_or(1.0, |at| at.exposure);
         let at = Observation::exposed(1.0, exposure);
         return marginals(likelihood.functions()).iter().take(2).try_for_each(|(mean, variance)| {
-            let row = Case { likelihood, at, marginal: Marginal { mean, variance } };
+            let row = Case { likelihood, integrator, at, marginal: Marginal { mean, variance } };
             if likelihood.target_kind() == TargetKind::Class {
                 return check_classes(row);
             }
@@ -109,7 +112,12 @@ pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Obs
     for exposure in if likelihood.target_kind() == TargetKind::Count { &[1.0, 2.5][..] } else { &[1.0] } {
         for (mean, variance) in [(0.6, 0.3), (-0.8, 0.05)] {
             let at = Observation::exposed(1.0, *exposure);
-            let row = Case { likelihood, at, marginal: Marginal { mean: &[mean], variance: &[variance] } };
+            let row = Case {
+                likelihood,
+                integrator,
+                at,
+                marginal: Marginal { mean: &[mean], variance: &[variance] },
+            };
             let certain = Case { marginal: Marginal { variance: &[0.0], ..row.marginal }, ..row };
             check_conditional(one, certain)?;
             check_moments(one, certain)?;
@@ -255,7 +263,12 @@ fn check_rises(row: Case<'_>) -> Verdict {
 ///
 /// Describes the first target for which the score is wrong.
 pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: Marginal<'_>) -> Verdict {
-    check_row_scores(Case { likelihood, at: Observation::exposed(1.0, exposure), marginal })
+    check_row_scores(Case {
+        likelihood,
+        integrator: &RefCell::default(),
+        at: Observation::exposed(1.0, exposure),
+        marginal,
+    })
 }
 
 fn check_row_scores(row: Case<'_>) -> Verdict {
@@ -362,7 +375,7 @@ fn check_samples(row: Case<'_>) -> Verdict {
 /// and with the shares of samples.
 fn check_classes(row: Case<'_>) -> Verdict {
     let mut probabilities = vec![f64::NAN; row.likelihood.levels()];
-    row.likelihood.probabilities(row.marginal, &mut Integrator::default(), &mut probabilities);
+    row.likelihood.probabilities(row.marginal, &mut row.integrator.borrow_mut(), &mut probabilities);
     let total: f64 = probabilities.iter().sum();
     ensure((total - 1.0).abs() < 1e-12, || format!("probabilities {probabilities:?} sum to {total}"))?;
     let sample = row.draws();
