@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn set_options_are_not_chosen_and_options_without_effect_are_refused() {
         let given: Given = ["kernel", "beta"].into_iter().collect();
-        assert_eq!(given.open(Open::EVERYTHING).to_string(), "warp-target,likelihood,neighbours,inducing");
+        assert_eq!(
+            given.open(Open::EVERYTHING).to_string(),
+            "mean,warp-target,likelihood,neighbours,inducing"
+        );
         assert_eq!(Given::from_iter(["betas"]).open(Open::EVERYTHING), Open::NOTHING);
 
         let glm = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
