@@ -15,6 +15,9 @@ const LEVEL_SMOOTHING: f64 = 10.0;
 /// The factor by which the gain of a split has to be larger to replace an earlier one, so that rounding does not decide between equal splits.
 const BY_MORE: f64 = 1.0 + 1e-9;
 
+/// The share of the gain of both sides that may be rounding.
+const ROUNDING: f64 = 1e-10;
+
 /// The most levels on the smaller side of a split.
 const MOST_LEVELS: usize = 32;
 
@@ -292,8 +295,9 @@ impl Search<'_> {
         let enough = |side: Sums| {
             side.rows >= self.settings.leaf_rows && side.curvature >= self.settings.leaf_curvature
         };
-        let gain = left.gain(penalty) + right.gain(penalty) - self.total.gain(penalty);
-        (enough(left) && enough(right) && gain > 1e-10).then_some(gain)
+        let apart = left.gain(penalty) + right.gain(penalty);
+        let gain = apart - self.total.gain(penalty);
+        (enough(left) && enough(right) && gain > ROUNDING * apart).then_some(gain)
     }
 
     /// The best threshold, with missing cells on either side.

@@ -85,6 +85,16 @@ proptest! {
     }
 
     #[test]
+    fn the_unit_of_the_target_does_not_matter((numbers, levels, y) in rows()) {
+        let tiny: Vec<f64> = y.iter().map(|y| y * 2f64.powi(-60)).collect();
+        let plain = fitted(&values(&numbers, &levels), &Targets::of(&y), &by_turns(), &small());
+        let scaled = fitted(&values(&numbers, &levels), &Targets::of(&tiny), &by_turns(), &small());
+        for (plain, scaled) in plain.held_out.iter().zip(&scaled.held_out) {
+            prop_assert_eq!(*plain, scaled * 2f64.powi(60));
+        }
+    }
+
+    #[test]
     fn a_weight_of_two_is_a_repeated_row((numbers, _, y) in rows(), at in 0..ROWS) {
         let mut weights = vec![1.0; ROWS];
         weights[at] = 2.0;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The name of the inputs, unless a column has it.
 const NAME: &str = "trees";
 
-/// Boosted trees whose scores are inputs of a model: the mean of the target, or its log odds, its log rate, or the scores of its classes.
+/// Boosted trees whose scores are inputs of a model: the standardised mean of the target, or its log odds, its log rate, or the scores of its classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeScores {
     forest: Arc<Forest>,

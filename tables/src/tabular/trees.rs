@@ -5,16 +5,17 @@ use super::resolve::levels_of;
 use super::rows::TableRows;
 use crate::schema::{Schema, SplitBy};
 use crate::tables::Table;
-use faer::Mat;
+use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
-use sparsegp::data::{Purpose, generator};
+use sparsegp::data::{Purpose, Scaling, generator};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::Session;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Choice;
 use sparsegp::options::{FitOptions, MeanKind, ModelKind, Part};
 use sparsegp::training::TrainingData;
 use sparsegp::training::choices::{held_out, judge_inputs};
-use sparsegp_trees::{Settings, Targets, cross_fit};
+use sparsegp_trees::{Loss, Settings, Targets, cross_fit};
 
 /// The number of folds.
 const FOLDS: usize = 5;
@@ -72,13 +73,25 @@ pub(super) fn cross_fitted(schema: &Schema, rows: &TableRows, folds: &[usize]) -
     }
     let inputs = rows.inputs().subcols(0, schema.feature_dims());
     let loss = schema.tree_loss();
-    let targets = Targets { y: &rows.targets, weights: &rows.weights, exposure: &rows.exposure };
+    let y = match schema.encoding().kind() {
+        TargetKind::Positive => standardised(rows.targets.iter().map(|y| y.ln()).collect()),
+        _ if loss == Loss::Squared => standardised(rows.targets.clone()),
+        _ => rows.targets.clone(),
+    };
+    let targets = Targets { y: &y, weights: &rows.weights, exposure: &rows.exposure };
     // Numbers without rows get no fold.
     let number: Vec<usize> =
         (0..FOLDS).map(|fold| (0..fold).filter(|&before| used(before)).count()).collect();
     let folds: Vec<usize> = folds.iter().map(|&fold| number[fold]).collect();
     let fit = cross_fit(&schema.tree_columns(inputs), &targets, loss, &folds, &Settings::default());
     Ok((schema.with_trees(fit.forest), fit.held_out))
+}
+
+/// Returns numbers with mean 0 and standard deviation 1: squares of numbers of any unit neither overflow nor vanish on this scale.
+fn standardised(mut y: Vec<f64>) -> Vec<f64> {
+    let scaling = Scaling::standardise(MatRef::from_row_major_slice(&[], y.len(), 0), &y);
+    scaling.scale_target(&mut y);
+    y
 }
 
 /// Returns rows without scores (of a schema without trees) with the scores of `schema`: `held_out` has those of some rows, given by their
