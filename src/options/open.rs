@@ -33,7 +33,6 @@ word_option! {
 impl Part {
     /// All parts, in the order of the choices.
     pub(crate) const ALL: [Part; 8] = [
-        Part::Mean,
         Part::WarpInputs,
         Part::WarpTarget,
         Part::Likelihood,
@@ -41,6 +40,7 @@ impl Part {
         Part::Kernel,
         Part::Objective,
         Part::Inducing,
+        Part::Mean,
     ];
 }
 

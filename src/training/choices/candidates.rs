@@ -133,7 +133,7 @@ pub(super) fn values(
 
 /// Returns the kernel in which every level of a category has an effect that adds to the rest, with
 /// a variance for each category.
-pub(super) fn with_effects(options: &FitOptions) -> Option<String> {
+fn with_effects(options: &FitOptions) -> Option<String> {
     let inputs = options.dimensions.iter().enumerate().filter(|(_, dimension)| dimension.is_category());
     let inputs: Vec<String> = inputs.map(|(input, _)| input.to_string()).collect();
     let effects = if inputs.len() > 1 { "linear(ard)" } else { "linear" };

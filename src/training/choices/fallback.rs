@@ -40,11 +40,12 @@ impl Chosen {
         Chosen { asked: asked.clone(), choices, ..Chosen::as_asked(options) }
     }
 
-    /// Adds a choice that was made before the others.
-    pub fn after(mut self, choice: Choice) -> Chosen {
+    /// Adds a choice that was made after the others, with the options that it changed.
+    pub fn then(mut self, choice: Choice, options: Option<FitOptions>) -> Chosen {
+        self.options = options.unwrap_or(self.options);
         if let Some(choices) = &mut self.choices {
             choices.seconds += choice.tried.iter().map(|one| one.seconds).sum::<f64>();
-            choices.parts.insert(0, choice);
+            choices.parts.push(choice);
         }
         self
     }

@@ -12,11 +12,11 @@ use crate::error::Result;
 use crate::hyper::{Session, Stage};
 use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
-use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
+use crate::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, Open, Part};
 use crate::training::failure::unless_failed;
 use crate::training::fit::scaling_of;
 use crate::training::rows::TrainingData;
-use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_effects, with_lines};
+use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
 pub use fallback::Chosen;
 use std::time::Instant;
 use trial::{FEWEST_ROWS, INDUCING, Judged, Trials};
@@ -94,9 +94,11 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     Ok(Chosen::new(asked, FitOptions { found, ..best.options }, Some(choices)))
 }
 
-/// Compares the inputs of `rows` with more inputs of the same rows, each with its options, by short fits with the same held-out rows (those
-/// of [`choose`]). Returns both scores, and true if the further inputs lower the loss by more than the standard error of the difference;
-/// `None` if there are too few rows or a fit fails.
+/// Compares the inputs of `rows` with more inputs of the same rows, each with chosen options, by short fits with the held-out rows of
+/// [`choose`]. Returns the scores of both, and the options to fit with more inputs if these lower the loss by more than the standard error of
+/// the difference; `None` if there are too few rows or a fit fails.
+///
+/// Further inputs may make neighbours unnecessary, so both are judged with the chosen neighbours and without.
 ///
 /// # Errors
 ///
@@ -106,9 +108,12 @@ pub fn judge_inputs(
     (rows, options): (TrainingData<'_>, &FitOptions),
     (more, with): (TrainingData<'_>, &FitOptions),
     session: &mut Session<'_>,
-) -> Result<Option<(Choice, bool)>> {
-    let Some(plain) = first_of(rows, options, session)? else { return Ok(None) };
-    let Some(richer) = first_of(more, with, session)? else { return Ok(None) };
+) -> Result<Option<(Choice, Option<FitOptions>)>> {
+    let Some(plain) = best_of(rows, options, session)? else { return Ok(None) };
+    let Some(richer) = best_of(more, with, session)? else { return Ok(None) };
+    if session.is_late() {
+        return Ok(None);
+    }
     let (gain, error) = plain.losses().gain_of(richer.losses());
     let objection = match gain {
         gain if gain <= 0.0 => None,
@@ -122,25 +127,33 @@ pub fn judge_inputs(
         Tried { value: options.word_of(part), ..plain.tried() },
         Tried { value: with.word_of(part), objection, ..richer.tried() },
     ];
-    Ok(Some((Choice { part, tried }, is_better)))
+    let scaling = scaling_of(&richer.options, more.train.x, more.train.targets.y)?;
+    let found = richer.hyperparameters(&scaling);
+    let options = FitOptions { found, ..richer.options };
+    Ok(Some((Choice { part, tried }, is_better.then_some(options))))
 }
 
-/// Makes the first short fit of a search, also with effects of categories, which may explain what further inputs explain. Returns the better
-/// one; `None` if there are too few rows or the fit fails.
-fn first_of(
+/// Makes a short fit without neighbours, and one with them if the options have them; returns the better one. Returns `None` if there are too
+/// few rows or no fit succeeds.
+fn best_of(
     rows: TrainingData<'_>,
     options: &FitOptions,
     session: &mut Session<'_>,
 ) -> Result<Option<Judged>> {
-    let open = allowed(options, rows);
-    let options = base(options, open);
     let Some(trials) = Trials::new(rows, options.seed) else { return Ok(None) };
-    let Some(first) = unless_failed(trials.judge(&options, None, session))? else { return Ok(None) };
-    let Some(kernel) = with_effects(&options).filter(|_| open.contains(Part::Kernel)) else {
-        return Ok(Some(first));
+    let options = FitOptions { found: Vec::new(), open: Open::NOTHING, ..options.clone() };
+    // Direct losses without neighbours are minimised by mini-batches, which short fits cannot judge.
+    let alone = match options.neighbours {
+        Some(_) => FitOptions { objective: ObjectiveKind::Elbo, ..options.without_neighbours() },
+        None => options.clone(),
     };
-    let with = unless_failed(trials.judge(&FitOptions { kernel, ..options }, Some(&first), session))?;
-    Ok(with.filter(|with| with.loss() < first.loss()).or(Some(first)))
+    let alone = unless_failed(trials.judge(&alone, None, session))?;
+    if options.neighbours.is_none() {
+        return Ok(alone);
+    }
+    let beside = unless_failed(trials.judge(&options, alone.as_ref(), session))?;
+    let all = [beside, alone].into_iter().flatten();
+    Ok(all.reduce(|best, of| if of.loss() < best.loss() { of } else { best }))
 }
 
 /// Returns the options without anything to choose.

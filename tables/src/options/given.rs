@@ -129,7 +129,7 @@ mod tests {
         let given: Given = ["kernel", "beta"].into_iter().collect();
         assert_eq!(
             given.open(Open::EVERYTHING).to_string(),
-            "mean,warp-target,likelihood,neighbours,inducing"
+            "warp-target,likelihood,neighbours,inducing,mean"
         );
         assert_eq!(Given::from_iter(["betas"]).open(Open::EVERYTHING), Open::NOTHING);
 

@@ -7,7 +7,7 @@ use super::resolve::{
     two_valued, two_values,
 };
 use super::rows::TableRows;
-use super::trees::{Judged, WithTrees, cross_fitted, folds_of, try_trees, with_scores};
+use super::trees::{cross_fitted, folds_of, try_trees, with_scores};
 use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings};
 use crate::tables::Table;
 use sparsegp::data::Scaling;
@@ -173,29 +173,25 @@ impl PreparedFit {
         Ok(PreparedFit { schema, options, data, train, validation, test, folds, notes })
     }
 
-    /// Chooses the unset options, and the mean before all others.
+    /// Chooses the unset options, and the mean after all others.
     fn choose(&mut self, request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<Chosen> {
-        let judged = match request.start {
-            None => try_trees(&self.schema, &self.train, &self.folds, &self.options, session)?,
-            Some(_) => None,
-        };
-        let Some(Judged { choice, with }) = judged else {
-            return chosen_for(&self.options, request.start, &self.schema, &self.train, session);
-        };
-        let Some(WithTrees { schema, rows, options }) = with else {
-            let chosen = chosen_for(&self.options, None, &self.schema, &self.train, session)?;
-            return Ok(chosen.after(choice));
-        };
-        // The other options are judged on rows that these trees did not see; the fit has trees of all training rows.
-        let chosen = chosen_for(&options, None, &schema, &rows, session)?;
-        let (with, scores) = cross_fitted(&self.schema, &self.train, &self.folds)?;
-        self.data = with_scores(&self.data, &with, Some((&self.train.rows, &scores)));
-        self.train = self.data.part(std::mem::take(&mut self.train.rows));
-        for part in [&mut self.validation, &mut self.test].into_iter().flatten() {
-            *part = with_scores(part, &with, None);
+        let chosen = chosen_for(&self.options, request.start, &self.schema, &self.train, session)?;
+        if request.start.is_some() || !self.options.open.contains(Part::Mean) || session.is_late() {
+            return Ok(chosen);
         }
-        self.schema = with;
-        Ok(chosen.after(choice))
+        let judged = try_trees(&self.schema, &self.train, &self.folds, &chosen.options, session)?;
+        let Some((choice, options)) = judged else { return Ok(chosen) };
+        if options.is_some() {
+            // The trees of the comparison did not see the held-out rows; the fit has trees of all training rows.
+            let (with, scores) = cross_fitted(&self.schema, &self.train, &self.folds)?;
+            self.data = with_scores(&self.data, &with, Some((&self.train.rows, &scores)));
+            self.train = self.data.part(std::mem::take(&mut self.train.rows));
+            for part in [&mut self.validation, &mut self.test].into_iter().flatten() {
+                *part = with_scores(part, &with, None);
+            }
+            self.schema = with;
+        }
+        Ok(chosen.then(choice, options))
     }
 
     /// Trains with the chosen options. If training fails for numerical reasons, reverts the choices one at a

@@ -117,46 +117,24 @@ pub(super) fn with_scores(
     TableRows { columns: x.transpose().to_owned(), ..rows.clone() }
 }
 
-/// The comparison of a constant mean and trees.
-pub(super) struct Judged {
-    pub choice: Choice,
-    /// The rows with trees, if they are better.
-    pub with: Option<WithTrees>,
-}
-
-/// Training rows with scores of trees that saw no row on which options are judged.
-pub(super) struct WithTrees {
-    pub schema: Schema,
-    pub rows: TableRows,
-    pub options: FitOptions,
-}
-
-/// Compares a constant mean with trees by short fits, if the mean is to be chosen and there are enough rows. The trees of this comparison do
-/// not see the held-out rows that judge it.
+/// Compares a constant mean with trees by short fits with the chosen options, if there are enough rows. The trees of this comparison do not
+/// see the held-out rows that judge it. Returns the scores, and the options of the fit with trees if these are better.
 pub(super) fn try_trees(
     schema: &Schema,
     train: &TableRows,
     folds: &[usize],
     options: &FitOptions,
     session: &mut Session<'_>,
-) -> Result<Option<Judged>> {
+) -> Result<Option<(Choice, Option<FitOptions>)>> {
     let n = train.targets.len();
-    let is_open = options.open.contains(Part::Mean) && options.model == ModelKind::Gp;
-    let held = held_out(n, options.seed, 0, n).filter(|_| is_open && n >= FEWEST_TRIED);
-    let Some((seen, held)) = held else { return Ok(None) };
+    let held =
+        held_out(n, options.seed, 0, n).filter(|_| options.model == ModelKind::Gp && n >= FEWEST_TRIED);
+    let Some((seen, _)) = held else { return Ok(None) };
     let own: Vec<usize> = seen.iter().filter_map(|&row| folds.get(row).copied()).collect();
     let Ok((with, scores)) = cross_fitted(schema, &train.part(seen.clone()), &own) else { return Ok(None) };
-    debug_assert_eq!(seen.len() + held.len(), n);
     let rows = with_scores(train, &with, Some((&seen, &scores)));
     let richer = with.options_of(FitOptions { mean: MeanKind::Trees, ..options.clone() })?;
     let levels = levels_of(schema);
     let data = |rows| TrainingData { levels, ..TrainingData::of(rows) };
-    let plain = (data(train.dataset()), options);
-    let Some((choice, is_better)) =
-        judge_inputs(Part::Mean, plain, (data(rows.dataset()), &richer), session)?
-    else {
-        return Ok(None);
-    };
-    let with = is_better.then_some(WithTrees { schema: with, rows, options: richer });
-    Ok(Some(Judged { choice, with }))
+    judge_inputs(Part::Mean, (data(train.dataset()), options), (data(rows.dataset()), &richer), session)
 }
