@@ -1,11 +1,13 @@
 //! Gives up automatic choices step by step, for fits that fail with all of them.
 
 use super::settled;
+use super::trial::Judged;
 use crate::error::{Error, ErrorKind};
 use crate::latent::Jitter;
 use crate::model::{Choice, Choices, Warning};
 use crate::options::{FitOptions, Part};
 use crate::training::run::Fitted;
+use std::sync::Arc;
 
 /// The settings that are given up together, in this order. Settings that the user gave are never given up.
 const RUNGS: [&[Part]; 3] = [
@@ -27,12 +29,21 @@ pub struct Chosen {
     /// The choices that were given up, in words, and the error of the first fit.
     given_up: Vec<String>,
     error: Option<String>,
+    /// The best short fit.
+    pub(super) best: Option<Arc<Judged>>,
 }
 
 impl Chosen {
     /// Creates options as the user gave them, without choices to give up.
     pub fn as_asked(options: FitOptions) -> Chosen {
-        Chosen { asked: options.clone(), options, choices: None, given_up: Vec::new(), error: None }
+        Chosen {
+            asked: options.clone(),
+            options,
+            choices: None,
+            given_up: Vec::new(),
+            error: None,
+            best: None,
+        }
     }
 
     /// Creates the options that were chosen. `asked` are the options before the choice.

@@ -18,9 +18,10 @@ use crate::training::fit::scaling_of;
 use crate::training::rows::TrainingData;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
 pub use fallback::Chosen;
+use std::sync::Arc;
 use std::time::Instant;
 use trial::{FEWEST_ROWS, INDUCING, Judged, Trials};
-pub use trial::{Losses, held_out};
+pub use trial::{Losses, close_rows, held_out};
 
 /// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;
@@ -91,69 +92,64 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     };
     let scaling = scaling_of(&best.options, rows.train.x, rows.train.targets.y)?;
     let found = best.hyperparameters(&scaling);
-    Ok(Chosen::new(asked, FitOptions { found, ..best.options }, Some(choices)))
+    let options = FitOptions { found, ..best.options.clone() };
+    let mut chosen = Chosen::new(asked, options, Some(choices));
+    chosen.best = Some(Arc::new(best));
+    Ok(chosen)
 }
 
-/// Compares the inputs of `rows` with more inputs of the same rows, each with chosen options, by short fits with the held-out rows of
-/// [`choose`]. Returns the scores of both, and the options to fit with more inputs if these lower the loss by more than the standard error of
-/// the difference; `None` if there are too few rows or a fit fails.
-///
-/// Further inputs may make neighbours unnecessary, so both are judged with the chosen neighbours and without.
-///
-/// # Errors
-///
-/// Errors about the options or the data, and interruptions.
-pub fn judge_inputs(
-    part: Part,
-    (rows, options): (TrainingData<'_>, &FitOptions),
-    (more, with): (TrainingData<'_>, &FitOptions),
-    session: &mut Session<'_>,
-) -> Result<Option<(Choice, Option<FitOptions>)>> {
-    let Some(plain) = best_of(rows, options, session)? else { return Ok(None) };
-    let Some(richer) = best_of(more, with, session)? else { return Ok(None) };
-    if session.is_late() {
-        return Ok(None);
+impl Chosen {
+    /// Compares the inputs of `rows` with more inputs of the same rows, with options `with`, by short fits with the held-out rows of
+    /// [`choose`]. Returns the scores of both, and the options to fit with more inputs if these lower the loss by more than the standard
+    /// error of the difference; `None` if there are too few rows or a fit fails.
+    ///
+    /// More inputs may need more rows, so these fits have the rows of [`close_rows`]. They may make neighbours unnecessary, so they are
+    /// judged with the chosen neighbours and without.
+    ///
+    /// # Errors
+    ///
+    /// Errors about the options or the data, and interruptions.
+    pub fn judge_inputs(
+        &self,
+        part: Part,
+        rows: TrainingData<'_>,
+        (more, with): (TrainingData<'_>, &FitOptions),
+        session: &mut Session<'_>,
+    ) -> Result<Option<(Choice, Option<FitOptions>)>> {
+        let Some(best) = &self.best else { return Ok(None) };
+        let trials = |rows| Trials::with_close_rows(rows, self.options.seed);
+        let (Some(own), Some(others)) = (trials(rows), trials(more)) else { return Ok(None) };
+        let Some(plain) = unless_failed(own.judge(&best.options, Some(best), session))? else {
+            return Ok(None);
+        };
+        let with = FitOptions { found: Vec::new(), open: Open::NOTHING, ..with.clone() };
+        let mut richer = unless_failed(others.judge(&with, Some(best), session))?;
+        if with.neighbours.is_some() {
+            // Direct losses without neighbours are minimised by mini-batches, which short fits cannot judge.
+            let alone = FitOptions { objective: ObjectiveKind::Elbo, ..with.without_neighbours() };
+            let alone = unless_failed(others.judge(&alone, Some(best), session))?;
+            let both = [richer, alone].into_iter().flatten();
+            richer = both.reduce(|best, of| if of.loss() < best.loss() { of } else { best });
+        }
+        let Some(richer) = richer.filter(|_| !session.is_late()) else { return Ok(None) };
+        let (gain, error) = plain.losses().gain_of(richer.losses());
+        let objection = match gain {
+            gain if gain <= 0.0 => None,
+            gain if gain <= LEAST_GAIN => Some(format!("gains no more than {LEAST_GAIN} nats")),
+            gain if gain <= error => Some("may be chance".to_owned()),
+            _ if plain.has_less_error_than(&richer, MORE_ERROR) => Some("squared errors rise".to_owned()),
+            _ => None,
+        };
+        let is_better = gain > 0.0 && objection.is_none();
+        let tried = vec![
+            Tried { value: plain.options.word_of(part), ..plain.tried() },
+            Tried { value: with.word_of(part), objection, ..richer.tried() },
+        ];
+        let scaling = scaling_of(&richer.options, more.train.x, more.train.targets.y)?;
+        let found = richer.hyperparameters(&scaling);
+        let options = FitOptions { found, ..richer.options };
+        Ok(Some((Choice { part, tried }, is_better.then_some(options))))
     }
-    let (gain, error) = plain.losses().gain_of(richer.losses());
-    let objection = match gain {
-        gain if gain <= 0.0 => None,
-        gain if gain <= LEAST_GAIN => Some(format!("gains no more than {LEAST_GAIN} nats")),
-        gain if gain <= error => Some("may be chance".to_owned()),
-        _ if plain.has_less_error_than(&richer, MORE_ERROR) => Some("squared errors rise".to_owned()),
-        _ => None,
-    };
-    let is_better = gain > 0.0 && objection.is_none();
-    let tried = vec![
-        Tried { value: options.word_of(part), ..plain.tried() },
-        Tried { value: with.word_of(part), objection, ..richer.tried() },
-    ];
-    let scaling = scaling_of(&richer.options, more.train.x, more.train.targets.y)?;
-    let found = richer.hyperparameters(&scaling);
-    let options = FitOptions { found, ..richer.options };
-    Ok(Some((Choice { part, tried }, is_better.then_some(options))))
-}
-
-/// Makes a short fit without neighbours, and one with them if the options have them; returns the better one. Returns `None` if there are too
-/// few rows or no fit succeeds.
-fn best_of(
-    rows: TrainingData<'_>,
-    options: &FitOptions,
-    session: &mut Session<'_>,
-) -> Result<Option<Judged>> {
-    let Some(trials) = Trials::new(rows, options.seed) else { return Ok(None) };
-    let options = FitOptions { found: Vec::new(), open: Open::NOTHING, ..options.clone() };
-    // Direct losses without neighbours are minimised by mini-batches, which short fits cannot judge.
-    let alone = match options.neighbours {
-        Some(_) => FitOptions { objective: ObjectiveKind::Elbo, ..options.without_neighbours() },
-        None => options.clone(),
-    };
-    let alone = unless_failed(trials.judge(&alone, None, session))?;
-    if options.neighbours.is_none() {
-        return Ok(alone);
-    }
-    let beside = unless_failed(trials.judge(&options, alone.as_ref(), session))?;
-    let all = [beside, alone].into_iter().flatten();
-    Ok(all.reduce(|best, of| if of.loss() < best.loss() { of } else { best }))
 }
 
 /// Returns the options without anything to choose.

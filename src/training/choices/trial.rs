@@ -71,6 +71,7 @@ pub(super) struct Trials {
 }
 
 /// Options with the losses of their short fit on held-out rows.
+#[derive(Debug)]
 pub(super) struct Judged {
     pub options: FitOptions,
     model: Arc<Model>,
@@ -380,6 +381,11 @@ pub fn held_out(n: usize, seed: u64, run: u64, most: usize) -> Option<(Vec<usize
     (n >= FEWEST_ROWS).then(|| split_rows(n, seed, run, most))
 }
 
+/// Returns the rows of short fits whose rows lie close together, of `n` rows, and the held-out rows, like [`held_out`].
+pub fn close_rows(n: usize, seed: u64) -> Option<(Vec<usize>, Vec<usize>)> {
+    held_out(n, seed, 0, CLOSE_ROWS)
+}
+
 /// Like [`held_out`], for any number of rows.
 pub(super) fn split_rows(n: usize, seed: u64, run: u64, most: usize) -> (Vec<usize>, Vec<usize>) {
     let mut rows: Vec<usize> = (0..n).collect();
@@ -393,6 +399,7 @@ pub(super) fn split_rows(n: usize, seed: u64, run: u64, most: usize) -> (Vec<usi
 }
 
 /// The log losses of held-out rows.
+#[derive(Debug)]
 pub struct Losses(pub Vec<f64>);
 
 impl Losses {

@@ -179,7 +179,7 @@ impl PreparedFit {
         if request.start.is_some() || !self.options.open.contains(Part::Mean) || session.is_late() {
             return Ok(chosen);
         }
-        let judged = try_trees(&self.schema, &self.train, &self.folds, &chosen.options, session)?;
+        let judged = try_trees(&self.schema, &self.train, &self.folds, &chosen, session)?;
         let Some((choice, options)) = judged else { return Ok(chosen) };
         if options.is_some() {
             // The trees of the comparison did not see the held-out rows; the fit has trees of all training rows.

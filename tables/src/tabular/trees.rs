@@ -14,7 +14,7 @@ use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Choice;
 use sparsegp::options::{FitOptions, MeanKind, ModelKind, Part};
 use sparsegp::training::TrainingData;
-use sparsegp::training::choices::{held_out, judge_inputs};
+use sparsegp::training::choices::{Chosen, close_rows};
 use sparsegp_trees::{Loss, Settings, Targets, cross_fit};
 
 /// The number of folds.
@@ -117,24 +117,23 @@ pub(super) fn with_scores(
     TableRows { columns: x.transpose().to_owned(), ..rows.clone() }
 }
 
-/// Compares a constant mean with trees by short fits with the chosen options, if there are enough rows. The trees of this comparison do not
-/// see the held-out rows that judge it. Returns the scores, and the options of the fit with trees if these are better.
+/// Compares a constant mean with trees by short fits with the chosen options, if there are enough rows. The trees of this comparison see only
+/// the rows of the short fits. Returns the scores, and the options of the fit with trees if these are better.
 pub(super) fn try_trees(
     schema: &Schema,
     train: &TableRows,
     folds: &[usize],
-    options: &FitOptions,
+    chosen: &Chosen,
     session: &mut Session<'_>,
 ) -> Result<Option<(Choice, Option<FitOptions>)>> {
-    let n = train.targets.len();
-    let held =
-        held_out(n, options.seed, 0, n).filter(|_| options.model == ModelKind::Gp && n >= FEWEST_TRIED);
-    let Some((seen, _)) = held else { return Ok(None) };
+    let (n, options) = (train.targets.len(), &chosen.options);
+    let rows = close_rows(n, options.seed).filter(|_| options.model == ModelKind::Gp && n >= FEWEST_TRIED);
+    let Some((seen, _)) = rows else { return Ok(None) };
     let own: Vec<usize> = seen.iter().filter_map(|&row| folds.get(row).copied()).collect();
     let Ok((with, scores)) = cross_fitted(schema, &train.part(seen.clone()), &own) else { return Ok(None) };
     let rows = with_scores(train, &with, Some((&seen, &scores)));
     let richer = with.options_of(FitOptions { mean: MeanKind::Trees, ..options.clone() })?;
     let levels = levels_of(schema);
     let data = |rows| TrainingData { levels, ..TrainingData::of(rows) };
-    judge_inputs(Part::Mean, (data(train.dataset()), options), (data(rows.dataset()), &richer), session)
+    chosen.judge_inputs(Part::Mean, data(train.dataset()), (data(rows.dataset()), &richer), session)
 }
