@@ -35,8 +35,7 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
         return figures(all);
     };
     let (model, mut columns) = (report.model, report.model.schema().input_columns());
-    columns
-        .truncate(model.schema().features().iter().filter(|feature| !feature.columns().is_empty()).count());
+    columns.truncate(model.schema().features().iter().filter(|feature| feature.is_of_columns()).count());
     let numbers = columns.iter().all(|column| column.kind == InputKind::Number && column.inputs.len() == 1);
     if all.is_empty() && numbers {
         match columns.as_slice() {

@@ -82,6 +82,16 @@ impl Feature {
         self.missing && !matches!(self.kind, FeatureKind::Categorical { coded: true, .. })
     }
 
+    /// Returns true if cells of columns make it, and not trees.
+    pub fn is_of_columns(&self) -> bool {
+        !matches!(self.kind, FeatureKind::Trees { .. })
+    }
+
+    /// The names that select it in a kernel: those of its columns, or its own.
+    pub(crate) fn selectors(&self) -> &[String] {
+        if self.is_of_columns() { self.columns() } else { std::slice::from_ref(&self.name) }
+    }
+
     pub(crate) fn is_categorical(&self) -> bool {
         matches!(self.kind, FeatureKind::Categorical { .. })
     }
@@ -96,7 +106,7 @@ impl Feature {
         }
     }
 
-    /// The columns that it is made of.
+    /// The columns that it is made of; none for trees.
     pub fn columns(&self) -> &[String] {
         match &self.kind {
             FeatureKind::Place { places, .. } => &places.columns,
@@ -506,8 +516,8 @@ pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static
 }
 
 impl Schema {
-    /// Returns the columns that explanations of a model with this schema describe: one for each feature made of columns, each grouping, and each column of
-    /// slopes that is not a feature.
+    /// Returns the columns that explanations of a model with this schema describe: one for each feature made of columns, one for each
+    /// grouping, and one for each column of slopes that is not a feature.
     pub fn input_columns(&self) -> Vec<InputColumn> {
         let (of_f, slopes) = (self.feature_dims(), self.slope_columns());
         let slope = |name: &str| {
@@ -529,7 +539,7 @@ impl Schema {
             };
             InputColumn { name: feature.name.clone(), inputs, slope: slope(&feature.name), kind }
         };
-        let own = self.feature_inputs().filter(|(feature, _)| !feature.columns().is_empty());
+        let own = self.feature_inputs().filter(|(feature, _)| feature.is_of_columns());
         let mut columns: Vec<InputColumn> = own.map(column).collect();
         let grouping = |(at, group): (usize, &Grouping)| {
             let (inputs, names) = (of_f + at..of_f + at + 1, group.level_names().collect());

@@ -36,8 +36,7 @@ impl Schema {
         let needed: Vec<&str> = needed.into_iter().filter(|name| Some(*name) != exposure).collect();
         Schema::check_present(table.source(), present, &needed)?;
         let mut inputs = Vec::with_capacity(self.features.len());
-        let of_columns = self.feature_inputs().enumerate().filter(|(_, (of, _))| !of.columns().is_empty());
-        for (index, (feature, own)) in of_columns {
+        for (index, (feature, own)) in self.feature_inputs().enumerate() {
             let marker = feature.tells_missing().then(|| own.end - 1);
             inputs.push((own.start, marker, self.input(table, feature, self.fills.get(index).copied())?));
         }
@@ -59,7 +58,7 @@ impl Schema {
     pub(crate) fn spread_codes(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         // The input that each column reads, and the level that it marks.
         let mut columns: Vec<(usize, Option<usize>)> = Vec::new();
-        for (feature, own) in self.feature_inputs().filter(|(feature, _)| !feature.columns().is_empty()) {
+        for (feature, own) in self.feature_inputs().filter(|(feature, _)| feature.is_of_columns()) {
             match feature.codes() {
                 Some(codes) => columns.extend((0..codes).map(|level| (own.start, Some(level)))),
                 None => columns.extend(own.map(|input| (input, None))),

@@ -61,7 +61,7 @@ impl Schema {
             let (feature, own) = self.feature_inputs().find(|(_, own)| {
                 !own.is_empty() && own.start == *first && inputs.starts_with(&own.clone().collect::<Vec<_>>())
             })?;
-            names.extend(feature.columns().iter().map(String::as_str));
+            names.extend(feature.selectors().iter().map(String::as_str));
             inputs = &inputs[own.len()..];
         }
         let plain = |name: &&str| {
@@ -85,14 +85,14 @@ impl Schema {
                 continue;
             }
             let is_named = |(feature, own): &(&Feature, Range<usize>)| {
-                !own.is_empty() && feature.columns().iter().any(|column| column == word)
+                !own.is_empty() && feature.selectors().iter().any(|name| name == word)
             };
             let (feature, own) = self.feature_inputs().find(is_named).ok_or_else(|| {
                 let names: Vec<&str> = self.features.iter().map(|feature| feature.name.as_str()).collect();
                 let names = names.join(", ");
                 Error::usage(format!("⟨kernel⟩: there is no input called '{word}', expected one of {names}"))
             })?;
-            let columns = feature.columns();
+            let columns = feature.selectors();
             if !columns.iter().all(|column| words.contains(&column.as_str())) {
                 let (both, names) = (columns.join(","), columns.join(" and "));
                 let found = format!("⟨kernel⟩: '{word}' alone is not an input");

@@ -134,7 +134,7 @@ impl Schema {
     pub(crate) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<(Scaling, Vec<String>)> {
         let of_share = |affine: Affine| (affine, affine.shift == 0.0 || affine.shift == 1.0);
         let mut inputs: Vec<(Affine, bool)> = Vec::with_capacity(self.dims());
-        for feature in self.features.iter().filter(|feature| !feature.columns().is_empty()) {
+        for feature in self.features.iter().filter(|feature| feature.is_of_columns()) {
             let column = facts.require(&feature.columns()[0])?;
             let missing = of_share(share_affine(gaps(facts, feature)?.1, rows));
             match &feature.kind {

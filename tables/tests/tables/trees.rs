@@ -45,8 +45,16 @@ fn trees_find_jumps_and_files_keep_them() {
     assert!((0.91..=0.985).contains(&covered), "{covered}");
     assert_eq!(model.schema().input_names().last().map(String::as_str), Some("trees"));
     read_back(&model, &new);
+    let named = FitOptions { kernel: "matern32(ard)[size, age] + linear[trees]".into(), ..trees() };
+    let named = fit(&table, &target("price"), &named).expect("a fit");
+    assert_eq!(named.options().kernel, "matern32(ard)[1:4] + linear[4]");
+    assert_eq!(
+        named.schema().kernel_in_names(&named.options().kernel),
+        "matern32(ard)[size, age] + linear[trees]"
+    );
+    assert!(scores(&named, &new).0 > scores(&plain, &new).0);
 
-    // A damaged file is refused: text that is no tree, and trees of other columns.
+    // A file is refused if its text is no tree, or its trees are of other columns.
     let stored = serde_json::to_value(model.schema()).expect("a schema");
     let mut digits = stored.clone();
     digits["features"][3]["scores"]["forest"] = "0g".into();
@@ -234,4 +242,10 @@ fn fits_without_all_rows_or_enough_rows_refuse_trees() {
         .expect_err("arrays")
         .to_string();
     assert!(error.contains("needs a table"), "{error}");
+    let (x, names) = (Mat::from_fn(10, 1, |i, _| i as f64), ["a", "b"].map(str::to_owned));
+    let rows = OutputRows { x: x.as_ref(), targets: &[0.0, 1.0].repeat(10), weights: &[] };
+    let mut ignore = |_: &Event| {};
+    let error = fit_shared_outputs(rows, &names, &trees(), &[], &mut Session::new(&mut ignore));
+    let error = error.map(|_| ()).expect_err("shared").to_string();
+    assert!(error.contains("mean = trees cannot be combined with outputs = shared"), "{error}");
 }
