@@ -73,6 +73,7 @@ fn pair(mean: &[f64], covariance: MatrixRef<'_>) -> (Vector, Covariance) {
 impl State {
     /// Creates the initial state of a model, with q = the prior.
     fn new(options: &FitOptions, z: Mat<f64>, levels: usize) -> PyResult<State> {
+        options.check_no_trees("needs an estimator, which boosts trees before the fit").map_err(raised)?;
         let registry = &options.registry;
         let inputs = z.ncols();
         let kernel = options.kernel_of(inputs).map_err(raised)?;

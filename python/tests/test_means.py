@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sparsegp import BayesianLinearRegressor, SparseGPClassifier, SparseGPMultiOutputRegressor, SparseGPRegressor
+from sparsegp import SVGP, BayesianLinearRegressor, SparseGPClassifier, SparseGPMultiOutputRegressor, SparseGPRegressor
 
 RNG = np.random.default_rng(0)
 SHORT = {"kernel": "matern32(ard)", "auto": "none", "n_inducing": 40, "epochs": 20}
@@ -77,6 +77,8 @@ def test_wrong_means_are_refused(tmp_path):
         SparseGPRegressor(mean=lambda rows: np.full(len(rows), np.nan), **SHORT).fit(X, y)
     with pytest.raises(ValueError, match="for a single target"):
         SparseGPMultiOutputRegressor(SparseGPRegressor(mean=LinearRegression())).fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="mean='trees' needs an estimator"):
+        SVGP("rbf", np.zeros((3, 1)), options={"mean": "trees"})
     model = SparseGPRegressor(mean=LinearRegression(), **SHORT).fit(X, y)
     with pytest.raises(ValueError, match="which a model file cannot hold"):
         model.save(tmp_path / "own.model")

@@ -2,7 +2,7 @@
 
 use super::fit::FitOptions;
 use super::open::Part;
-use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use super::words::{Hyper, HyperOptimizer, MeanKind, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
 use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
@@ -49,6 +49,19 @@ fn refuse_combination<const N: usize>(reasons: [(bool, String); N]) -> Result<()
 type States = fn(&Rule) -> bool;
 
 impl FitOptions {
+    /// Refuses trees, which only a fit to a table boosts.
+    ///
+    /// # Errors
+    ///
+    /// A usage error that says `why`, which follows the option.
+    pub fn check_no_trees(&self, why: &str) -> Result<()> {
+        match self.mean {
+            MeanKind::Trees => Err(Error::usage(format!("⟨mean trees⟩ {why}"))
+                .hint("use ⟨mean constant⟩, or give the predictions of trees as columns")),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks all values and their combinations.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A fit to rows on the scale the model sees: checks of shapes, the choice of a start, and the fit
 //! from it.
 
-use super::check::{check_data, check_groups};
+use super::check::{check_data, check_formula, check_groups};
 use super::diagnose::about_square_loss;
 use super::failure::unless_failed;
 use super::rows::{TrainingData, TrainingRows};
@@ -48,6 +48,7 @@ pub fn fit_arrays_in(
         }
     };
     check_data(&data, start.map(|start| start.model.input_dims()), origin.likelihood())?;
+    check_formula(data.train.targets, origin.likelihood())?;
     fit_rows(&data, options, origin, session)
 }
 

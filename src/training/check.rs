@@ -24,7 +24,6 @@ pub(super) fn check_data(
         )));
     }
     check_part("training", data.train, kind, name)?;
-    check_formula(data.train.targets, likelihood)?;
     let Some(validation) = data.validation else { return Ok(()) };
     check_part("validation", validation, kind, name)?;
     let unweighted = Targets { weights: &[], ..data.train.targets };
@@ -32,7 +31,11 @@ pub(super) fn check_data(
 }
 
 /// Lets the likelihood check itself at the lowest target, the highest and some others, on the scale that the model sees.
-fn check_formula(targets: Targets<'_>, likelihood: &ObservationModel) -> Result<()> {
+///
+/// # Errors
+///
+/// A data error with what the likelihood found.
+pub(super) fn check_formula(targets: Targets<'_>, likelihood: &ObservationModel) -> Result<()> {
     const OTHERS: usize = 7;
     let Targets { y, exposure, .. } = targets;
     let scaled = Moments::of(y.iter().copied().filter(|_| likelihood.scales_target()));

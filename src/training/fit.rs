@@ -2,7 +2,7 @@
 //! as values.
 
 use super::arrays::{Origin, fit_rows};
-use super::check::{check_data, check_groups};
+use super::check::{check_data, check_formula, check_groups};
 use super::choices::{Chosen, choose};
 use super::rows::{RowBuffer, TrainingData};
 use super::start::{Function, Prototype};
@@ -16,7 +16,7 @@ use crate::latent::{FeatureMap, InducingInit};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::{Model, unit_of};
 use crate::objective::Targets;
-use crate::options::{FitOptions, MeanKind, ModelKind, ObjectiveKind};
+use crate::options::{FitOptions, ModelKind, ObjectiveKind};
 use crate::rows::Rows;
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Kernel;
@@ -177,10 +177,7 @@ impl Fit {
             // The caller may have set the dimensions of the kernel already.
             options.dimensions = inducing.kernel().dimensions().to_vec();
         }
-        if options.mean == MeanKind::Trees {
-            return Err(Error::usage("⟨mean trees⟩ needs a table, whose columns trees can tell apart")
-                .hint("fit to a table (sparsegp_tables), or add the predictions of trees as columns"));
-        }
+        options.check_no_trees("needs a table, whose columns trees can tell apart")?;
         check_groups(x, &options.effects)?;
         let inputs = options.inputs_of(x.ncols());
         let mut prototype = Prototype::of(&options, inputs, levels(y))?;
@@ -193,6 +190,7 @@ impl Fit {
         let mut validation = self.validation.clone();
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
         check_data(&rows, None, &prototype.likelihood)?;
+        check_formula(rows.train.targets, &prototype.likelihood)?;
         if y.iter().all(|value| Some(value) == y.first()) {
             return Err(Error::data(format!(
                 "all {} targets are the same, expected values that vary",

@@ -62,6 +62,7 @@ pub fn fit_outputs(
         )));
     }
     check_outputs(rows, width)?;
+    options.check_no_trees(&format!("cannot be combined with ⟨outputs mixed:{processes}⟩"))?;
     let options =
         FitOptions { likelihood: None, mean: MeanKind::Zero, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
@@ -162,6 +163,7 @@ pub fn fit_shared_outputs(
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
     check_outputs(rows, names.len())?;
+    options.check_no_trees("cannot be combined with ⟨outputs shared⟩")?;
     let options = FitOptions { likelihood: None, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
     if options.model == ModelKind::Glm {

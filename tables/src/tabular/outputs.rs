@@ -16,7 +16,7 @@ use sparsegp::files::{AtomicFile, open_input};
 use sparsegp::hyper::{Clock, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Model, SEVERAL, Tried, Warning, damaged_model, read_model_file};
-use sparsegp::options::{FitOptions, MeanKind, ModelKind};
+use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::registry::Registry;
 use sparsegp::training::{OutputRows, fit_outputs, fit_shared_outputs, update_outputs};
 use std::collections::HashSet;
@@ -212,10 +212,6 @@ fn together(
     let start: Vec<&Model> = known.iter().flatten().map(|start| &start.model).collect();
     let options = resolved(request.options, base, None)?;
     check_shareable(&options, &schemas, sharing)?;
-    if options.mean == MeanKind::Trees {
-        return Err(Error::usage(format!("⟨mean trees⟩ cannot be combined with ⟨outputs {sharing}⟩"))
-            .hint("use ⟨outputs own⟩, or ⟨mean constant⟩"));
-    }
     let table = &*request.table.read(&base.readings, &|_| true)?;
     let all: Vec<usize> = (0..table.rows()).collect();
     // All outputs share one interpretation of the inputs.
