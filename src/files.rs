@@ -228,7 +228,23 @@ fn folder_of(path: &Path) -> &Path {
 
 /// The digest of `hash`, in hexadecimal.
 pub fn hexadecimal(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    digits(&hash.finalize())
+}
+
+/// Returns bytes as hexadecimal digits.
+pub fn digits(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
+/// Returns the bytes of [`digits`]; `None` for other text.
+pub fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let digit = |digit: &u8| char::from(*digit).to_digit(16).map(|digit| digit as u8);
+    let byte = |pair: &[u8]| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?);
+    digits.as_bytes().chunks(2).map(byte).collect()
 }
 
 /// Opens a file to read from: a regular file, or a pipe. Other files, such as devices, may have no end.

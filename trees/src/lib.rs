@@ -116,7 +116,7 @@ impl Forest {
         self.scores
     }
 
-    /// Returns the number of folds, each with trees of its own.
+    /// Returns the number of folds; each fold has separate trees.
     pub fn folds(&self) -> usize {
         self.folds.len()
     }
@@ -223,7 +223,7 @@ pub fn cross_fit(
         let now = total(&parts);
         if now < best {
             (best, at) = (now, round);
-            parts.iter_mut().for_each(|fold| fold.kept.clone_from(&fold.held_scores));
+            parts.iter_mut().for_each(Fold::keep);
         }
         if now - least < (mark - least) * (1.0 - settings.progress) {
             (mark, since) = (now, round);
@@ -255,12 +255,11 @@ struct Problem<'a> {
 struct Fold<'a> {
     grower: Grower<'a>,
     booster: Booster,
-    /// The held-out rows, their scores (row by row), and their scores after the best round.
+    /// The held-out rows.
     held: Vec<u32>,
-    held_scores: Vec<f64>,
-    kept: Vec<f64>,
-    /// The scores of all rows, row by row, of which those of training rows are kept up to date.
+    /// The scores of all rows, row by row, and the scores of the held-out rows after the best round.
     scores: Vec<f64>,
+    kept: Vec<f64>,
     /// The first derivatives and the curvatures of all rows, score by score.
     derivatives: Vec<Vec<(f64, f64)>>,
 }
@@ -269,21 +268,19 @@ impl<'a> Fold<'a> {
     fn new(problem: &Problem<'_>, grower: Grower<'a>, held: Vec<u32>) -> Self {
         let start = problem.loss.start(grower.rows().iter().map(|&row| problem.targets.at(row)));
         let rows = problem.targets.y.len();
-        let held_scores = start.repeat(held.len());
         Fold {
-            kept: held_scores.clone(),
+            kept: start.repeat(held.len()),
             scores: start.repeat(rows),
             derivatives: vec![vec![(0.0, 0.0); rows]; start.len()],
             booster: Booster { start, trees: Vec::new() },
             grower,
             held,
-            held_scores,
         }
     }
 
     /// Adds a tree for each score.
     fn boost(&mut self, problem: &Problem<'_>) {
-        let Fold { grower, booster, held, held_scores, scores, derivatives, .. } = self;
+        let Fold { grower, booster, held, scores, derivatives, .. } = self;
         let count = problem.loss.scores();
         let (mut slopes, mut curvatures) = (vec![0.0; count], vec![0.0; count]);
         for &row in grower.rows() {
@@ -296,8 +293,8 @@ impl<'a> Fold<'a> {
         }
         for (c, derivatives) in derivatives.iter().enumerate() {
             let tree = grower.grow(derivatives, &mut |row, value| scores[row as usize * count + c] += value);
-            for (&row, own) in held.iter().zip(held_scores.chunks_exact_mut(count)) {
-                own[c] += tree.value(|column| problem.binned[column][row as usize]);
+            for row in held.iter().map(|&row| row as usize) {
+                scores[row * count + c] += tree.value(|column| problem.binned[column][row]);
             }
             booster.trees.push(tree);
         }
@@ -305,12 +302,22 @@ impl<'a> Fold<'a> {
 
     /// The sum of the losses of the held-out rows.
     fn loss(&self, problem: &Problem<'_>) -> f64 {
-        let own = self.held.iter().zip(self.held_scores.chunks_exact(problem.loss.scores()));
-        let of = own.map(|(&row, scores)| {
+        let of_row = |(&row, scores): (&u32, &[f64])| {
             let (of, weight) = problem.targets.at(row);
             weight * problem.loss.value(of, scores)
-        });
-        of.sum()
+        };
+        self.held.iter().zip(self.held_scores()).map(of_row).sum()
+    }
+
+    /// The scores of each held-out row.
+    fn held_scores(&self) -> impl Iterator<Item = &[f64]> {
+        let count = self.booster.start.len();
+        self.held.iter().map(move |&row| &self.scores[row as usize * count..][..count])
+    }
+
+    /// Keeps the scores of the held-out rows.
+    fn keep(&mut self) {
+        self.kept = self.held_scores().flatten().copied().collect();
     }
 
     /// The trees of the first rounds.

@@ -3,7 +3,7 @@
 use super::evaluation::*;
 use sparsegp_testkit::kernel_formulas::{Linear, Matern, Periodic, Rbf, Stretched};
 
-/// Points of which the first two are equal.
+/// Returns points, the first two equal.
 fn points(n: usize, dims: usize, shift: f64) -> Mat<f64> {
     Mat::from_fn(n, dims, |i, d| 1.5 * ((i.max(1) * (d + 2)) as f64 * 0.7 + shift).sin())
 }
@@ -16,7 +16,18 @@ fn close(got: &[f64], want: &[f64]) -> bool {
     got.len() == want.len() && got.iter().zip(want).all(|(a, b)| (a - b).abs() <= 1e-12 * (1.0 + b.abs()))
 }
 
-/// Compares starts, values, and adjoints of all kinds with those of a built-in kernel.
+/// Compares covariances and all of their gradients with those of a built-in kernel.
+fn agree(own: &dyn Kernel, built_in: &dyn Kernel, inputs: Inputs<'_>, text: &str) {
+    let (got, want) = (evaluate(own, inputs), evaluate(built_in, inputs));
+    let Evaluation { k, parameters, left, right } = &want;
+    assert!((&got.k - k).norm_max() < 1e-12, "{text}");
+    assert!(close(&got.parameters, parameters), "{text}: {:?} {parameters:?}", got.parameters);
+    // The built-in kernels differentiate Gram matrices of 1e-11 accuracy.
+    assert!((&got.left - left).norm_max() < 1e-11, "{text}: {:?} {left:?}", got.left);
+    assert!((&got.right - right).norm_max() < 1e-11, "{text}");
+}
+
+/// Compares the starts of a kernel with the starts of a built-in one, and its covariances, diagonals and gradients.
 fn compare(mut own: Box<dyn Kernel>, text: &str, dims: usize) {
     let mut built_in = parse(text, dims).unwrap();
     let spread = [0.4, 1.7, 0.9];
@@ -28,17 +39,7 @@ fn compare(mut own: Box<dyn Kernel>, text: &str, dims: usize) {
     perturb(built_in.as_mut());
     let (left, right) = (points(7, dims, 0.1), points(5, dims, 0.4));
     for inputs in [cross(&left, &right), Inputs::Gram(left.as_ref())] {
-        let (got, want) = (evaluate(own.as_ref(), inputs), evaluate(built_in.as_ref(), inputs));
-        assert!((&got.k - &want.k).norm_max() < 1e-12, "{text}");
-        assert!(
-            close(&got.parameters, &want.parameters),
-            "{text}: {:?} {:?}",
-            got.parameters,
-            want.parameters
-        );
-        // The built-in kernels differentiate Gram matrices of 1e-11 accuracy.
-        assert!((&got.left - &want.left).norm_max() < 1e-11, "{text}: {:?} {:?}", got.left, want.left);
-        assert!((&got.right - &want.right).norm_max() < 1e-11, "{text}");
+        agree(own.as_ref(), built_in.as_ref(), inputs, text);
     }
     let ([mut a, mut b], weights) = ([0; 2].map(|_| vec![0.0; 7]), [0.3, -1.0, 2.0, 0.7, 0.1, -0.4, 1.1]);
     own.diag(left.as_ref(), &mut a, &mut Scratch::new());
@@ -70,9 +71,7 @@ fn periodic_formulas_equal_the_built_in_kernel_at_the_same_values() {
     perturb(built_in.as_mut());
     let (left, right) = (points(7, 2, 0.1), points(5, 2, 0.4));
     for inputs in [cross(&left, &right), Inputs::Gram(left.as_ref())] {
-        let (got, want) = (evaluate(&own, inputs), evaluate(built_in.as_ref(), inputs));
-        assert!((&got.k - &want.k).norm_max() < 1e-12 && close(&got.parameters, &want.parameters));
-        assert!((&got.left - &want.left).norm_max() < 1e-11 && (&got.right - &want.right).norm_max() < 1e-11);
+        agree(&own, built_in.as_ref(), inputs, "periodic");
     }
 }
 
@@ -84,16 +83,7 @@ fn distances_of_equal_points_have_no_slope() {
         perturb(&mut own);
         perturb(built_in.as_mut());
         let x = points(6, 2, 0.2);
-        let (got, want) =
-            (evaluate(&own, Inputs::Gram(x.as_ref())), evaluate(built_in.as_ref(), Inputs::Gram(x.as_ref())));
-        assert!((&got.k - &want.k).norm_max() < 1e-12, "{text}");
-        assert!(
-            close(&got.parameters, &want.parameters),
-            "{text}: {:?} {:?}",
-            got.parameters,
-            want.parameters
-        );
-        assert!((&got.left - &want.left).norm_max() < 1e-11, "{text}: {:?} {:?}", got.left, want.left);
+        agree(&own, built_in.as_ref(), Inputs::Gram(x.as_ref()), text);
     }
 }
 

@@ -133,13 +133,8 @@ impl Chosen {
         }
         let Some(richer) = richer.filter(|_| !session.is_late()) else { return Ok(None) };
         let (gain, error) = plain.losses().gain_of(richer.losses());
-        let objection = match gain {
-            gain if gain <= 0.0 => None,
-            gain if gain <= LEAST_GAIN => Some(format!("gains no more than {LEAST_GAIN} nats")),
-            gain if gain <= error => Some("may be chance".to_owned()),
-            _ if plain.has_less_error_than(&richer, MORE_ERROR) => Some("squared errors rise".to_owned()),
-            _ => None,
-        };
+        let objection = || doubt((gain, error), LEAST_GAIN).or_else(|| more_error(&plain, &richer));
+        let objection = (gain > 0.0).then(objection).flatten();
         let is_better = gain > 0.0 && objection.is_none();
         let tried = vec![
             Tried { value: plain.options.word_of(part), ..plain.tried() },
@@ -436,21 +431,29 @@ fn lies_beyond(kernel: &str, first: &Judged, judged: &[Judged]) -> bool {
 fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
     let (gain, error) = best.gain_of(other);
     if gain <= 0.0 {
-        (other.loss() < best.loss()).then(|| "lower log evidence".to_owned())
-    } else if best.has_more_evidence_than(other) {
-        Some("lower log evidence".to_owned())
-    } else if gain <= least {
-        Some(format!("gains no more than {least} nats"))
-    } else if gain <= STANDARD_ERRORS * error {
-        Some("may be chance".to_owned())
-    } else {
-        let rise = 100.0 * best.error_rise_to(other);
-        // Between exact GPs the evidence of all rows has the word.
-        let judged_by_errors = !(best.is_exact() && other.is_exact());
-        let worse =
-            judged_by_errors && best.has_less_error_than(other, MORE_ERROR) && best.kind() == other.kind();
-        worse.then(|| format!("squared errors rise by {rise:.0} %"))
+        return (other.loss() < best.loss()).then(|| "lower log evidence".to_owned());
     }
+    if best.has_more_evidence_than(other) {
+        return Some("lower log evidence".to_owned());
+    }
+    // Between exact GPs the evidence of all rows has the word.
+    let judged_by_errors = !(best.is_exact() && other.is_exact()) && best.kind() == other.kind();
+    doubt((gain, STANDARD_ERRORS * error), least)
+        .or_else(|| judged_by_errors.then(|| more_error(best, other)).flatten())
+}
+
+/// Returns the reason why a gain is not clear: it has to be above `least` and above a bound on chance.
+fn doubt((gain, chance): (f64, f64), least: f64) -> Option<String> {
+    if gain <= least {
+        return Some(format!("gains no more than {least} nats"));
+    }
+    (gain <= chance).then(|| "may be chance".to_owned())
+}
+
+/// Returns the words for squared errors that rise too much.
+fn more_error(best: &Judged, other: &Judged) -> Option<String> {
+    let rise = 100.0 * best.error_rise_to(other);
+    best.has_less_error_than(other, MORE_ERROR).then(|| format!("squared errors rise by {rise:.0} %"))
 }
 
 /// Returns the value with the lowest loss among the values that are clearly better than the current one; otherwise the current value.

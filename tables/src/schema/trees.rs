@@ -3,9 +3,9 @@
 use super::columns::{Feature, FeatureKind, Schema};
 use faer::{Mat, MatMut, MatRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sparsegp::files::{bytes_of, digits};
 use sparsegp::likelihood::TargetKind;
 use sparsegp_trees::{Forest, Loss, Values};
-use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -31,19 +31,15 @@ struct Stored {
 impl Serialize for TreeScores {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let bytes = postcard::to_allocvec(&*self.forest).map_err(serde::ser::Error::custom)?;
-        let mut forest = String::with_capacity(2 * bytes.len());
-        bytes.iter().try_for_each(|byte| write!(forest, "{byte:02x}")).map_err(serde::ser::Error::custom)?;
-        Stored { forest, classes: self.classes.clone() }.serialize(serializer)
+        Stored { forest: digits(&bytes), classes: self.classes.clone() }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for TreeScores {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let Stored { forest, classes } = Stored::deserialize(deserializer)?;
-        let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
-        let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
-        let bytes: Option<Vec<u8>> = forest.as_bytes().chunks(2).map(byte).collect();
-        let bytes = bytes.ok_or_else(|| de::Error::custom("the trees are not hexadecimal digits"))?;
+        let bytes =
+            bytes_of(&forest).ok_or_else(|| de::Error::custom("the trees are not hexadecimal digits"))?;
         let forest: Forest = postcard::from_bytes(&bytes).map_err(de::Error::custom)?;
         forest.check().map_err(de::Error::custom)?;
         if !classes.is_empty() && classes.len() != forest.scores() {
@@ -59,7 +55,7 @@ impl TreeScores {
         &self.forest
     }
 
-    /// Returns the number of scores, each of which is an input.
+    /// Returns the number of scores; each score is an input.
     pub fn count(&self) -> usize {
         self.forest.scores()
     }
@@ -89,7 +85,7 @@ impl Schema {
         inputs.end == self.feature_dims() && self.tree_columns(none.as_ref()).len() == scores.forest.columns()
     }
 
-    /// Returns the schema with trees as its last feature, instead of the ones that it may have.
+    /// Returns the schema with trees as its last feature, in place of earlier trees.
     pub(crate) fn with_trees(&self, forest: Forest) -> Schema {
         let mut schema = self.without_trees();
         let taken = |name: &str| schema.uses(name);

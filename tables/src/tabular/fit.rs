@@ -150,8 +150,8 @@ impl PreparedFit {
             Some(_) => schema.add_levels(&table.take(&rows.train))?,
         }
         schema = schema.without_trees();
-        let mut data = TableRows::of(&schema, table)?;
-        let mut train = data.part(rows.train);
+        let data = TableRows::of(&schema, table)?;
+        let train = data.part(rows.train);
         check_training_target(&schema, table, &train.targets)?;
         let inputs = schema.feature_dims();
         let folds = match options.mean == MeanKind::Trees || options.open.contains(Part::Mean) {
@@ -159,18 +159,28 @@ impl PreparedFit {
             false => Vec::new(),
         };
         let folds: Vec<usize> = train.rows.iter().filter_map(|&row| folds.get(row).copied()).collect();
-        if options.mean == MeanKind::Trees {
-            let (with, scores) = cross_fitted(&schema, &train, &folds)?;
-            data = with_scores(&data, &with, Some((&train.rows, &scores)));
-            train = data.part(train.rows);
-            schema = with;
-        }
-        let options = schema.options_of(may_choose_kind(options, request))?;
         notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
         notes.extend(two_values(&train.targets).and_then(|(low, high)| two_valued(&schema, low, high)));
         let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows).numbered_in(table));
         let (validation, test) = (held_out(rows.validation), held_out(rows.test));
-        Ok(PreparedFit { schema, options, data, train, validation, test, folds, notes })
+        let mut prepared = PreparedFit { schema, options, data, train, validation, test, folds, notes };
+        if prepared.options.mean == MeanKind::Trees {
+            prepared.add_trees()?;
+        }
+        let options = may_choose_kind(prepared.options.clone(), request);
+        Ok(PreparedFit { options: prepared.schema.options_of(options)?, ..prepared })
+    }
+
+    /// Boosts trees on the training rows, and adds their scores to all rows.
+    fn add_trees(&mut self) -> Result<()> {
+        let (schema, scores) = cross_fitted(&self.schema, &self.train, &self.folds)?;
+        self.data = with_scores(&self.data, &schema, Some((&self.train.rows, &scores)));
+        self.train = self.data.part(std::mem::take(&mut self.train.rows));
+        for part in [&mut self.validation, &mut self.test].into_iter().flatten() {
+            *part = with_scores(part, &schema, None);
+        }
+        self.schema = schema;
+        Ok(())
     }
 
     /// Chooses the unset options, and the mean after all others.
@@ -183,13 +193,7 @@ impl PreparedFit {
         let Some((choice, options)) = judged else { return Ok(chosen) };
         if options.is_some() {
             // The trees of the comparison did not see the held-out rows; the fit has trees of all training rows.
-            let (with, scores) = cross_fitted(&self.schema, &self.train, &self.folds)?;
-            self.data = with_scores(&self.data, &with, Some((&self.train.rows, &scores)));
-            self.train = self.data.part(std::mem::take(&mut self.train.rows));
-            for part in [&mut self.validation, &mut self.test].into_iter().flatten() {
-                *part = with_scores(part, &with, None);
-            }
-            self.schema = with;
+            self.add_trees()?;
         }
         Ok(chosen.then(choice, options))
     }

@@ -94,8 +94,8 @@ fn standardised(mut y: Vec<f64>) -> Vec<f64> {
     y
 }
 
-/// Returns rows without scores (of a schema without trees) with the scores of `schema`: `held_out` has those of some rows, given by their
-/// places, and the trees compute the others.
+/// Adds the scores of the trees of `schema` to rows of a schema without trees. `held_out` has the scores of some rows, given by their places;
+/// the trees compute all other scores.
 pub(super) fn with_scores(
     rows: &TableRows,
     schema: &Schema,
