@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,11 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from . import _means, _sparsegp, _tables
 from ._functions import ExactDraws, FunctionDraws
-from ._custom import engine_custom
 from ._options import PARAMETER_OF, custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
-from ._shown import Shown
+from ._stored import Stored
 from ._types import Array, Column, Rows, Seed
-from .kernels import CustomKernel, Kernel
-from .likelihoods import CustomLikelihood
+from .kernels import Kernel
 
 
 def fitted_part(estimator: Any, name: str) -> Any:
@@ -36,7 +33,7 @@ def fitted_part(estimator: Any, name: str) -> Any:
     return estimator.__dict__[name]
 
 
-class Estimator(Shown):
+class Estimator(Stored):
     """An estimator around a model of the engine."""
 
     n_features_in_: int
@@ -307,40 +304,6 @@ class Estimator(Shown):
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in self.__dict__
 
-    def __getstate__(self):
-        state = dict(super().__getstate__())
-        if "_model" in state:
-            state["_model"] = state["_model"].to_bytes()
-        return state
-
-    def __setstate__(self, state):
-        name, defaults = type(self).__name__, type(self)().get_params(deep=False)
-        if not isinstance(state, dict) or not defaults.keys() & state.keys():
-            raise ValueError(f"the state of a {name} is {_brief(state)}, expected a dict of its parameters, as pickle makes it")
-        # A state of an older version may lack parameters that are new.
-        state = {**defaults, **state}
-        model, own = state.pop("_model", None), state.pop("_own", {"kernels": [], "likelihoods": []})
-        if model is not None and not isinstance(model, bytes):
-            raise ValueError(f"the model in the state of a {name} is {_brief(model)}, expected bytes, as pickle makes them")
-        if not isinstance(own, dict) or not {"kernels", "likelihoods"} == own.keys():
-            raise ValueError(f"the custom parts in the state of a {name} are {_brief(own)}, expected a dict of kernels and likelihoods")
-        super().__setstate__(state)
-        if model is not None:
-            self._take_model(_sparsegp.Model.from_bytes(model, engine_custom(**own)), **own)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Save the model in a file that the command line and :meth:`load` read.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file. A failed call leaves no partial file.
-        """
-        self._fitted()
-        if "_mean" in self.__dict__:
-            raise ValueError(f"mean is {self.mean!r}, which a model file cannot hold: use pickle, or mean='trees'")
-        self._fitted().save(path)
-
     def report(
         self, path: str | PathLike[str], X_test: Rows = None, y_test: Column = None, exposure: Column = None
     ) -> None:
@@ -367,49 +330,6 @@ class Estimator(Shown):
             raise ValueError("y_test or exposure is given without X_test, expected their rows in X_test")
         rows = "" if X_test is None else ", X_test" if y_test is None else ", X_test, y_test"
         model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | PathLike[str],
-        *,
-        kernels: Sequence[CustomKernel] = (),
-        likelihoods: Sequence[CustomLikelihood] = (),
-    ) -> Self:
-        """Read a model that :meth:`save` or the command line wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file.
-        kernels : sequence of CustomKernel, optional
-            The kernels written in Python that the model uses.
-        likelihoods : sequence of CustomLikelihood, optional
-            The likelihood written in Python that the model uses.
-
-        Returns
-        -------
-        estimator
-            A fitted estimator, whose predictions equal those of the saved model bit for bit. Its parameters have their
-            default values; ``document_`` contains the options of the fit.
-        """
-        with open(path, "rb"):
-            # Raises the error of Python for a file that is absent or cannot be read.
-            pass
-        model = _sparsegp.Model.load(path, engine_custom(kernels, likelihoods))
-        kind, linear = model.columns()["kind"], model.kernel() is None
-        if kind not in cls._kinds or linear != cls._linear:
-            found = f"a {'linear model' if linear else 'sparse Gaussian process'} of a {kind} target"
-            raise ValueError(f"{path}: holds {found}, which {cls.__name__} cannot load")
-        return cls()._with_model(model, kernels, likelihoods)
-
-    def _with_model(self, model, kernels=(), likelihoods=()):
-        self._take_model(model, kernels=kernels, likelihoods=likelihoods)
-        names, self._group_column = _tables.needed_names(self._columns["features"], self._columns["group_columns"])
-        self.n_features_in_ = len(names)
-        if sorted(names) != sorted(_tables.default_names(len(names))):
-            self._loaded, self.feature_names_in_ = True, np.array(names, dtype=object)
-        return self
 
     @property
     def document_(self) -> dict[str, Any]:
@@ -616,8 +536,3 @@ class Estimator(Shown):
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
-
-
-def _brief(value) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"a {type(value).__name__}"
