@@ -42,7 +42,7 @@ pub trait KernelFormula: Clone + Debug + Send + Sync + 'static {
     /// Returns the parameters at their starting values. If the first one is called `variance`, it has to be a factor of the whole kernel.
     ///
     /// A [role](Parameter::role) gives a parameter its unit and, unless it is [given](Parameter::given), its start from the data: a
-    /// lengthscale (one, or one for each column), a period or a variance. Other parameters start where they are.
+    /// lengthscale (one, or one for each column), a period or a variance. Other parameters keep their values.
     fn parameters(&self) -> Vec<Parameter>;
 
     /// Returns k(x, z), which has to be k(z, x), for the parameter values `p`, in the order of [`parameters`](Self::parameters), and two

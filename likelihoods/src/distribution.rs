@@ -1,4 +1,4 @@
-//! Distributions of y of which only the log density is known: mass, moments and the distribution function by integration over y.
+//! Distributions of y from their log density alone: mass, moments and the distribution function by integration over y.
 //!
 //! Continuous targets are integrated outwards from the mode, in panels that are even in u for `x = mode ± scale · sinh u`, so that long tails
 //! need few panels. x is y, or its logarithm or logit.

@@ -372,7 +372,7 @@ impl<F: DensityFormula> OneFunction for FormulaLikelihood<F> {
         })
     }
 
-    /// Returns the peak, or the best f under a wide normal density if there is no peak.
+    /// Returns the peak in f. A density without a peak is multiplied by a wide normal density first.
     fn working_response(&self, at: Observation) -> f64 {
         let p = self.constants();
         let peak = climb(&mut |f| self.curve(&p, at, f).derivatives.first);

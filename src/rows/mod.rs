@@ -10,7 +10,7 @@ mod ndarray_0_17;
 use crate::error::{Error, Result};
 use faer::{Mat, MatRef};
 
-/// Inputs `n × D`, one row per datum: a view if the numbers can be used where they are, and a copy otherwise.
+/// Inputs `n × D`, one row per datum: a view if their layout allows it, and a copy otherwise.
 ///
 /// Fits and predictions take anything that converts to rows: a `MatRef` or a `&Mat` of faer, a slice of arrays, and, by features of this
 /// crate, the arrays of ndarray 0.16 (`ndarray`), ndarray 0.17 (`ndarray-0_17`) and nalgebra 0.35 (`nalgebra`).

@@ -1,4 +1,4 @@
-//! Formulas of kernels, some of which are also built in.
+//! Formulas of built-in kernels, and of kernels that are not built in.
 
 use sparsegp_kernels::real::Derivatives;
 use sparsegp_kernels::{KernelFormula, Parameter, Real, Unit};

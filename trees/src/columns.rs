@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// The maximum number of bins of numbers, without the bin of missing cells.
 const MOST_BINS: usize = 254;
 
-/// The maximum number of levels with a bin of their own.
+/// The maximum number of levels that have separate bins.
 const MOST_LEVELS: usize = 32_766;
 
-/// The minimum number of rows of a level with a bin of its own, and of a level that a split takes into account.
+/// The minimum number of rows of a level with a separate bin, and of a level that a split takes into account.
 pub(crate) const LEVEL_ROWS: usize = 3;
 
 /// The number of a bin.
@@ -43,7 +43,7 @@ impl Values {
 pub(crate) enum Bins {
     /// The upper ends of all bins but the last, in ascending order.
     Numbers(Vec<f64>),
-    /// The codes of the levels with a bin of their own, in ascending order.
+    /// The codes of the levels that have separate bins, in ascending order.
     Levels(Vec<u32>),
 }
 
@@ -66,7 +66,7 @@ impl Bins {
         }
     }
 
-    /// Returns the number of bins; the last one has missing cells and levels without a bin of their own.
+    /// Returns the number of bins; the last one has missing cells and all levels without a separate bin.
     pub(crate) fn count(&self) -> usize {
         match self {
             Bins::Numbers(cuts) => cuts.len() + 2,

@@ -31,7 +31,7 @@ pub(crate) struct Split {
 /// A set of bins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Side {
-    /// The bins of numbers up to the given one; and that of missing cells if they go left.
+    /// The bins of numbers up to the first bin, and the second bin, that of missing cells, if they go left.
     UpTo(Bin, Option<Bin>),
     /// Bins of levels, in ascending order.
     Levels(Vec<Bin>),

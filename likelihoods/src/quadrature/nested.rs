@@ -87,7 +87,7 @@ impl Integrator {
         })
     }
 
-    /// Like [`nested_expectation`](Self::nested_expectation), for a g of which nothing is known: the step is halved until the derivatives settle
+    /// Like [`nested_expectation`](Self::nested_expectation), for any g: the step is halved until the derivatives settle
     /// too, because the value may be exact by symmetry.
     pub(crate) fn careful_expectation(
         &mut self,
