@@ -68,6 +68,10 @@ pub struct FitOptions {
     /// columns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectTerm>,
+    /// The number of columns of offsets, known additions to the latent functions: none, or one for each function. They are the last columns
+    /// of the inputs, on the scale of the functions: of real targets in units of the target, after its warp.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub offsets: usize,
     /// True if variance components are estimated by restricted maximum likelihood (REML), which integrates over the fixed effects.
     pub reml: bool,
     /// The prior mean.
@@ -161,6 +165,7 @@ impl Default for FitOptions {
             kernel: "rbf(ard)".into(),
             dimensions: Vec::new(),
             effects: Vec::new(),
+            offsets: 0,
             reml: false,
             mean: MeanKind::Constant,
             inducing: None,
@@ -196,6 +201,10 @@ impl Default for FitOptions {
             registry: Registry::default(),
         }
     }
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The default mode of hyper-parameters is alternating up to this n·M², where n is the number of rows and M that of inducing inputs. Such
@@ -249,9 +258,9 @@ impl FitOptions {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
 
-    /// Returns the number of inputs of f, which is `columns` without the columns of grouped effects at the end.
+    /// Returns the number of inputs of f, which is `columns` without the columns of grouped effects and of offsets at the end.
     pub(crate) fn inputs_of(&self, columns: usize) -> usize {
-        columns.saturating_sub(columns_of(&self.effects))
+        columns.saturating_sub(columns_of(&self.effects) + self.offsets)
     }
 
     /// Sets the kinds of `d` inputs on a kernel, and returns it.
