@@ -58,11 +58,21 @@ impl Model {
             let exposure = exposure.get(row).copied().unwrap_or(1.0);
             let (target, function) = self.chains(marginals, row, exposure);
             let of = |chain: &[(f64, f64)], d: usize| -> f64 {
-                let each = chain.iter().zip(&latent);
-                units[d]
-                    * each
-                        .map(|(chain, own)| chain.0 * own.0[(row, d)] + chain.1 * own.1[(row, d)])
-                        .sum::<f64>()
+                let each = chain.iter().zip(&latent).enumerate();
+                let of_function =
+                    |(function, (chain, own)): (usize, (&(f64, f64), &(Mat<f64>, Mat<f64>)))| match d
+                        .checked_sub(own.0.ncols())
+                    {
+                        None => chain.0 * own.0[(row, d)] + chain.1 * own.1[(row, d)],
+                        Some(offset) => {
+                            if offset == function {
+                                chain.0
+                            } else {
+                                0.0
+                            }
+                        }
+                    };
+                units[d] * each.map(of_function).sum::<f64>()
             };
             [&target.mean, &target.variance, &function.mean, &function.variance]
                 .map(|chain| (0..d).map(|d| of(chain, d)).collect::<Vec<f64>>())

@@ -258,9 +258,9 @@ impl FitOptions {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
 
-    /// Returns the number of inputs of f, which is `columns` without the columns of grouped effects and of offsets at the end.
+    /// Returns the number of inputs of f, which is `columns` without the columns of grouped effects at the end.
     pub(crate) fn inputs_of(&self, columns: usize) -> usize {
-        columns.saturating_sub(columns_of(&self.effects) + self.offsets)
+        columns.saturating_sub(columns_of(&self.effects))
     }
 
     /// Sets the kinds of `d` inputs on a kernel, and returns it.

@@ -85,7 +85,7 @@ pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale)
 /// exposure.
 pub(super) fn at(model: &Model, x: MatRef<'_, f64>, exposure: f64, scale: Scale) -> Vec<f64> {
     if scale == Scale::Latent || (scale == Scale::Mean && is_linear(model)) {
-        let means = model.posterior().means(model.on_scale(x).transpose());
+        let means = model.latent_means(x);
         return match scale {
             Scale::Mean => means.into_iter().map(|mean| model.scaling().unscale_mean(mean)).collect(),
             _ => means,
