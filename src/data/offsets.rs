@@ -77,7 +77,7 @@ impl Scaling {
 
     /// Returns the scaling whose target is standardised after the subtraction of an offset, which stands in `offset` for every target.
     pub(crate) fn of_rest(mut self, offset: ColRef<'_, f64>, y: &[f64]) -> Scaling {
-        let map = self.target_map().clone();
+        let map = *self.target_map();
         self.target =
             Affine::standardise(|| y.iter().zip(offset.iter()).map(|(&y, offset)| map.apply(y) - offset));
         self

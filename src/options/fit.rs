@@ -554,18 +554,6 @@ impl FitOptions {
         FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
     }
 
-    /// Returns the options with the defaults of all options about mini-batch steps.
-    pub fn without_steps(&self) -> FitOptions {
-        let default = FitOptions::default();
-        FitOptions {
-            estimator: default.estimator,
-            steps: default.steps,
-            learning_rate: default.learning_rate,
-            max_steps: default.max_steps,
-            ..self.clone()
-        }
-    }
-
     /// Returns the number of inducing inputs for `n` rows.
     pub fn inducing_for(&self, n: usize) -> usize {
         if self.neighbours.is_some() {
