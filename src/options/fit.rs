@@ -140,6 +140,7 @@ pub struct FitOptions {
     /// again if they explain a sample of the rows better than the values that it has ended with. They are not stored; fields that are left
     /// over for them in a file are refused.
     #[serde(flatten, skip_serializing, deserialize_with = "super::stored::refuse_unknown")]
+    #[doc(hidden)]
     pub found: Vec<(String, f64)>,
     /// The registry of kernels and likelihoods by name, which is not stored.
     #[serde(skip)]
@@ -245,6 +246,7 @@ impl FitOptions {
     /// # Errors
     ///
     /// Returns a usage error if the text of the kernel cannot be parsed, or if the kernel cannot be used with inputs of these kinds.
+    #[doc(hidden)]
     pub fn kernel_of(&self, d: usize) -> Result<Box<dyn Kernel>> {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
@@ -274,11 +276,13 @@ impl FitOptions {
     }
 
     /// Returns true if the objective is minimised on mini-batches, with an explicit q.
+    #[doc(hidden)]
     pub fn has_own_q(&self) -> bool {
         !self.objective.is_closed()
     }
 
     /// Returns true if the fit computes q in closed form on all rows.
+    #[doc(hidden)]
     pub fn is_collapsed(&self) -> bool {
         self.is_always_closed() || self.hyper == Some(Hyper::Collapsed)
     }
@@ -304,12 +308,14 @@ impl FitOptions {
 
     /// Returns true unless grouped effects in closed form need all rows in memory: sums by level add up over blocks of rows for one grouping and
     /// Gaussian noise.
+    #[doc(hidden)]
     pub fn adds_up(&self) -> bool {
         !self.eliminates_effects() || self.effects.len() == 1 && self.likelihood_kind().has_gaussian_noise()
     }
 
     /// Returns the prior of the weights of f's features in a model with grouped effects. The coefficients of a linear model are fixed
     /// effects there.
+    #[doc(hidden)]
     pub fn weight_prior(&self) -> WeightPrior {
         match (self.model, self.reml) {
             (ModelKind::Gp, _) => WeightPrior::Unit,
@@ -320,11 +326,13 @@ impl FitOptions {
     }
 
     /// Returns the family of the likelihood; Gaussian by default.
+    #[doc(hidden)]
     pub fn likelihood_kind(&self) -> LikelihoodKind {
         self.likelihood.unwrap_or(LikelihoodKind::Gaussian)
     }
 
     /// Returns the objective as mini-batches minimise it. It is meaningful only for objectives that can be minimised on mini-batches.
+    #[doc(hidden)]
     pub fn mini_batch_objective(&self) -> Objective {
         let loss = match self.objective.loss() {
             LossKind::Log => Loss::LogPredictive(self.estimator),
@@ -336,6 +344,7 @@ impl FitOptions {
     }
 
     /// Returns the mode of tuning hyper-parameters; by default it depends on the objective.
+    #[doc(hidden)]
     pub fn hyper_mode(&self) -> Hyper {
         self.hyper.unwrap_or(match self.is_always_closed() {
             true => Hyper::Collapsed,
@@ -346,6 +355,7 @@ impl FitOptions {
 
     /// Returns the options with the mode of hyper-parameters set explicitly, so that [`decided_for`](Self::decided_for) does not replace
     /// mini-batches by a closed form.
+    #[doc(hidden)]
     pub fn by_batches(self) -> FitOptions {
         let joint = self.hyper.is_none() && self.eliminates_effects();
         let hyper = if joint { Hyper::Joint } else { self.hyper_mode() };
@@ -356,6 +366,7 @@ impl FitOptions {
     }
 
     /// Returns true if weak default priors apply. They suit only standardised data.
+    #[doc(hidden)]
     pub fn has_default_priors(&self) -> bool {
         self.default_priors && self.standardize
     }
@@ -376,6 +387,7 @@ impl FitOptions {
     }
 
     /// Returns the solver for hyper-parameters; by default it depends on their mode.
+    #[doc(hidden)]
     pub fn optimizer(&self) -> HyperOptimizer {
         self.hyper_optimizer.unwrap_or(match self.hyper_mode() {
             Hyper::Collapsed | Hyper::Alternating => HyperOptimizer::Lbfgs,
@@ -415,6 +427,7 @@ impl FitOptions {
     }
 
     /// Returns the epoch limit; by default it depends on the objective.
+    #[doc(hidden)]
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective.loss() {
             // Earlier, shorter rounds do most of the work.
@@ -431,6 +444,7 @@ impl FitOptions {
     }
 
     /// Returns the tolerance of the stopping test; by default it depends on the objective.
+    #[doc(hidden)]
     pub fn stopping_tolerance(&self) -> f64 {
         self.tolerance.unwrap_or(match self.objective.loss() {
             _ if self.stop_range.is_some() => 0.0,
@@ -488,6 +502,7 @@ impl FitOptions {
     /// Returns the options for `n` rows, with the default mode of hyper-parameters resolved. An ELBO with Gaussian noise collapses, unless
     /// options about mini-batches are set, or a sparse GP has so many rows that a pass over all rows per step is too expensive. Other ELBOs
     /// alternate if n·M² is small.
+    #[doc(hidden)]
     pub fn decided_for(&self, n: usize) -> FitOptions {
         let few = n <= COLLAPSED_ROWS
             || self.model == ModelKind::Glm
@@ -497,6 +512,7 @@ impl FitOptions {
 
     /// Like [`decided_for`](Self::decided_for), for rows that are distributed in parts. The fit passes over all rows if its objective is a
     /// sum over parts (collapsed), and otherwise uses mini-batches.
+    #[doc(hidden)]
     pub fn decided_for_parts(&self, n: usize) -> FitOptions {
         let decided = self.decided(n, true);
         let adds_up = decided.is_collapsed() && decided.adds_up();
@@ -536,16 +552,19 @@ impl FitOptions {
     }
 
     /// Returns the options with this number of nearest neighbours.
+    #[doc(hidden)]
     pub fn with_neighbours(&self, count: usize) -> FitOptions {
         FitOptions { neighbours: Some(count), ..self.clone() }
     }
 
     /// Returns the options without nearest neighbours, and with all options about neighbours unset.
+    #[doc(hidden)]
     pub fn without_neighbours(&self) -> FitOptions {
         FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
     }
 
     /// Returns the options with the defaults of all options about mini-batch steps.
+    #[doc(hidden)]
     pub fn without_steps(&self) -> FitOptions {
         let default = FitOptions::default();
         FitOptions {
@@ -558,6 +577,7 @@ impl FitOptions {
     }
 
     /// Returns the number of inducing inputs for `n` rows.
+    #[doc(hidden)]
     pub fn inducing_for(&self, n: usize) -> usize {
         if self.neighbours.is_some() {
             return self.inducing.unwrap_or((n / 10).clamp(50, MOST_BESIDE_NEIGHBOURS)).min(n);
@@ -593,6 +613,7 @@ impl FitOptions {
     }
 
     /// Returns the step schedule of the q update; by default it depends on the rule.
+    #[doc(hidden)]
     pub fn step_schedule(&self) -> Schedule {
         self.steps.q_step.unwrap_or_else(|| self.steps.q_update.default_schedule(self.learning_rate))
     }

@@ -56,6 +56,7 @@ impl Default for StepOptions {
 
 impl StepOptions {
     /// Returns the options of the rule that moves q.
+    #[doc(hidden)]
     pub fn rule(&self) -> RuleOptions {
         let default = RuleOptions::of(self.q_update);
         RuleOptions {

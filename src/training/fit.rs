@@ -237,6 +237,7 @@ pub(super) struct Prepared {
 }
 
 /// Returns true if options require more than shift and scale.
+#[doc(hidden)]
 pub fn asks_for_warps(options: &FitOptions) -> bool {
     options.warp_inputs != InputWarp::None || options.warp_target != TargetWarp::None
 }
@@ -247,6 +248,7 @@ pub fn asks_for_warps(options: &FitOptions) -> bool {
 /// # Errors
 ///
 /// A data error if the target does not suit its warp.
+#[doc(hidden)]
 pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result<Scaling> {
     let scaling = if asks_for_warps(options) {
         Scaling::warped(x, y, options.warp_inputs, options.warp_target, &options.dimensions)?
@@ -258,6 +260,7 @@ pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result
 
 impl FitOptions {
     /// Returns the options with the units of the columns that constraints name, and with the origins of the columns of slopes.
+    #[doc(hidden)]
     pub fn with_units_of(mut self, scaling: &Scaling) -> FitOptions {
         self.constraints.columns = self.constraints.columns.scaled(scaling);
         let columns = &scaling.inputs[scaling.dims() - columns_of(&self.effects)..];
@@ -269,6 +272,7 @@ impl FitOptions {
 }
 
 /// Returns the scaling of a fit, given the scaling that standardises everything.
+#[doc(hidden)]
 pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {
         return Scaling::none(scaling.dims());
@@ -339,7 +343,7 @@ impl Inducing {
     }
 
     /// The kernel.
-    pub fn kernel(&self) -> &dyn Kernel {
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }
 
@@ -383,10 +387,13 @@ impl Default for Linear {
 #[non_exhaustive]
 pub enum Latent {
     /// A sparse GP.
+    #[doc(hidden)]
     Inducing(Inducing),
     /// A linear model.
+    #[doc(hidden)]
     Linear(Linear),
     /// Features of another approximation.
+    #[doc(hidden)]
     Features(Box<dyn FeatureMap>),
 }
 
