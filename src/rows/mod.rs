@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The rows as a matrix of faer.
-    pub(crate) fn as_ref(&self) -> MatRef<'_, f64> {
+    pub fn as_ref(&self) -> MatRef<'_, f64> {
         match &self.0 {
             Numbers::View(rows) => *rows,
             Numbers::Copy(rows) => rows.as_ref(),
