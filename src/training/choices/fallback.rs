@@ -104,6 +104,7 @@ impl Chosen {
 
 impl Fitted {
     /// Adds the choices before the fit, and the reasons for dropped choices.
+    #[doc(hidden)]
     pub fn decided_by(&mut self, chosen: Chosen) {
         let (choices, warning) = chosen.into_record();
         self.summary.warnings.extend(warning);
