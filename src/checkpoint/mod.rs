@@ -303,6 +303,7 @@ impl Checkpoint {
     }
 
     /// The reason why the last write failed.
+    #[doc(hidden)]
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }

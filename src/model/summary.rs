@@ -32,6 +32,7 @@ pub struct FitSummary {
     /// Steps of the solver.
     pub iterations: usize,
     /// Evaluations of value and gradient.
+    #[doc(hidden)]
     pub evaluations: usize,
     /// Seconds of training.
     pub seconds: f64,

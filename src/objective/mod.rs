@@ -128,6 +128,7 @@ pub struct Targets<'a> {
     #[doc(hidden)]
     pub outputs: &'a [f64],
     /// Known additions to the functions, `n × C`; no columns if there are none.
+    #[doc(hidden)]
     pub offsets: MatRef<'a, f64>,
 }
 
@@ -174,6 +175,7 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the known addition to a function in row `i`.
+    #[doc(hidden)]
     pub fn offset(&self, i: usize, function: usize) -> f64 {
         offset_at(self.offsets, i, function)
     }
