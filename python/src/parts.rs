@@ -193,10 +193,9 @@ impl Round {
         let exposure = exposure.map(|values| vector("exposure", values)).transpose()?;
         let weights = weights.map(|values| vector("weights", values)).transpose()?;
         let targets = Targets {
-            y: y.as_slice()?,
             exposure: exposure.as_ref().map_or(Ok(&[][..]), |values| values.as_slice())?,
             weights: weights.as_ref().map_or(Ok(&[][..]), |values| values.as_slice())?,
-            outputs: &[],
+            ..Targets::of(y.as_slice()?)
         };
         let work = |_: Host<'_>| {
             let x = MatRef::from_row_major_slice(numbers, n, d);

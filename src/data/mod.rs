@@ -1,6 +1,7 @@
 //! Numbers in rows: the roles of rows, batches, scaling, random draws.
 
 mod batches;
+mod offsets;
 mod scaling;
 mod size_schedule;
 mod split;
@@ -9,6 +10,8 @@ mod warp;
 pub use crate::likelihood::Moments;
 pub(crate) use batches::BatchStream;
 pub use batches::{BatchPlan, Purpose, generator, part_generator};
+pub use offsets::Offsets;
+pub(crate) use offsets::offset_at;
 pub use scaling::{Affine, Scaling};
 pub use size_schedule::SizeSchedule;
 pub use split::{Role, Roles, Split, check_fractions, split};

@@ -3,6 +3,7 @@
 use faer::{ColRef, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 
+use super::offsets::Offsets;
 use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
 use crate::error::{Error, Result};
 use crate::likelihood::Moments;
@@ -28,7 +29,7 @@ impl Affine {
 
     /// Returns the mean and the population standard deviation of finite values; the scale is 1 if all are equal (or there are none).
     /// Values of any size neither overflow nor lose digits.
-    fn standardise<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Affine {
+    pub(super) fn standardise<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Affine {
         let (low, high) = values()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         if low >= high {
@@ -82,6 +83,9 @@ pub struct Scaling {
     /// The map of the target.
     #[serde(default, skip_serializing_if = "TargetMap::is_none")]
     map: TargetMap,
+    /// The offsets among the inputs, which come last.
+    #[serde(default, skip_serializing_if = "Offsets::is_none")]
+    pub(super) offsets: Offsets,
 }
 
 impl Scaling {
@@ -99,7 +103,7 @@ impl Scaling {
 
     /// Shifts and scales alone.
     pub fn linear(inputs: Vec<Affine>, target: Affine) -> Scaling {
-        Scaling { inputs, target, scores: Vec::new(), map: TargetMap::None }
+        Scaling { inputs, target, scores: Vec::new(), map: TargetMap::None, offsets: Offsets::None }
     }
 
     /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) after their warps. Inputs that `dimensions` describe as
@@ -146,6 +150,11 @@ impl Scaling {
         (columns, axis((&self.target, !self.map.is_none())))
     }
 
+    /// Removes the maps of the inputs from `first` on.
+    pub(super) fn without_scores(&mut self, first: usize) {
+        self.scores.iter_mut().skip(first).for_each(|scores| *scores = None);
+    }
+
     /// Returns true if the input has a map in addition to shift and scale.
     pub fn warps_input(&self, input: usize) -> bool {
         self.scores_of(input).is_some()
@@ -163,7 +172,8 @@ impl Scaling {
     /// Returns true if a scaling that was read from a file is consistent: its list of maps has an
     /// entry for every input, or is empty.
     pub(crate) fn is_consistent(&self) -> bool {
-        self.scores.is_empty() || self.scores.len() == self.inputs.len()
+        let maps = self.scores.is_empty() || self.scores.len() == self.inputs.len();
+        maps && self.offsets.columns() <= self.dims()
     }
 
     /// Returns the scaling with codes of categories left unchanged, and with one scale for all coordinates of a place: the root mean square

@@ -145,7 +145,7 @@ struct FactorParameters {
 impl Scaling {
     /// Leaves the codes of groupings unscaled.
     pub fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
-        let inputs = self.inputs.len() - columns_of(effects);
+        let inputs = self.dims_without_offsets() - columns_of(effects);
         for term in effects {
             self.inputs[inputs + term.code] = Affine::IDENTITY;
         }

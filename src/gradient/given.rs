@@ -61,6 +61,8 @@ pub(super) struct Gathered {
     exposure: Vec<f64>,
     weights: Vec<f64>,
     outputs: Vec<f64>,
+    /// The offsets of every row, row by row.
+    offsets: Vec<f64>,
     /// The targets of every process, one after the other.
     pub sites: Vec<f64>,
 }
@@ -68,8 +70,9 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Gathers the rows of a block.
     pub fn take(&mut self, given: GivenRows<'_>, members: &Members, block: &Block) {
-        let Gathered { rows, y, exposure, weights, outputs, sites } = self;
-        [&mut *y, &mut *exposure, &mut *weights, &mut *outputs, &mut *sites].into_iter().for_each(Vec::clear);
+        let Gathered { rows, y, exposure, weights, outputs, offsets, sites } = self;
+        let all = [&mut *y, &mut *exposure, &mut *weights, &mut *outputs, &mut *offsets, &mut *sites];
+        all.into_iter().for_each(Vec::clear);
         rows.clear();
         rows.extend(members.rows(&block.members[..block.count]));
         let (all, width) = (given.targets, given.targets.width());
@@ -78,6 +81,7 @@ impl Gathered {
             exposure.extend(all.exposure.get(row));
             weights.extend(all.weights.get(row));
             outputs.extend_from_slice(&all.outputs[row * width..(row + 1) * width]);
+            offsets.extend((0..all.offsets.ncols()).map(|function| all.offset(row, function)));
         }
         for source in given.sources {
             sites.extend(rows.iter().map(|row| source.y[*row as usize]));
@@ -86,8 +90,10 @@ impl Gathered {
 
     /// Returns the observations.
     pub fn targets(&self) -> Targets<'_> {
-        let Gathered { y, exposure, weights, outputs, .. } = self;
-        Targets { y, exposure, weights, outputs }
+        let Gathered { y, exposure, weights, outputs, offsets, .. } = self;
+        let functions = offsets.len() / y.len().max(1);
+        let offsets = MatRef::from_row_major_slice(offsets, y.len(), functions);
+        Targets { y, exposure, weights, outputs, offsets }
     }
 }
 

@@ -166,9 +166,10 @@ impl Sampling {
             let a = block.features.col(i);
             let residual = block.base[i] - block.kappa * a.iter().map(|a| a * a).sum::<f64>();
             let spread = residual.max(0.0).sqrt();
+            let offset = block.offset[i] + block.targets.offset(i, 0);
             for f in f.iter_mut() {
                 let epsilon: f64 = if spread > 0.0 { StandardNormal.sample(random) } else { 0.0 };
-                *f += block.offset[i] + spread * epsilon;
+                *f += offset + spread * epsilon;
             }
             block.likelihood.log_density(at, f, value, slope);
             g[i] = weight * slope.iter().sum::<f64>();

@@ -428,7 +428,7 @@ fn checked_inputs(description: &Description) -> Checked<usize> {
     Unusable::unless(agree && intervals, "its grouped effects contradict each other")?;
     let scaling = &description.scaling;
     let fewer = || Unusable::damaged("it has fewer inputs than its grouped effects have columns");
-    let dims = scaling.dims().checked_sub(columns).ok_or_else(fewer)?;
+    let dims = scaling.dims().checked_sub(columns + scaling.offsets().columns()).ok_or_else(fewer)?;
     let positive = scaling.inputs.iter().chain([&scaling.target]).all(|affine| affine.scale > 0.0);
     Unusable::unless(positive, "the scale of a column is not above 0")?;
     Unusable::unless(scaling.is_consistent(), "its warps do not match its number of inputs")?;

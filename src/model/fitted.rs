@@ -3,10 +3,10 @@
 use super::Warning;
 use super::latent::{Hyperparameter, LatentModel, LatentPrior};
 use super::nearby::Nearby;
-use super::posterior::Posterior;
+use super::posterior::{Marginals, Posterior};
 use super::predictions::Predictions;
 use super::summary::{BetaCurve, FitSummary, Search, Update};
-use crate::data::{Scaling, check_exposure};
+use crate::data::{Scaling, check_exposure, offset_at};
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
@@ -259,21 +259,29 @@ impl Model {
         x: MatRef<'_, f64>,
         exposure: Vec<f64>,
     ) -> Predictions<'a> {
-        let latent = posterior.marginals(self.on_scale(x).transpose());
+        let rows = self.placed(x);
+        let mut latent = posterior.marginals(rows.x.transpose());
+        self.add_offsets(&mut latent, &rows);
         Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
 
     /// Predicts training rows (counted from 0) as if each were new: from its nearest other rows, and a q without the contribution of the
-    /// row. `exposure` has the exposures of these rows, and is empty if all are 1. Returns `None` if the model has no neighbours, does not
+    /// row. `x` has these rows in original units, whose offsets are read, and `exposure` their exposures; it is empty if all are 1. Returns `None` if the model has no neighbours, does not
     /// keep all training rows, has no distribution, or has no such rows.
-    pub fn predict_left_out(&self, rows: &[u32], exposure: Vec<f64>) -> Option<Predictions<'_>> {
+    pub fn predict_left_out(
+        &self,
+        rows: &[u32],
+        x: MatRef<'_, f64>,
+        exposure: Vec<f64>,
+    ) -> Option<Predictions<'_>> {
         let kept = self.neighbours()?.len();
         let known = rows.iter().all(|&row| (row as usize) < kept);
         let exposed = exposure.is_empty() || exposure.len() == rows.len();
         if kept != self.rows || self.mean_only() || !known || !exposed {
             return None;
         }
-        let latent = self.posterior.left_out(rows, self.options.beta)?;
+        let mut latent = self.posterior.left_out(rows, self.options.beta)?;
+        self.add_offsets(&mut latent, &self.placed(x));
         let (scaling, posterior) = (&self.scaling, &self.posterior);
         Some(Predictions { scaling, posterior, latent, exposure, mean_only: false })
     }
@@ -305,11 +313,11 @@ impl Model {
         output: u64,
     ) -> Result<Vec<Vec<f64>>> {
         self.check_joint(x)?;
-        let on_scale = self.on_scale(x);
+        let rows = self.placed(x);
         let mut all: Mat<f64> = Mat::zeros(x.nrows(), count);
         for (process, weight) in self.parts() {
             let stream = if self.mixed().is_some() { process as u64 } else { output };
-            let own = self.process_samples(&on_scale, count, seed, process, stream)?;
+            let own = self.process_samples(&rows, count, seed, process, stream)?;
             all += own * Scale(weight);
         }
         let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
@@ -326,21 +334,21 @@ impl Model {
         process: usize,
     ) -> Result<Vec<Vec<f64>>> {
         self.check_joint(x)?;
-        let all = self.process_samples(&self.on_scale(x), count, seed, process, process as u64)?;
+        let all = self.process_samples(&self.placed(x), count, seed, process, process as u64)?;
         Ok(all.col_iter().map(|draw| draw.iter().copied().collect()).collect())
     }
 
-    /// Returns `count` draws of one process at n inputs (`D × n`, on the scale the model sees) as an `n × count` matrix. `seed` and `stream`
+    /// Returns `count` draws of one process at n rows as an `n × count` matrix, on the scale the model sees. `seed` and `stream`
     /// determine the random numbers.
     fn process_samples(
         &self,
-        on_scale: &Mat<f64>,
+        rows: &Placed,
         count: usize,
         seed: u64,
         process: usize,
         stream: u64,
     ) -> Result<Mat<f64>> {
-        let (mean, covariance) = self.joint_of(process, on_scale);
+        let (mean, covariance) = self.joint_of(process, rows);
         let root = symmetric_root(&covariance)?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(stream);
@@ -368,11 +376,11 @@ impl Model {
     /// Returns mean and covariance like [`Model::joint`], on the scale the model sees.
     pub(super) fn joint_on_scale(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
         self.check_joint(x)?;
-        let on_scale = self.on_scale(x);
+        let rows = self.placed(x);
         let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
         let (mut means, mut covariance) = (vec![offset; x.nrows()], Mat::zeros(x.nrows(), x.nrows()));
         for (process, weight) in self.parts() {
-            let (mean, own) = self.joint_of(process, &on_scale);
+            let (mean, own) = self.joint_of(process, &rows);
             means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += weight * mean);
             covariance += own * Scale(weight * weight);
         }
@@ -393,7 +401,7 @@ impl Model {
                 "the model has no process {process}, expected a number below {processes}"
             )));
         }
-        Ok(self.joint_of(process, &self.on_scale(x)))
+        Ok(self.joint_of(process, &self.placed(x)))
     }
 
     /// Returns the weight of every latent process in the function of the target, and an offset, in units of the target. Returns `None`
@@ -417,17 +425,43 @@ impl Model {
         self.mixed().map_or(vec![(0, 1.0)], |(weights, _)| weights.into_iter().enumerate().collect())
     }
 
-    /// Mean and covariance of a process at inputs on the scale the model sees, a column per row.
-    fn joint_of(&self, process: usize, on_scale: &Mat<f64>) -> (Vec<f64>, Mat<f64>) {
-        let x = on_scale.transpose();
-        (self.posterior.means_of(process, x), self.posterior.covariance_of(process, x))
+    fn add_offsets(&self, latent: &mut Marginals, rows: &Placed) {
+        for (at, mean) in latent.mean.iter_mut().enumerate() {
+            *mean += offset_at(rows.offsets.as_ref(), at / latent.functions, at % latent.functions);
+        }
     }
 
-    /// Inputs on the scale the model sees, a column per row of `x`.
+    /// Mean and covariance of a process with its offsets.
+    fn joint_of(&self, process: usize, rows: &Placed) -> (Vec<f64>, Mat<f64>) {
+        let x = rows.x.transpose();
+        (self.with_offsets(process, rows), self.posterior.covariance_of(process, x))
+    }
+
+    /// The means of a process with its offsets.
+    fn with_offsets(&self, process: usize, rows: &Placed) -> Vec<f64> {
+        let means = self.posterior.means_of(process, rows.x.transpose()).into_iter().enumerate();
+        means.map(|(row, mean)| mean + offset_at(rows.offsets.as_ref(), row, process)).collect()
+    }
+
+    /// The means of the only latent function, or of the first, at rows in original units (`n × D`), on the scale the model sees.
+    pub fn latent_means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
+        self.with_offsets(0, &self.placed(x))
+    }
+
+    /// Inputs on the scale the model sees without offsets, a column per row of `x`.
     pub fn on_scale(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        self.placed(x).x
+    }
+
+    /// Rows in original units on the scale the model sees.
+    pub(super) fn placed(&self, x: MatRef<'_, f64>) -> Placed {
         let mut on_scale = x.transpose().to_owned();
         self.scaling.scale_inputs(on_scale.as_mut().transpose_mut());
-        on_scale
+        let (inputs, offsets) = self.scaling.offsets().split_all(on_scale.transpose());
+        let offsets = offsets.to_owned();
+        let dims = inputs.ncols();
+        on_scale.truncate(dims, x.nrows());
+        Placed { x: on_scale, offsets }
     }
 
     /// Refuses unusable inputs, and more rows than [`Model::MOST_JOINT_ROWS`].
@@ -456,6 +490,14 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// Rows on the scale the model sees.
+pub(super) struct Placed {
+    /// The inputs and the columns of grouped effects, a column for each row.
+    pub x: Mat<f64>,
+    /// The offsets of every function, a row for each row; no columns if there are none.
+    pub offsets: Mat<f64>,
 }
 
 /// Refuses inputs whose number of columns differs from that of the model.

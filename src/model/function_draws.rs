@@ -7,7 +7,7 @@ use super::nearby::{Beside, Nearby};
 use super::posterior::Posterior;
 use super::residual_features::{FEATURES, FeatureSet, Key, SETS, Use, square};
 use super::slopes::add_diagonal_slopes;
-use crate::data::{Purpose, Scaling, part_generator};
+use crate::data::{Purpose, Scaling, offset_at, part_generator};
 use crate::error::{Error, Result};
 use crate::latent::{InducingLayer, Layer, RawFeatures};
 use crate::linalg::{dot, symmetric_eigen};
@@ -396,7 +396,7 @@ impl FunctionDraws {
 
     /// The values on the scale the model sees, without the offset of the output.
     pub(super) fn latent(&self, x: MatRef<'_, f64>, stopped: &Stopped<'_>) -> Result<Vec<Vec<f64>>> {
-        let scaled = self.on_scale(x)?;
+        let (scaled, offsets) = self.on_scale(x)?;
         let n = x.nrows();
         check_room(self.count, n)?;
         let mut all = vec![Vec::with_capacity(n); self.count];
@@ -405,6 +405,10 @@ impl FunctionDraws {
             let block = scaled.as_ref().subrows(from, most.min(n - from));
             let mut values: Mat<f64> = Mat::zeros(block.nrows(), self.count);
             for process in &self.processes {
+                for row in 0..block.nrows() {
+                    let offset = process.weight * offset_at(offsets.as_ref(), from + row, process.index);
+                    values.row_mut(row).iter_mut().for_each(|value| *value += offset);
+                }
                 let near = self.near(process.index, block);
                 let rows = process.rows(block, near.as_ref());
                 for set in &process.sets {
@@ -433,15 +437,18 @@ impl FunctionDraws {
     ///
     /// As for [`FunctionDraws::gradients`].
     pub fn gradients_unless(&self, x: MatRef<'_, f64>, stopped: &Stopped<'_>) -> Result<Vec<Mat<f64>>> {
-        let (scaled, slopes) = (self.on_scale(x)?, self.scaling.input_slopes()?);
-        let (n, d) = x.shape();
-        check_room(self.count, n * d)?;
+        let ((scaled, offsets), slopes) = (self.on_scale(x)?, self.scaling.input_slopes()?);
+        let ((n, all), d) = (x.shape(), scaled.ncols());
+        check_room(self.count, n * all)?;
         let values = self.latent(x, stopped)?;
         let near: Vec<_> = self.processes.iter().map(|of| self.near(of.index, scaled.as_ref())).collect();
         let of_row = |row: usize| -> Result<Mat<f64>> {
             let point = scaled.as_ref().subrows(row, 1);
-            let mut out = Mat::zeros(self.count, d);
+            let mut out = Mat::zeros(self.count, all);
             for (process, near) in self.processes.iter().zip(&near) {
+                if offsets.ncols() > 0 {
+                    (0..self.count).for_each(|draw| out[(draw, d + process.index)] = process.weight);
+                }
                 let (local, list) = match near {
                     Some(near) => {
                         (Local::new(near.nearby, near.given, &near.lists[row]), &near.lists[row][..])
@@ -471,7 +478,7 @@ impl FunctionDraws {
         let found = (0..n).into_par_iter().map(of_row).collect::<Result<Vec<_>>>()?;
         let unit = |draw: usize, row: usize| self.scaling.target_slope(values[draw][row] + self.offset);
         let of_draw =
-            |draw: usize| Mat::from_fn(n, d, |row, d| found[row][(draw, d)] * unit(draw, row) * slopes[d]);
+            |draw: usize| Mat::from_fn(n, all, |row, d| found[row][(draw, d)] * unit(draw, row) * slopes[d]);
         Ok((0..self.count).map(of_draw).collect())
     }
 
@@ -496,11 +503,13 @@ impl FunctionDraws {
     }
 
     /// Inputs on the scale the model sees.
-    fn on_scale(&self, x: MatRef<'_, f64>) -> Result<Mat<f64>> {
+    /// The inputs (`n × D`) and the offsets of rows in original units.
+    fn on_scale(&self, x: MatRef<'_, f64>) -> Result<(Mat<f64>, Mat<f64>)> {
         check_columns(x, self.scaling.dims())?;
         let mut scaled = x.to_owned();
         self.scaling.scale_inputs(scaled.as_mut());
-        Ok(scaled)
+        let (inputs, offsets) = self.scaling.offsets().split_all(scaled.as_ref());
+        Ok((inputs.to_owned(), offsets.to_owned()))
     }
 }
 

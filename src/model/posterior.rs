@@ -344,7 +344,17 @@ impl Posterior {
         let marginals = self.marginals(data.x);
         let targets = data.targets;
         let loss = |tools: &mut Integrator, i: usize| {
-            let row = Row::new(targets.at(i), marginals.row(i));
+            let marginal = marginals.row(i);
+            let raised: Vec<f64>;
+            let mean = match targets.has_offsets() {
+                true => {
+                    raised =
+                        marginal.mean.iter().zip(0..).map(|(mean, c)| mean + targets.offset(i, c)).collect();
+                    &raised
+                }
+                false => marginal.mean,
+            };
+            let row = Row::new(targets.at(i), Marginal { mean, ..marginal });
             match score {
                 Score::LogLoss => {
                     -self.likelihood.expectation(Expectation::LogPredictive, row, Slopes::none(), tools)

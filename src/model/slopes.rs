@@ -58,11 +58,16 @@ impl Model {
             let exposure = exposure.get(row).copied().unwrap_or(1.0);
             let (target, function) = self.chains(marginals, row, exposure);
             let of = |chain: &[(f64, f64)], d: usize| -> f64 {
-                let each = chain.iter().zip(&latent);
-                units[d]
-                    * each
-                        .map(|(chain, own)| chain.0 * own.0[(row, d)] + chain.1 * own.1[(row, d)])
-                        .sum::<f64>()
+                let of_function = |function: usize| {
+                    let (chain, own) = (chain[function], &latent[function]);
+                    match d.checked_sub(own.0.ncols()) {
+                        None => chain.0 * own.0[(row, d)] + chain.1 * own.1[(row, d)],
+                        // The slope of f + o in o is 1.
+                        Some(offset) if offset == function => chain.0,
+                        Some(_) => 0.0,
+                    }
+                };
+                units[d] * (0..latent.len()).map(of_function).sum::<f64>()
             };
             [&target.mean, &target.variance, &function.mean, &function.variance]
                 .map(|chain| (0..d).map(|d| of(chain, d)).collect::<Vec<f64>>())

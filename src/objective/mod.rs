@@ -11,8 +11,10 @@ pub use estimator::{Estimator, EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
+use crate::data::{Offsets, offset_at};
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Expectation, LatentRows, Local, Observation, ObservationModel, OneFunction};
+use faer::MatRef;
 use rand_chacha::ChaCha8Rng;
 pub use row::LossScratch;
 use serde::{Deserialize, Serialize};
@@ -119,6 +121,8 @@ pub struct Targets<'a> {
     /// The targets of P outputs, row by row, with NaN for an unobserved one; empty for one output. With several outputs, `y` holds
     /// arbitrary numbers.
     pub outputs: &'a [f64],
+    /// Known additions to the functions, `n × C`; no columns if there are none.
+    pub offsets: MatRef<'a, f64>,
 }
 
 impl<'a, T: AsRef<[f64]> + ?Sized> From<&'a T> for Targets<'a> {
@@ -130,7 +134,7 @@ impl<'a, T: AsRef<[f64]> + ?Sized> From<&'a T> for Targets<'a> {
 impl<'a> Targets<'a> {
     /// Targets with exposures and weights of 1.
     pub fn of(y: &'a [f64]) -> Self {
-        Targets { y, exposure: &[], weights: &[], outputs: &[] }
+        Targets { y, exposure: &[], weights: &[], outputs: &[], offsets: Offsets::none() }
     }
 
     /// Returns the number of rows.
@@ -151,7 +155,18 @@ impl<'a> Targets<'a> {
             exposure: part(self.exposure),
             weights: part(self.weights),
             outputs: &self.outputs[from * self.width()..to * self.width()],
+            offsets: if self.has_offsets() { self.offsets.subrows(from, to - from) } else { self.offsets },
         }
+    }
+
+    /// Returns true if there are known additions to the functions.
+    pub(crate) fn has_offsets(&self) -> bool {
+        self.offsets.ncols() > 0
+    }
+
+    /// Returns the known addition to a function in row `i`.
+    pub fn offset(&self, i: usize, function: usize) -> f64 {
+        offset_at(self.offsets, i, function)
     }
 
     /// Returns the sum of the weights.
@@ -238,7 +253,8 @@ impl Objective {
         let mut sum = 0.0;
         for i in 0..n {
             for c in 0..functions {
-                (row.mean[c], row.variance[c]) = (mean[c * n + i], variance[c * n + i]);
+                let mean = mean[c * n + i] + targets.offset(i, c);
+                (row.mean[c], row.variance[c]) = (mean, variance[c * n + i]);
             }
             row.own.fill(0.0);
             let value = row.gain(self.loss, &**likelihood, targets.at(i), random);
@@ -265,6 +281,14 @@ impl Objective {
     ) -> f64 {
         let rows: Vec<Observation<'_>> = (0..targets.len()).map(|i| targets.at(i)).collect();
         let weight: Vec<f64> = (0..targets.len()).map(|i| -scale * targets.weight(i)).collect();
+        let raised: Vec<f64>;
+        let mean = match targets.has_offsets() {
+            true => {
+                raised = mean.iter().enumerate().map(|(i, mean)| mean + targets.offset(i, 0)).collect();
+                &raised
+            }
+            false => mean,
+        };
         let mut local = vec![Local::default(); rows.len()];
         let block = LatentRows { likelihood, rows: &rows, mean, variance, weight: &weight };
         let of = match self.loss {

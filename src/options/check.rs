@@ -8,6 +8,7 @@ use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 use crate::latent::Jitter;
 use crate::likelihood::LikelihoodKind;
+use crate::likelihood::ObservationModel;
 use crate::objective::{Draws, EntropyPart, Estimator};
 use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 use crate::words::either;
@@ -60,6 +61,39 @@ impl FitOptions {
                 .hint("use ⟨mean constant⟩, or give the predictions of trees as columns")),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses offsets where fits can't take them; `why` ends the message.
+    pub fn check_no_offsets(&self, why: &str) -> Result<()> {
+        match self.offsets {
+            0 => Ok(()),
+            _ => Err(Error::usage(format!("⟨offset⟩ {why}"))),
+        }
+    }
+
+    /// Refuses a number of offsets other than one for each function of the likelihood.
+    pub(crate) fn check_offsets(&self, likelihood: &ObservationModel) -> Result<()> {
+        let functions = likelihood.functions();
+        if self.offsets == 0 || self.offsets == functions {
+            return Ok(());
+        }
+        let names = likelihood.function_names();
+        let of = if functions == 1 { String::new() } else { format!(", {}", names.join(", ")) };
+        Err(Error::usage(format!(
+            "⟨offset⟩ has {} columns, but the {} likelihood has {functions} functions{of}, expected one column for each",
+            self.offsets,
+            likelihood.name()
+        )))
+    }
+
+    /// Returns the number of columns before the offsets, of `columns` in all.
+    pub(crate) fn columns_before_offsets(&self, columns: usize) -> Result<usize> {
+        columns.checked_sub(self.offsets).ok_or_else(|| {
+            Error::usage(format!(
+                "the inputs have {columns} columns, fewer than the {} offsets",
+                self.offsets
+            ))
+        })
     }
 
     /// Checks all values and their combinations.

@@ -258,9 +258,9 @@ impl FitOptions {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
 
-    /// Returns the number of inputs of f, which is `columns` without the columns of grouped effects and of offsets at the end.
+    /// Returns the number of inputs of f, which is `columns` without the columns of grouped effects at the end.
     pub(crate) fn inputs_of(&self, columns: usize) -> usize {
-        columns.saturating_sub(columns_of(&self.effects) + self.offsets)
+        columns.saturating_sub(columns_of(&self.effects))
     }
 
     /// Sets the kinds of `d` inputs on a kernel, and returns it.
@@ -552,18 +552,6 @@ impl FitOptions {
     /// Returns the options without nearest neighbours, and with all options about neighbours unset.
     pub fn without_neighbours(&self) -> FitOptions {
         FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
-    }
-
-    /// Returns the options with the defaults of all options about mini-batch steps.
-    pub fn without_steps(&self) -> FitOptions {
-        let default = FitOptions::default();
-        FitOptions {
-            estimator: default.estimator,
-            steps: default.steps,
-            learning_rate: default.learning_rate,
-            max_steps: default.max_steps,
-            ..self.clone()
-        }
     }
 
     /// Returns the number of inducing inputs for `n` rows.

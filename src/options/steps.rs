@@ -1,6 +1,7 @@
 //! The options of the mini-batch steps on q: rule, schedule, batches, averages.
 
 use super::check::first_of;
+use super::fit::FitOptions;
 use crate::data::SizeSchedule;
 use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule};
 use serde::{Deserialize, Serialize};
@@ -80,5 +81,19 @@ impl StepOptions {
             (self.sample_schedule.is_some(), "⟨sample_schedule⟩"),
             (!self.polish, "⟨polish false⟩"),
         ])
+    }
+}
+
+impl FitOptions {
+    /// Returns the options with the defaults of all options about mini-batch steps.
+    pub fn without_steps(&self) -> FitOptions {
+        let default = FitOptions::default();
+        FitOptions {
+            estimator: default.estimator,
+            steps: default.steps,
+            learning_rate: default.learning_rate,
+            max_steps: default.max_steps,
+            ..self.clone()
+        }
     }
 }

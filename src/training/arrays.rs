@@ -90,6 +90,7 @@ pub fn fit_rows(
     }
     let options = &FitOptions { likelihood: Some(known), ..options.clone() };
     options.validate()?;
+    options.check_offsets(origin.likelihood())?;
     // The defaults for this number of rows apply to all fits of a search.
     let options = &options.decided_for(n);
     let plan = Plan::new(options, origin.likelihood(), n)?;

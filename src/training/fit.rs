@@ -74,6 +74,27 @@ impl Fit {
         self.with(|options| options.effects.push(term))
     }
 
+    /// Takes the last `columns` columns of the inputs as offsets, known additions to f: one for each function of the likelihood. They are
+    /// on the scale of f, such as the logarithm of a rate, and for real targets in the units of the target, after its warp.
+    ///
+    /// ```
+    /// use faer::Mat;
+    /// use sparsegp::kernels::Stationary;
+    /// use sparsegp::likelihood::Poisson;
+    /// use sparsegp::prelude::*;
+    ///
+    /// // Counts at a rate of 3 in an hour; the second column has the logarithm of the hours.
+    /// let x = Mat::from_fn(120, 2, |i, d| if d == 0 { i as f64 / 12.0 } else { ((1 + i % 4) as f64).ln() });
+    /// let y: Vec<f64> = (0..120).map(|i| 3.0 * (1 + i % 4) as f64).collect();
+    /// let model = Fit::new(Inducing::new(Stationary::rbf(1.0, &[3.0])), Poisson::Exp).offset(1).fit(&x, &y)?;
+    /// let means = model.predict(&[[5.0, 0.0], [5.0, 8f64.ln()]], &[])?.means();
+    /// assert!((means[0] - 3.0).abs() < 0.2 && (means[1] / means[0] - 8.0).abs() < 1e-9);
+    /// # Ok::<(), sparsegp::Error>(())
+    /// ```
+    pub fn offset(self, columns: usize) -> Self {
+        self.with(|options| options.offsets = columns)
+    }
+
     /// Changes any options. A latent function or likelihood that was given as a value stays.
     pub fn with(mut self, change: impl FnOnce(&mut FitOptions)) -> Self {
         change(&mut self.options);
@@ -162,7 +183,7 @@ impl Fit {
     }
 
     fn targets<'a>(&'a self, y: &'a [f64]) -> Targets<'a> {
-        Targets { y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+        Targets { exposure: &self.exposure, weights: &self.weights, ..Targets::of(y) }
     }
 
     /// Returns everything that a fit needs, on the scale the model sees.
@@ -178,12 +199,14 @@ impl Fit {
             options.dimensions = inducing.kernel().dimensions().to_vec();
         }
         options.check_no_trees("needs a table, whose columns trees can tell apart")?;
-        check_groups(x, &options.effects)?;
-        let inputs = options.inputs_of(x.ncols());
+        let columns = options.columns_before_offsets(x.ncols())?;
+        check_groups(x.subcols(0, columns), &options.effects)?;
+        let inputs = options.inputs_of(columns);
         let mut prototype = Prototype::of(&options, inputs, levels(y))?;
         if let Some(likelihood) = &self.likelihood {
             prototype.likelihood = likelihood.clone();
         }
+        options.check_offsets(&prototype.likelihood)?;
         options.likelihood = Some(LikelihoodKind::of(&*prototype.likelihood));
         options.validate()?;
         let mut train = RowBuffer::of(Dataset { x, targets: self.targets(y) });
@@ -253,6 +276,8 @@ pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result
     } else {
         Scaling::standardise(x, y)
     };
+    let scaling =
+        if options.offsets > 0 { scaling.of_rest(x.col(x.ncols() - options.offsets), y) } else { scaling };
     Ok(suited(options, scaling))
 }
 
@@ -260,7 +285,8 @@ impl FitOptions {
     /// Returns the options with the units of the columns that constraints name, and with the origins of the columns of slopes.
     pub fn with_units_of(mut self, scaling: &Scaling) -> FitOptions {
         self.constraints.columns = self.constraints.columns.scaled(scaling);
-        let columns = &scaling.inputs[scaling.dims() - columns_of(&self.effects)..];
+        let all = scaling.dims_without_offsets();
+        let columns = &scaling.inputs[all - columns_of(&self.effects)..];
         for term in &mut self.effects {
             term.origins = term.values.iter().map(|&value| columns[value].apply(0.0)).collect();
         }
@@ -270,11 +296,15 @@ impl FitOptions {
 
 /// Returns the scaling of a fit, given the scaling that standardises everything.
 pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
+    let kind = options.likelihood_kind();
+    let (offsets, subtracts) = (options.offsets, kind.has_gaussian_noise());
     if !options.standardize {
-        return Scaling::none(scaling.dims());
+        return Scaling::none(scaling.dims()).with_offsets(offsets, false, subtracts);
     }
+    let scales = kind.scales_target();
+    let scaling = scaling.with_offsets(offsets, scales, subtracts);
     let scaling = scaling.suited_to(&options.dimensions).with_effects(&options.effects);
-    if options.likelihood_kind().scales_target() { scaling } else { scaling.with_original_target() }
+    if scales { scaling } else { scaling.with_original_target() }
 }
 
 /// The inducing inputs from which a fit starts. Unless [`FitOptions::fix_inducing`] is set, training moves them.

@@ -62,7 +62,9 @@ pub fn fit_outputs(
         )));
     }
     check_outputs(rows, width)?;
-    options.check_no_trees(&format!("cannot be combined with ⟨outputs mixed:{processes}⟩"))?;
+    let with = format!("cannot be combined with ⟨outputs mixed:{processes}⟩");
+    options.check_no_trees(&with)?;
+    options.check_no_offsets(&with)?;
     let options =
         FitOptions { likelihood: None, mean: MeanKind::Zero, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
@@ -164,6 +166,7 @@ pub fn fit_shared_outputs(
 ) -> Result<Vec<Fitted>> {
     check_outputs(rows, names.len())?;
     options.check_no_trees("cannot be combined with ⟨outputs shared⟩")?;
+    options.check_no_offsets("cannot be combined with ⟨outputs shared⟩")?;
     let options = FitOptions { likelihood: None, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
     if options.model == ModelKind::Glm {

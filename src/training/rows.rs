@@ -2,7 +2,7 @@
 
 use super::round::{PartedPortion, PartedRows};
 use crate::collapsed::Dataset;
-use crate::data::{BatchPlan, BatchStream, Purpose, Scaling, generator};
+use crate::data::{BatchPlan, BatchStream, Offsets, Purpose, Scaling, generator};
 use crate::error::{Error, Result};
 use crate::objective::Targets;
 use faer::{Mat, RowRef};
@@ -295,12 +295,18 @@ pub struct RowBuffer {
     exposure: Vec<f64>,
     weights: Vec<f64>,
     outputs: Vec<f64>,
+    /// The offsets among the columns; none in the user's units, where they are not told apart.
+    offsets: Offsets,
 }
 
 impl RowBuffer {
     /// Creates a buffer for up to `most` rows of `data`.
     pub(crate) fn new(data: Dataset<'_>, most: usize) -> Self {
-        RowBuffer::of_dims(data.x.ncols(), most)
+        let offsets = match data.targets.offsets.ncols() {
+            0 => Offsets::None,
+            count => Offsets::Added(count),
+        };
+        RowBuffer { offsets, ..RowBuffer::of_dims(data.x.ncols() + offsets.columns(), most) }
     }
 
     /// Creates a buffer for up to `most` rows of `dims` inputs.
@@ -313,7 +319,14 @@ impl RowBuffer {
             exposure: room(),
             weights: room(),
             outputs: Vec::new(),
+            offsets: Offsets::None,
         }
+    }
+
+    /// Tells the offsets of rows on the scale the model sees from their inputs.
+    #[must_use]
+    pub fn with_offsets(self, offsets: Offsets) -> Self {
+        RowBuffer { offsets, ..self }
     }
 
     /// Creates a buffer with `rows` of `data`.
@@ -336,7 +349,7 @@ impl RowBuffer {
 
     /// Creates a buffer with all rows of `data`, whose numbers of inputs and targets need not match before they are checked.
     pub(super) fn of(data: Dataset<'_>) -> Self {
-        let Targets { y, exposure, weights, outputs } = data.targets;
+        let Targets { y, exposure, weights, outputs, .. } = data.targets;
         RowBuffer {
             columns: data.x.transpose().to_owned(),
             len: data.x.nrows(),
@@ -344,13 +357,14 @@ impl RowBuffer {
             exposure: exposure.to_vec(),
             weights: weights.to_vec(),
             outputs: outputs.to_vec(),
+            offsets: Offsets::None,
         }
     }
 
     /// Changes the rows from the user's units to the scale the model sees.
     pub(super) fn scale(&mut self, scaling: &Scaling) {
-        scaling.scale_inputs(self.columns.as_mut().transpose_mut());
-        scaling.scale_target(&mut self.y);
+        scaling.scale_rows(&mut self.columns, self.len, &mut self.y);
+        self.offsets = scaling.offsets();
     }
 
     /// Forgets all rows.
@@ -365,7 +379,7 @@ impl RowBuffer {
     /// Adds a row: its inputs, its target, and its exposure and weight, if any. The buffer must not
     /// be full.
     pub fn push(&mut self, x: RowRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
-        self.columns.col_mut(self.len).copy_from(x.transpose());
+        self.columns.col_mut(self.len).subrows_mut(0, x.ncols()).copy_from(x.transpose());
         self.len += 1;
         self.y.push(y);
         self.exposure.extend(exposure);
@@ -375,12 +389,15 @@ impl RowBuffer {
     /// Copies `rows` of `data`.
     pub(crate) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
         if rows.len() > self.columns.ncols() {
-            self.columns = Mat::zeros(data.x.ncols(), rows.len().max(2 * self.columns.ncols()));
+            self.columns = Mat::zeros(self.columns.nrows(), rows.len().max(2 * self.columns.ncols()));
         }
         self.clear();
-        let Targets { y, exposure, weights, outputs } = data.targets;
+        let Targets { y, exposure, weights, outputs, offsets } = data.targets;
         let width = data.targets.width();
         for &row in rows {
+            for function in 0..offsets.ncols() {
+                self.columns[(data.x.ncols() + function, self.len)] = offsets[(row, function)];
+            }
             self.push(data.x.row(row), y[row], exposure.get(row).copied(), weights.get(row).copied());
             self.outputs.extend_from_slice(&outputs[row * width..(row + 1) * width]);
         }
@@ -388,8 +405,8 @@ impl RowBuffer {
 
     /// Returns the rows last taken.
     pub fn data(&self) -> Dataset<'_> {
-        let targets =
-            Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &self.outputs };
-        Dataset { x: self.columns.transpose().subrows(0, self.len), targets }
+        let (x, offsets) = self.offsets.split(self.columns.transpose().subrows(0, self.len));
+        let RowBuffer { y, exposure, weights, outputs, .. } = self;
+        Dataset { x, targets: Targets { y, exposure, weights, outputs, offsets } }
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::latent::{
     FeatureLayer, FeatureMap, InducingInit, InducingPrior, Jitter, Layer, LinearLayer, choose_inducing,
 };
-use crate::likelihood::ObservationModel;
+use crate::likelihood::{ObservationModel, TargetKind};
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
 use crate::options::{FitOptions, MeanKind, ModelKind, Plan, Way};
@@ -130,7 +130,7 @@ fn layer_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec<V
 fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
-    let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
+    let centres = centres_of(&mut likelihood, train.targets);
     let mut given = Vec::new();
     prototype.likelihood.for_each_parameter(&mut |p| given.push(p));
     let mut given = given.into_iter();
@@ -146,6 +146,20 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
         Function::Linear => linear_model(train, plan, likelihood, centres),
         Function::Features(map) => Ok(feature_model(train, plan, likelihood, &centres, map.as_ref())),
     }
+}
+
+/// Starts the likelihood's own parameters from the targets, and returns the constant that suits every function best. The offset of a count's
+/// rate is the logarithm of an exposure; other offsets count by their means.
+fn centres_of(likelihood: &mut ObservationModel, targets: Targets<'_>) -> Vec<f64> {
+    let exposed = likelihood.target_kind() == TargetKind::Count && targets.has_offsets();
+    let exposure = |i: usize| targets.at(i).exposure * targets.offset(i, 0).exp();
+    let exposures: Vec<f64> = (0..targets.len()).filter(|_| exposed).map(exposure).collect();
+    let mut centres = likelihood.initialise(targets.y, if exposed { &exposures } else { targets.exposure });
+    for (function, centre) in centres.iter_mut().enumerate().skip(usize::from(exposed)) {
+        let offsets = Moments::of((0..targets.len()).map(|i| targets.offset(i, function)));
+        *centre -= offsets.mean().unwrap_or(0.0);
+    }
+    centres
 }
 
 /// Returns the constant means of every layer, from the best constant of every function; 0 without a mean.
@@ -324,13 +338,14 @@ pub(super) fn of_all_coefficients(model: LatentPrior) -> LatentPrior {
     LatentPrior { layers: model.layers.into_iter().map(whole).collect(), ..model }
 }
 
-/// Returns, for every function and observation, the value that explains the observation.
+/// Returns, for every function and observation, the value that explains the observation, without its offset.
 pub(super) fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec<Vec<f64>> {
     let functions = likelihood.functions();
     let (mut responses, mut one) = (vec![Vec::with_capacity(targets.len()); functions], vec![0.0; functions]);
     for i in 0..targets.len() {
         likelihood.working_response(targets.at(i), &mut one);
-        responses.iter_mut().zip(&one).for_each(|(responses, one)| responses.push(*one));
+        let functions = responses.iter_mut().zip(&one).enumerate();
+        functions.for_each(|(c, (responses, one))| responses.push(one - targets.offset(i, c)));
     }
     responses
 }

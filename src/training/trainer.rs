@@ -133,11 +133,7 @@ impl Trainer {
     }
 
     fn step_on(&mut self, mut batch: RowBuffer) -> Result<f64> {
-        check_data(
-            &TrainingData::of(batch.data()),
-            Some(self.training.model().layer().input_dims()),
-            &self.likelihood,
-        )?;
+        check_data(&TrainingData::of(batch.data()), Some(self.scaling.dims()), &self.likelihood)?;
         check_alike("batch", batch.data().targets, self.train.data().targets)?;
         batch.scale(&self.scaling);
         self.take(|training, theta, gradient| training.step_on(batch.data(), theta, gradient))

@@ -5,6 +5,7 @@ use super::failure::{huge_data, new_rows_not_finite};
 use super::neighbours::{Known, with_new_rows};
 use super::outputs::{OutputRows, check_outputs, joined};
 use super::row_sums::{Sweep, pass_over, sum_over};
+use super::rows::RowBuffer;
 use super::rows::TrainingData;
 use super::start::Start;
 use super::steps::{SolveLimits, VariationalModel, solve_q};
@@ -59,14 +60,12 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
         return Err(Error::usage("outputs that mix processes are updated together"));
     }
     check_data(&TrainingData::of(rows), Some(model.inputs()), &model.latent().likelihood)?;
-    let x = model.on_scale(rows.x);
-    let mut y = rows.targets.y.to_vec();
-    model.scaling().scale_target(&mut y);
-    let scaled = Dataset { x: x.transpose(), targets: Targets { y: &y, ..rows.targets } };
+    let mut scaled = RowBuffer::of(rows);
+    scaled.scale(model.scaling());
     let start = Start::from_model(model, model.options(), None, true);
-    let (latent, q, nearby) = learnt(model, start, scaled, forget, session)?;
+    let (latent, q, nearby) = learnt(model, start, scaled.data(), forget, session)?;
     let mut updated = model.with_more(latent, q, nearby, Update { rows: rows.len(), forget });
-    updated.summary.warnings.extend(far_targets(model, rows.targets.y, &y));
+    updated.summary.warnings.extend(far_targets(model, rows.targets.y, &scaled.y));
     Ok(updated)
 }
 

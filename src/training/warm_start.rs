@@ -73,8 +73,7 @@ pub(super) fn warm_start(
     if iterations > 0 && sparse {
         let responses = surrogate_responses(&model, subset.targets, plan.options.seed);
         for (layer, responses) in responses.into_iter().enumerate() {
-            let targets =
-                Targets { y: &responses, exposure: &[], weights: subset.targets.weights, outputs: &[] };
+            let targets = Targets { weights: subset.targets.weights, ..Targets::of(&responses) };
             let data = Dataset { x: subset.x, targets };
             let (found, more) =
                 surrogate_start(&mut model, layer, data, iterations, plan.options.beta, monitor)?;

@@ -163,7 +163,7 @@ fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
 
     // With weights there is no evidence. A diagonal q stays diagonal.
     let weights: Vec<f64> = (0..500).map(|i| 1.0 + f64::from(i % 3)).collect();
-    let targets = Targets { y: &f, exposure: &[], weights: &weights, outputs: &[] };
+    let targets = Targets { weights: &weights, ..Targets::of(&f) };
     let weighted = TrainingData::of(Dataset { x: x.transpose(), targets });
     let diagonal = FitOptions {
         steps: StepOptions { family: Family::Diagonal, ..options(ObjectiveKind::Elbo, 0.05, 100).steps },

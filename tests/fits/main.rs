@@ -11,6 +11,7 @@ mod grouped;
 mod grouped_intervals;
 mod growth;
 mod neighbours;
+mod offsets;
 mod outputs;
 mod slopes;
 mod values;

@@ -38,7 +38,7 @@ fn a_weight_is_a_number_of_rows() {
             let value = svgp.evaluate(Batch { x: x.transpose(), targets, scale: 1.0 }, true);
             (value, svgp.theta_gradient().to_vec(), svgp.q_gradient().mean.to_vec())
         };
-        let weighted = evaluate(&x, Targets { y: &y, exposure: &[], weights: &weights, outputs: &[] });
+        let weighted = evaluate(&x, Targets { weights: &weights, ..Targets::of(&y) });
         let long = evaluate(&long_x, Targets::of(&long_y));
         assert_close(weighted.0, long.0, 1e-11, "value");
         assert_all_close(&weighted.1, &long.1, 1e-9, "gradient in θ");
@@ -50,7 +50,7 @@ fn a_weight_is_a_number_of_rows() {
             let model = with_likelihood(LikelihoodKind::Gaussian, 2, 9);
             CollapsedObjective::new(model, set, bound).natural_gradient().expect("bound")
         };
-        let weighted = evaluate(&x, Targets { y: &y, exposure: &[], weights: &weights, outputs: &[] });
+        let weighted = evaluate(&x, Targets { weights: &weights, ..Targets::of(&y) });
         let long = evaluate(&long_x, Targets::of(&long_y));
         assert_close(weighted.0, long.0, 1e-10, "bound");
         assert_all_close(&weighted.1, &long.1, 1e-8, "gradient of the bound");

@@ -84,7 +84,7 @@ impl Rows {
     }
 
     fn targets(&self) -> Targets<'_> {
-        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+        Targets { exposure: &self.exposure, weights: &self.weights, ..Targets::of(&self.y) }
     }
 
     fn batch(&self) -> Batch<'_> {

@@ -125,7 +125,7 @@ pub(super) fn values(
         Part::Mean | Part::Neighbours | Part::Objective | Part::Inducing => Vec::new(),
     };
     let can_be_fitted = |value: &FitOptions| {
-        let prototype = Prototype::of(value, data.x.ncols(), levels);
+        let prototype = Prototype::of(value, data.x.ncols() - value.offsets, levels);
         prototype.and_then(|prototype| Plan::new(value, &prototype.likelihood, data.len())).is_ok()
     };
     values.into_iter().filter(|value| value != options && can_be_fitted(value)).collect()

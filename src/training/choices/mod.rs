@@ -185,11 +185,13 @@ fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
     let slow = options.likelihood_kind().is_joint();
     let trains_otherwise =
         options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some();
-    let closed: [(bool, &[Part]); 7] = [
+    let closed: [(bool, &[Part]); 8] = [
         // So few rows can only tell counts from numbers.
         (linear || few, &all_but_likelihood),
         (few && options.task.is_some(), &[Likelihood]),
         (!options.standardize, &[WarpInputs, WarpTarget]),
+        // An offset has the scale of f, which they determine.
+        (options.offsets > 0, &[WarpTarget, Likelihood]),
         // Constraints name hyper-parameters of the current kernel, with values on the scale of standardised columns.
         (!options.constraints.is_empty() && !linear, &[WarpInputs, WarpTarget, Kernel, Likelihood]),
         // A short fit of this many functions costs as much as the fit itself, and held-out rows hardly distinguish kernels.

@@ -139,7 +139,7 @@ impl SiteValues {
             likelihood.working_response(at, &mut response);
             let curvature = likelihood.one().map_or(1.0, |one| -one.curvature(at, response[0]));
             let precision = curvature.clamp(FIRST_PRECISION.0, FIRST_PRECISION.1);
-            values.targets.push(response[0]);
+            values.targets.push(response[0] - targets.offset(i, 0));
             values.precision.push(targets.weight(i) * precision / beta);
         }
         values

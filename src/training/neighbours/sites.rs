@@ -89,6 +89,7 @@ impl Room {
             of_row.clear();
             of_row.extend(all.chunks_exact(n).map(|of_function| of_function[i]));
         }
+        mean.iter_mut().zip(0..).for_each(|(mean, function)| *mean += targets.offset(i, function));
         [&mut *by_mean, &mut *by_variance].into_iter().for_each(|slopes| slopes.resize(mean.len(), 0.0));
         let row = Row::new(targets.at(i), Marginal { mean, variance });
         let slopes = Slopes { mean: by_mean, variance: by_variance, own };
@@ -112,7 +113,8 @@ impl Room {
             let precision = -curvature / (1.0 + v * curvature).max(f64::EPSILON);
             let least = observed.least_precision(i, slope, matched).max(KNOWN.0 / v);
             let precision = precision.max(least).min(KNOWN.1 / v);
-            let shift = slope + precision * matched;
+            // The site is for f without its offset.
+            let shift = slope + precision * (matched - observed.targets.offset(i, function));
             let finite = precision.is_finite() && shift.is_finite();
             *out = if finite { (precision, shift) } else { (f64::NAN, f64::NAN) };
         }
@@ -144,7 +146,7 @@ impl Sites {
             likelihood.curvature(data.at(i), &best, &mut curvature);
             for (function, (best, curvature)) in best.iter().zip(&curvature).enumerate() {
                 let (at, v) = (function * n + i, prior[function * n + i]);
-                targets[at] = *best;
+                targets[at] = *best - data.offset(i, function);
                 noise[at] = 1.0 / (-curvature).clamp(KNOWN.0 / v, KNOWN.1 / v);
             }
         }
@@ -214,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_class_that_is_predicted_well_does_not_become_exact() {
-        let targets = Targets { y: &[1.0], exposure: &[], weights: &[], outputs: &[] };
+        let targets = Targets::of(&[1.0]);
         let likelihood = ObservationModel::from(Bernoulli::Probit);
         let observed = Observed { likelihood: &likelihood, targets };
         let (mut room, mut found) = (Room::new(None), [(0.0, 0.0)]);

@@ -84,9 +84,8 @@ pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale)
 /// Returns the number that `scale` selects at inputs in original units (`n × D`), all with the same
 /// exposure.
 pub(super) fn at(model: &Model, x: MatRef<'_, f64>, exposure: f64, scale: Scale) -> Vec<f64> {
-    let is_latent = scale == Scale::Latent || (scale == Scale::Mean && is_linear(model));
-    if is_latent && model.options().offsets == 0 {
-        let means = model.posterior().means(model.on_scale(x).transpose());
+    if scale == Scale::Latent || (scale == Scale::Mean && is_linear(model)) {
+        let means = model.latent_means(x);
         return match scale {
             Scale::Mean => means.into_iter().map(|mean| model.scaling().unscale_mean(mean)).collect(),
             _ => means,

@@ -117,7 +117,7 @@ impl TrainingSample {
                 // The indices do not apply to a model that was fitted to another number of rows.
                 let same = self.all.targets.len() == model.training_rows();
                 let places = self.places.get(..few.targets.len()).filter(|_| same)?;
-                model.predict_left_out(places, few.exposure.clone())?
+                model.predict_left_out(places, few.inputs(), few.exposure.clone())?
             }
             None => model.predict_part(&few),
         };
@@ -339,7 +339,7 @@ mod tests {
         let expected =
             |y: f64| 0.5 * ((std::f64::consts::TAU * variance).ln() + (y - mean).powi(2) / variance);
         close(nll(&found, &[1e3 + 5.0, 1e3], &[]), 0.5 * (expected(1e3 + 5.0) + expected(1e3)));
-        let twice = Targets { y: &train, exposure: &[], weights: &[2.0, 1.0, 1.0], outputs: &[] };
+        let twice = Targets { weights: &[2.0, 1.0, 1.0], ..Targets::of(&train) };
         close(found.compare(&[0.0], &[])[0].mean, mean);
         close(constant(TargetKind::Positive, 0, twice).compare(&[0.0], &[])[0].mean, 1e3 + 2.25);
     }
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn counts_have_their_mean_rate_and_dispersion() {
         let (train, exposure) = ([2.0, 3.0, 7.0], [1.0, 1.0, 2.0]);
-        let targets = Targets { y: &train, exposure: &exposure, weights: &[], outputs: &[] };
+        let targets = Targets { exposure: &exposure, ..Targets::of(&train) };
         let found = constant(TargetKind::Count, 0, targets);
         assert_eq!((found.likelihood(), found.name()), ("poisson", "the mean rate"));
         let log = |y: f64, mean: f64| y * mean.ln() - mean - ln_gamma(y + 1.0);

@@ -242,7 +242,7 @@ impl PreparedFit {
         let validation = scaled.as_ref().map(TableRows::dataset);
         let training =
             TrainingData { train: self.train.dataset(), validation, levels: levels_of(&self.schema) };
-        let (inputs, keep_posterior) = (self.train.inputs(), request.keep_posterior);
+        let (inputs, keep_posterior) = (training.train.x, request.keep_posterior);
         let start =
             request.start.map(|start| Start::from_model(start, options, Some(inputs), keep_posterior));
         let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;

@@ -1,7 +1,7 @@
 //! A fitted model of a table: a model with the meaning of its columns, which predicts tables like
 //! its training table.
 
-use super::rows::{TableRows, target_of};
+use super::rows::TableRows;
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
 use sha2::{Digest, Sha256};
@@ -148,11 +148,9 @@ impl TableModel {
     ///
     /// As for [`TableModel::predict`], and if a target is absent, missing, infinite or text.
     pub fn rows(&self, table: &Table, unseen: UnseenLevels) -> Result<TableRows> {
-        let targets = target_of(&self.schema, table)?;
-        let exposure = self.schema.exposure(table)?.unwrap_or_default();
-        let columns = self.schema.design(table, unseen)?.transpose().to_owned();
-        let rows = (0..table.rows()).collect();
-        Ok(TableRows { rows, columns, targets, exposure, weights: Vec::new() })
+        let mut rows = TableRows::unweighted(&self.schema, table)?;
+        rows.columns = self.schema.design(table, unseen)?.transpose().to_owned();
+        Ok(rows)
     }
 
     /// Returns the model updated with the rows of a table that have a target; see [`update`]. Categories that did not occur in training

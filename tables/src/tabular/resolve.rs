@@ -74,7 +74,7 @@ pub(super) fn scaling_for(
         return Ok(start.scaling().clone());
     }
     let plain = plain();
-    match asks_for_warps(options) {
+    match asks_for_warps(options) || options.offsets > 0 {
         true => scaling_of(options, rows.inputs(), &rows.targets),
         false => Ok(suited(options, plain)),
     }

@@ -4,7 +4,7 @@ use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::Dataset;
-use sparsegp::data::{Role, Roles, Scaling};
+use sparsegp::data::{Offsets, Role, Roles, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::objective::Targets;
 
@@ -21,6 +21,8 @@ pub struct TableRows {
     pub exposure: Vec<f64>,
     /// The sample weights, empty if all are 1.
     pub weights: Vec<f64>,
+    /// The offsets among the inputs; none in original units, where they are not told apart.
+    pub(super) offsets: Offsets,
 }
 
 impl TableRows {
@@ -44,12 +46,19 @@ impl TableRows {
     }
 
     pub(super) fn without_inputs(schema: &Schema, table: &Table) -> Result<TableRows> {
+        let weights = schema.weights(table)?.unwrap_or_default();
+        Ok(TableRows { weights, ..TableRows::unweighted(schema, table)? })
+    }
+
+    /// Reads targets and exposures, for rows that need no weights.
+    pub(super) fn unweighted(schema: &Schema, table: &Table) -> Result<TableRows> {
         Ok(TableRows {
             rows: (0..table.rows()).collect(),
             columns: Mat::zeros(0, table.rows()),
             targets: target_of(schema, table)?,
             exposure: schema.exposure(table)?.unwrap_or_default(),
-            weights: schema.weights(table)?.unwrap_or_default(),
+            weights: Vec::new(),
+            offsets: Offsets::None,
         })
     }
 
@@ -67,6 +76,7 @@ impl TableRows {
             exposure: gather(&self.exposure),
             weights: gather(&self.weights),
             rows: places,
+            offsets: self.offsets,
         }
     }
 
@@ -81,8 +91,9 @@ impl TableRows {
     }
 
     pub(super) fn scale(&mut self, scaling: &Scaling) {
-        scaling.scale_inputs(self.columns.as_mut().transpose_mut());
-        scaling.scale_target(&mut self.targets);
+        let rows = self.targets.len();
+        scaling.scale_rows(&mut self.columns, rows, &mut self.targets);
+        self.offsets = scaling.offsets();
     }
 
     pub(super) fn scaled(&self, scaling: &Scaling) -> TableRows {
@@ -92,11 +103,13 @@ impl TableRows {
     }
 
     pub(super) fn observations(&self) -> Targets<'_> {
-        Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+        let offsets = self.offsets.split(self.inputs()).1;
+        let (exposure, weights) = (&self.exposure, &self.weights);
+        Targets { exposure, weights, offsets, ..Targets::of(&self.targets) }
     }
 
     pub(super) fn dataset(&self) -> Dataset<'_> {
-        Dataset { x: self.inputs(), targets: self.observations() }
+        Dataset { x: self.offsets.split(self.inputs()).0, targets: self.observations() }
     }
 }
 

@@ -247,7 +247,7 @@ impl Maker {
         let size = self.rows_left.div_ceil(self.batches_left);
         let file = Arc::clone(self.batching.file());
         let dims = file.schema.dims();
-        let mut batch = RowBuffer::of_dims(dims, size);
+        let mut batch = RowBuffer::of_dims(dims, size).with_offsets(file.scaling.offsets());
         let exposed = file.schema.exposure_name().is_some();
         let weighted = file.schema.weights_name().is_some();
         for _ in 0..size {

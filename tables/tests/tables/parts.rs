@@ -62,7 +62,7 @@ impl TableParts for Holders<'_> {
         for (part, table) in self.with_rows() {
             let rows = preparation.rows(table)?;
             let targets =
-                Targets { y: &rows.targets, exposure: &rows.exposure, weights: &rows.weights, outputs: &[] };
+                Targets { exposure: &rows.exposure, weights: &rows.weights, ..Targets::of(&rows.targets) };
             let sums = round.sums(part, Dataset { x: rows.inputs(), targets })?;
             let sums = Sums::from_bytes(&sums.to_bytes()?)?;
             match &mut all {
