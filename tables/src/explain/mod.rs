@@ -157,7 +157,7 @@ impl<'a> Explainer<'a> {
 /// Returns the positions of offsets among the inputs of a model. Explanations do not vary them: every row keeps its own.
 fn offsets_of(model: &Model) -> Range<usize> {
     let inputs = model.inputs();
-    inputs - model.options().offsets..inputs
+    inputs - model.scaling().offsets().columns()..inputs
 }
 
 impl Rows<'_> {

@@ -295,8 +295,8 @@ impl TableModel {
             ),
             (!schema.trees_are_consistent(), "its trees do not match its columns"),
             (
-                schema.offset_names().len() != model.options().offsets,
-                "its columns of offsets do not match its options",
+                schema.offset_names().len() != model.scaling().offsets().columns(),
+                "its columns of offsets do not match its scaling",
             ),
             (schema.dims() != model.inputs(), "its columns do not match its number of inputs"),
             (
