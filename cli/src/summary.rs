@@ -88,6 +88,7 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     }
     fitted.extend(words::place_rows(model));
     fitted.extend(words::group_rows(model));
+    fitted.extend(words::offset_rows(model));
     fitted
 }
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
-from . import _means, _sparsegp, _tables
+from . import _means, _offsets, _sparsegp, _tables
 from ._functions import ExactDraws, FunctionDraws
 from ._options import PARAMETER_OF, custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
@@ -78,7 +78,8 @@ class Estimator(Stored):
             return _tables.matrix_table(X, names).called("X"), True
         table = _tables.named_table(X).called("X", _tables.row_labels(X))
         if _tables.is_pandas(X):
-            if not reset and self.__dict__.get("_loaded") and self._columns["group_columns"]:  # Files lack the order of the frame.
+            more = self.__dict__.get("_columns", {}) if self.__dict__.get("_loaded") else {}
+            if not reset and (more.get("group_columns") or more.get("offset")):  # Files lack the order of the frame.
                 X = X[[name for name in self.feature_names_in_ if name in X.columns]]
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
@@ -99,7 +100,7 @@ class Estimator(Stored):
             raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
         return values
 
-    def _prediction_table(self, X, *, y=None, targets=(), exposure=None, weights=None, groups=None):
+    def _prediction_table(self, X, *, y=None, targets=(), exposure=None, offset=None, weights=None, groups=None):
         """Returns the model, and the table of rows to predict or to learn from, with columns of targets and weights if
         they are given: ``y``, or named columns of several targets."""
         model = self._fitted()
@@ -107,6 +108,8 @@ class Estimator(Stored):
         if groups is not None and self.__dict__.get("_loaded") and len(self._columns["group_columns"]) == 1:
             own = self._columns["group_columns"][0]
             X = X.assign(**{own: np.asarray(groups)}) if _tables.is_pandas(X) and own not in X.columns else X
+        if self.__dict__.get("_loaded") and _tables.is_pandas(X):
+            X, offset = _offsets.assigned(X, offset, self._columns["offset"])
         table, _ = self._rows(X, reset=False)
         if groups is not None and own is None:
             raise ValueError("groups is given, but the model was not fitted with an array of groups")
@@ -127,6 +130,7 @@ class Estimator(Stored):
                 more.append((names["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
         elif exposure is not None:
             raise ValueError("exposure is given, but the model was fitted without exposure")
+        more.extend(_offsets.prediction_columns(offset, len(table), names["offset"], table.names))
         if y is not None:
             check_consistent_length(np.empty(len(table)), y)
             targets = [(names["target"], self._target_column(y))]
@@ -161,13 +165,13 @@ class Estimator(Stored):
 
     # Fitting.
 
-    def _fit(self, X, y, sample_weight=None, exposure=None, groups=None, **given):
+    def _fit(self, X, y, sample_weight=None, exposure=None, groups=None, offset=None, **given):
         """Fits the model, with more options; ``y`` was checked by the caller."""
         self.__dict__.pop("_model", None)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
-        table, columns = self._training_table(X, y, self._named_targets, sample_weight, exposure, groups)
+        table, columns = self._training_table(X, y, self._named_targets, sample_weight, exposure, groups, offset)
         model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, betas=betas, **hearing))
         self._take_model(model, **custom_parts(self._engine_params()))
         self._tell_left_out()
@@ -215,8 +219,8 @@ class Estimator(Stored):
             if progress is not None:
                 progress.close()
 
-    def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None):
-        """Returns the table of rows with targets, exposures and weights, and the roles of its columns. Rows of weight 0
+    def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None, offset=None):
+        """Returns the table of rows with targets, exposures, offsets and weights, and the roles of its columns. Rows of weight 0
         are left out. ``targets`` makes named columns from ``y``, given the names that are already used."""
         self.__dict__.pop("_mean", None)
         table, keep_all = self._rows(X, reset=True)
@@ -231,6 +235,7 @@ class Estimator(Stored):
             y, weights = _tables.take_rows(y, rows), weights[rows]
             exposure = None if exposure is None else _tables.take_rows(exposure, rows)
             groups = groups if _tables.is_formula(groups) else _tables.take_rows(groups, rows)
+            offset = offset if _tables.is_formula(offset) else _tables.take_rows(offset, rows)
         more = targets(y, set(table.names))
         named = [name for name, _ in more]
         taken = {*table.names, *named}
@@ -256,10 +261,14 @@ class Estimator(Stored):
         if exposure is not None:
             columns["exposure"] = _tables.free_name("exposure", taken)
             more.append((columns["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
+        columns["offset"], new = _offsets.training_columns(offset, len(table), taken)
+        more.extend(new)
         if weights is not None and not np.all(weights == 1.0):
             columns["weights"] = _tables.free_name("weight", taken)
             more.append((columns["weights"], ("number", weights)))
         if _means.is_own(getattr(self, "mean", None)):
+            if columns["offset"] and hasattr(self.mean, "fit"):
+                raise ValueError(f"mean is {self.mean!r}, which cannot take offset into account: leave one of both out")
             self._mean, scores = _means.fitted(self.mean, X, y, self.cv, weights, taken)
             more.extend(self._mean.columns(scores))
             columns["keep"] = [*columns["keep"], *self._mean.names]
@@ -269,13 +278,13 @@ class Estimator(Stored):
     def _named_targets(self, y, taken):
         return [(_tables.free_name(self._target_name(y), taken), self._training_target(y))]
 
-    def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0):
+    def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0, offset=None):
         """Fits the model, or updates a fitted model with new rows."""
         if "_model" not in self.__dict__:
             # A model with neighbours would keep the rows of all calls, and does not support sample weights.
             open_to_choice = not self._linear and self.neighbours is None
-            return self._fit(X, y, sample_weight, exposure, **({"neighbours": "none"} if open_to_choice else {}))
-        model, table = self._prediction_table(X, y=y, exposure=exposure, weights=sample_weight)
+            return self._fit(X, y, sample_weight, exposure, offset=offset, **({"neighbours": "none"} if open_to_choice else {}))
+        model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset, weights=sample_weight)
         (updated,) = _sparsegp.update_outputs([model], table, float(forget), threads=self.n_threads)
         self._take_model(updated, **self._own)
         return self
@@ -305,7 +314,13 @@ class Estimator(Stored):
         return "_model" in self.__dict__
 
     def report(
-        self, path: str | PathLike[str], X_test: Rows = None, y_test: Column = None, exposure: Column = None
+        self,
+        path: str | PathLike[str],
+        X_test: Rows = None,
+        y_test: Column = None,
+        exposure: Column = None,
+        *,
+        offset: Column = None,
     ) -> None:
         """Write a report of the fit with figures, as one self-contained HTML file.
 
@@ -322,12 +337,14 @@ class Estimator(Stored):
             or updated after its fit, or the training rows have more than four million numbers.
         exposure : array-like of shape (n,), optional
             The exposures of these rows, for counts that were fitted with exposures.
+        offset : array-like of shape (n,) or (n, functions), optional
+            The offsets of these rows, for models that were fitted with an array of them.
         """
         model, table = self._fitted(), None
         if X_test is not None:
-            model, table = self._prediction_table(X_test, y=y_test, exposure=exposure)
-        elif y_test is not None or exposure is not None:
-            raise ValueError("y_test or exposure is given without X_test, expected their rows in X_test")
+            model, table = self._prediction_table(X_test, y=y_test, exposure=exposure, offset=offset)
+        elif any(given is not None for given in (y_test, exposure, offset)):
+            raise ValueError("y_test, exposure or offset is given without X_test, expected their rows in X_test")
         rows = "" if X_test is None else ", X_test" if y_test is None else ", X_test, y_test"
         model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
 
@@ -414,12 +431,16 @@ class Estimator(Stored):
     # Predictions.
 
     @overload
-    def predict_f(self, X: Rows, full_cov: bool = False, return_gradient: Literal[False] = False) -> tuple[Array, Array]: ...
+    def predict_f(
+        self, X: Rows, full_cov: bool = False, return_gradient: Literal[False] = False, *, offset: Column = None
+    ) -> tuple[Array, Array]: ...
     @overload
     def predict_f(
-        self, X: Rows, full_cov: Literal[False] = False, *, return_gradient: Literal[True]
+        self, X: Rows, full_cov: Literal[False] = False, *, return_gradient: Literal[True], offset: Column = None
     ) -> tuple[Array, Array, Array, Array]: ...
-    def predict_f(self, X: Rows, full_cov: bool = False, return_gradient: bool = False) -> Any:
+    def predict_f(
+        self, X: Rows, full_cov: bool = False, return_gradient: bool = False, *, offset: Column = None
+    ) -> Any:
         """Predict the function: the target without its noise, in units of the target. For a warped target it is the curve
         around which the noise varies, also in units of the target; for classes it is the latent function, which has no unit.
 
@@ -432,6 +453,8 @@ class Estimator(Stored):
         return_gradient : bool, default=False
             Also return the gradients of mean and variance with respect to the inputs. This cannot be combined with ``full_cov`` or with
             ``warp_inputs``. The gradient for a category is 0.
+        offset : array-like of shape (n,) or (n, functions), optional
+            The known additions to the function, which are part of it, for models that were fitted with an array of them.
 
         Returns
         -------
@@ -440,7 +463,7 @@ class Estimator(Stored):
         mean_gradient, variance_gradient : ndarray of shape (n, inputs)
             With ``return_gradient``; with several functions, the gradients of the first one.
         """
-        model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
+        model, table = self._prediction_table(X, exposure=self._unit_exposure(X), offset=offset)
         if full_cov and return_gradient:
             raise ValueError("full_cov and return_gradient cannot both be True")
         if full_cov:
@@ -498,8 +521,10 @@ class Estimator(Stored):
         return FunctionDraws(self._design, functions, self.n_threads)
 
     def _design(self, X: Rows) -> Array:
-        """Returns the inputs of the model at rows."""
-        model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
+        """Returns the inputs of the model at rows, with offsets of 0 unless the rows are a table with columns of offsets."""
+        exposure = self._unit_exposure(X)
+        offset = _offsets.zero_if_absent(X, self._columns["offset"])
+        model, table = self._prediction_table(X, exposure=exposure, offset=offset)
         return _sparsegp.design(model, table)
 
     def _unit_exposure(self, X):
@@ -509,7 +534,7 @@ class Estimator(Stored):
             return None
         return np.ones(len(X) if hasattr(X, "__len__") else X.shape[0])
 
-    def log_density(self, X: Rows, y: Column, exposure: Column = None) -> Array:
+    def log_density(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
         """The log predictive density of each target, or for discrete targets its log probability.
 
         Parameters
@@ -520,12 +545,14 @@ class Estimator(Stored):
             The targets.
         exposure : array-like of shape (n,), optional
             Exposures, for counts that were fitted with them.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        model, table = self._prediction_table(X, y=y, exposure=exposure)
+        model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.predict(table, ["log_density"], threads=self.n_threads)[0][:, 0].copy()
 
     def __sklearn_tags__(self) -> Any:

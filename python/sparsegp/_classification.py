@@ -25,7 +25,9 @@ class Classification(ClassifierMixin, Estimator):
     _kinds = ("binary", "class")
     classes_: NDArray[Any]
 
-    def fit(self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None, *, offset: Any = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -40,6 +42,9 @@ class Classification(ClassifierMixin, Estimator):
             Grouped (random) effects in addition to the function; with more than two classes, every class has its own. A string is a
             formula with columns of the table ``X``: ``"school"``, ``"days | subject"``, ``"days || subject"`` for independent effects,
             ``"batch/cask"``. An array or a series contains the level of each row; pass one to :meth:`predict` too.
+        offset : str, list of str or array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent function in each row: names of columns of the table ``X``, or numbers, which predictions need
+            too. They are log odds with the logit link, probits with the probit link. With more than two classes every class has one.
 
         Returns
         -------
@@ -48,7 +53,7 @@ class Classification(ClassifierMixin, Estimator):
         y = named_target(y, numeric=False)
         if y is not None:
             check_classification_targets(np.asarray(y))
-        return self._fit(X, y, self._weighted(y, sample_weight), groups=groups)
+        return self._fit(X, y, self._weighted(y, sample_weight), groups=groups, offset=offset)
 
     def _weighted(self, y, sample_weight):
         """Returns the sample weights times the weights of the classes of the rows."""
@@ -58,7 +63,14 @@ class Classification(ClassifierMixin, Estimator):
         return own if sample_weight is None else own * np.asarray(sample_weight, dtype=np.float64)
 
     def partial_fit(
-        self, X: Rows, y: Column, classes: Column = None, sample_weight: Column = None, *, forget: float = 0.0
+        self,
+        X: Rows,
+        y: Column,
+        classes: Column = None,
+        sample_weight: Column = None,
+        *,
+        forget: float = 0.0,
+        offset: Any = None,
     ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
@@ -78,6 +90,8 @@ class Classification(ClassifierMixin, Estimator):
             The weights of the rows' losses.
         forget : float, default=0.0
             The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
+        offset : str, list of str or array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent functions, as in :meth:`fit`.
 
         Returns
         -------
@@ -89,7 +103,7 @@ class Classification(ClassifierMixin, Estimator):
             absent = np.setdiff1d([] if classes is None else classes, np.asarray(y))
             if len(absent):
                 raise ValueError(f"the first call has no rows of the classes {list(absent[:5])}, expected rows of every class")
-        return self._partial_fit(X, y, self._weighted(y, sample_weight), forget=forget)
+        return self._partial_fit(X, y, self._weighted(y, sample_weight), forget=forget, offset=offset)
 
     def _training_target(self, y):
         labels = np.asarray(y)
@@ -114,7 +128,7 @@ class Classification(ClassifierMixin, Estimator):
             self.classes_ = _classes_of(self._columns["levels"])
         self._places = _tables.class_places(self._columns["levels"], self.classes_)
 
-    def predict(self, X: Rows, groups: Column = None) -> NDArray[Any]:
+    def predict(self, X: Rows, groups: Column = None, *, offset: Column = None) -> NDArray[Any]:
         """Predict the most probable class.
 
         Parameters
@@ -123,18 +137,20 @@ class Classification(ClassifierMixin, Estimator):
             The inputs.
         groups : array-like of shape (n,), optional
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        model, table = self._prediction_table(X, groups=groups)
+        model, table = self._prediction_table(X, offset=offset, groups=groups)
         (labels,) = model.predict(table, ["label"], threads=self.n_threads)
         place = np.empty(len(self.classes_), dtype=np.int64)
         place[self._places] = np.arange(len(self.classes_))
         return self.classes_[place[labels[:, 0].astype(np.int64)]]
 
-    def predict_proba(self, X: Rows, groups: Column = None) -> Array:
+    def predict_proba(self, X: Rows, groups: Column = None, *, offset: Column = None) -> Array:
         """Predict the probability of every class.
 
         Parameters
@@ -143,16 +159,18 @@ class Classification(ClassifierMixin, Estimator):
             The inputs.
         groups : array-like of shape (n,), optional
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n, number of classes)
             In the order of ``classes_``.
         """
-        model, table = self._prediction_table(X, groups=groups)
+        model, table = self._prediction_table(X, offset=offset, groups=groups)
         return model.predict(table, ["probabilities"], threads=self.n_threads)[0][:, self._places]
 
-    def predict_log_proba(self, X: Rows, groups: Column = None) -> Array:
+    def predict_log_proba(self, X: Rows, groups: Column = None, *, offset: Column = None) -> Array:
         """Predict the logarithm of the probability of every class.
 
         Parameters
@@ -161,15 +179,17 @@ class Classification(ClassifierMixin, Estimator):
             The inputs.
         groups : array-like of shape (n,), optional
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n, number of classes)
         """
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X, groups))
+            return np.log(self.predict_proba(X, groups, offset=offset))
 
-    def decision_function(self, X: Rows, groups: Column = None) -> Array:
+    def decision_function(self, X: Rows, groups: Column = None, *, offset: Column = None) -> Array:
         """The log odds of the second of two classes, or the log probability of each of several classes.
 
         Parameters
@@ -178,15 +198,19 @@ class Classification(ClassifierMixin, Estimator):
             The inputs.
         groups : array-like of shape (n,), optional
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n,) or (n, number of classes)
         """
-        logs = self.predict_log_proba(X, groups)
+        logs = self.predict_log_proba(X, groups, offset=offset)
         return logs if logs.shape[1] > 2 else logs[:, 1] - logs[:, 0]
 
-    def sample_y(self, X: Rows, n_samples: int = 1, random_state: Seed = 0, joint: bool = True) -> NDArray[Any]:
+    def sample_y(
+        self, X: Rows, n_samples: int = 1, random_state: Seed = 0, joint: bool = True, *, offset: Column = None
+    ) -> NDArray[Any]:
         """Draw classes: first the latent functions jointly at all rows, then a class at every row.
 
         Parameters
@@ -200,12 +224,14 @@ class Classification(ClassifierMixin, Estimator):
         joint : bool, default=True
             Draw the functions jointly at all rows. If False, they are drawn independently at every row, which is faster. Joint draws of
             linear models and of kernels without random features (see :meth:`sample_f`) take at most 2000 rows.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
         """
-        model, table = self._prediction_table(X)
+        model, table = self._prediction_table(X, offset=offset)
         draw = partial(_sparsegp.draws_together, model) if joint else model.draws
         draws = draw(table, int(n_samples), seed_of(random_state), threads=self.n_threads).astype(np.int64)
         place = np.empty(len(self.classes_), dtype=np.int64)

@@ -144,7 +144,7 @@ class SparseGPRegressor(Regression, _Parameters):
     """
 
     @available_if(_has_levels)
-    def predict_proba(self, X: Rows, groups: Column = None) -> Array:
+    def predict_proba(self, X: Rows, groups: Column = None, *, offset: Column = None) -> Array:
         """Predict the probability of every ordered level (``likelihood="ordinal"``).
 
         Parameters
@@ -153,13 +153,15 @@ class SparseGPRegressor(Regression, _Parameters):
             The inputs.
         groups : array-like of shape (n,), optional
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n, number of levels)
             In the order of the levels.
         """
-        model, table = self._prediction_table(X, groups=groups)
+        model, table = self._prediction_table(X, offset=offset, groups=groups)
         return model.predict(table, ["probabilities"], threads=self.n_threads)[0]
 
 
@@ -321,7 +323,14 @@ class SparseGPCountRegressor(Regression, _Parameters):
     _kinds = ("count",)
 
     def fit(
-        self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None, *, exposure: Column = None
+        self,
+        X: Rows,
+        y: Column,
+        sample_weight: Column = None,
+        groups: Any = None,
+        *,
+        exposure: Column = None,
+        offset: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -339,15 +348,25 @@ class SparseGPCountRegressor(Regression, _Parameters):
             of each row; pass one to :meth:`predict` too.
         exposure : array-like of shape (n,), optional
             The factor by which each row's rate is multiplied: time at risk, area, … Predictions need it too.
+        offset : str, list of str or array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent function in each row: names of columns of the table ``X``, or numbers, which predictions need
+            too. They are logarithms of rates, or on the scale of another link. A likelihood of several functions needs one for each.
 
         Returns
         -------
         self
         """
-        return self._fit(X, named_target(y, numeric=True), sample_weight, exposure, groups)
+        return self._fit(X, named_target(y, numeric=True), sample_weight, exposure, groups, offset)
 
     def partial_fit(
-        self, X: Rows, y: Column, sample_weight: Column = None, *, exposure: Column = None, forget: float = 0.0
+        self,
+        X: Rows,
+        y: Column,
+        sample_weight: Column = None,
+        *,
+        exposure: Column = None,
+        forget: float = 0.0,
+        offset: Any = None,
     ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
@@ -367,14 +386,18 @@ class SparseGPCountRegressor(Regression, _Parameters):
             The factor by which each row's rate is multiplied.
         forget : float, default=0.0
             The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
+        offset : str, list of str or array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent function, as in :meth:`fit`.
 
         Returns
         -------
         self
         """
-        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, exposure, forget)
+        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, exposure, forget, offset)
 
-    def score(self, X: Rows, y: Column, sample_weight: Column = None, exposure: Column = None) -> float:
+    def score(
+        self, X: Rows, y: Column, sample_weight: Column = None, exposure: Column = None, *, offset: Column = None
+    ) -> float:
         """The coefficient of determination R² of the predicted means.
 
         Parameters
@@ -387,6 +410,8 @@ class SparseGPCountRegressor(Regression, _Parameters):
             The weights of the rows' losses.
         exposure : array-like of shape (n,), optional
             Exposures, for a model that was fitted with them.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
@@ -394,7 +419,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         """
         from sklearn.metrics import r2_score
 
-        return float(r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight))
+        return float(r2_score(y, self.predict(X, exposure=exposure, offset=offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

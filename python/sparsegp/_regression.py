@@ -30,7 +30,9 @@ class Regression(RegressorMixin, Estimator):
 
     _training_target = _target_column
 
-    def fit(self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None, *, offset: Any = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -45,14 +47,19 @@ class Regression(RegressorMixin, Estimator):
             Grouped (random) effects in addition to the function. A string is a formula with columns of the table ``X``: ``"school"``,
             ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series contains the level
             of each row; pass one to :meth:`predict` too.
+        offset : str, list of str or array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent function in each row: names of columns of the table ``X``, or numbers, which predictions need
+            too. They are in units of the target, or on the scale of the link, such as log rates. A likelihood of several functions needs one for each.
 
         Returns
         -------
         self
         """
-        return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups)
+        return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups, offset=offset)
 
-    def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
+    def partial_fit(
+        self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0, offset: Any = None
+    ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
         With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an
@@ -69,12 +76,14 @@ class Regression(RegressorMixin, Estimator):
             The weights of the rows' losses.
         forget : float, default=0.0
             The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
+        offset : str, list of str or array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent function, as in :meth:`fit`.
 
         Returns
         -------
         self
         """
-        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget)
+        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget, offset=offset)
 
     def _first_level(self) -> float:
         """The lowest ordered level, which is added to the engine's codes 0, 1, …; 0 for other targets."""
@@ -91,6 +100,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         return_gradient: Literal[False] = False,
         groups: Column = None,
+        offset: Column = None,
     ) -> Array: ...
     @overload
     def predict(
@@ -102,6 +112,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         return_gradient: Literal[False] = False,
         groups: Column = None,
+        offset: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -114,6 +125,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         return_gradient: Literal[False] = False,
         groups: Column = None,
+        offset: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -126,6 +138,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         return_gradient: Literal[False] = False,
         groups: Column = None,
+        offset: Column = None,
     ) -> tuple[Array, Array, Array]: ...
     @overload
     def predict(
@@ -138,6 +151,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         return_gradient: Literal[False] = False,
         groups: Column = None,
+        offset: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -150,6 +164,7 @@ class Regression(RegressorMixin, Estimator):
         *,
         return_gradient: Literal[True],
         groups: Column = None,
+        offset: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -162,6 +177,7 @@ class Regression(RegressorMixin, Estimator):
         *,
         return_gradient: Literal[True],
         groups: Column = None,
+        offset: Column = None,
     ) -> tuple[Array, Array, Array, Array]: ...
     @overload
     def predict(
@@ -173,6 +189,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         return_gradient: bool = False,
         groups: Column = None,
+        offset: Column = None,
     ) -> Any: ...
     def predict(
         self,
@@ -183,6 +200,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         return_gradient: bool = False,
         groups: Column = None,
+        offset: Column = None,
     ) -> Any:
         """Predict the target.
 
@@ -203,6 +221,8 @@ class Regression(RegressorMixin, Estimator):
             deviation. This cannot be combined with ``warp_inputs``. The gradient for a category is 0.
         groups : array-like of shape (n,), optional
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
@@ -222,7 +242,7 @@ class Regression(RegressorMixin, Estimator):
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True")
-        model, table = self._prediction_table(X, exposure=exposure, groups=groups)
+        model, table = self._prediction_table(X, exposure=exposure, offset=offset, groups=groups)
         wanted: list = ["moments"]
         if quantiles is not None:
             wanted.append(_probabilities(quantiles))
@@ -246,7 +266,14 @@ class Regression(RegressorMixin, Estimator):
         return _sparsegp.target_covariance(model, table, threads=self.n_threads)
 
     def sample_y(
-        self, X: Rows, n_samples: int = 1, random_state: Seed = 0, exposure: Column = None, joint: bool = True
+        self,
+        X: Rows,
+        n_samples: int = 1,
+        random_state: Seed = 0,
+        exposure: Column = None,
+        joint: bool = True,
+        *,
+        offset: Column = None,
     ) -> Array:
         """Draw targets: first the function jointly at all rows, then a target at every row given the function.
 
@@ -263,17 +290,19 @@ class Regression(RegressorMixin, Estimator):
         joint : bool, default=True
             Draw the function jointly at all rows. If False, it is drawn independently at every row, which is faster. Joint draws of linear
             models and of kernels without random features (see :meth:`sample_f`) take at most 2000 rows.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
         """
-        model, table = self._prediction_table(X, exposure=exposure)
+        model, table = self._prediction_table(X, exposure=exposure, offset=offset)
         draw = partial(_sparsegp.draws_together, model) if joint else model.draws
         draws = draw(table, int(n_samples), seed_of(random_state), threads=self.n_threads)
         return draws + self._first_level()
 
-    def crps(self, X: Rows, y: Column, exposure: Column = None) -> Array:
+    def crps(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
         """The continuous ranked probability score of each target, in its units; smaller is better.
 
         Parameters
@@ -284,15 +313,17 @@ class Regression(RegressorMixin, Estimator):
             The targets.
         exposure : array-like of shape (n,), optional
             Exposures, for counts that were fitted with them.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        model, table = self._prediction_table(X, y=y, exposure=exposure)
+        model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.predict(table, ["crps"], threads=self.n_threads)[0][:, 0].copy()
 
-    def pit(self, X: Rows, y: Column, exposure: Column = None) -> Array:
+    def pit(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
         """The probability integral transform of each target: P(Y < y) and P(Y ≤ y). It is uniform if the predictions are calibrated.
 
         Parameters
@@ -303,13 +334,15 @@ class Regression(RegressorMixin, Estimator):
             The targets.
         exposure : array-like of shape (n,), optional
             Exposures, for counts that were fitted with them.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Offsets, for models that were fitted with an array of them.
 
         Returns
         -------
         ndarray of shape (n, 2)
             The two columns are equal unless targets are discrete.
         """
-        model, table = self._prediction_table(X, y=y, exposure=exposure)
+        model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.pit(table, threads=self.n_threads)
 
 

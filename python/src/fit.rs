@@ -45,6 +45,8 @@ pub struct Columns {
     categorical: Vec<String>,
     ordered: Vec<(String, Vec<String>)>,
     #[pyo3(default)]
+    offset: Vec<String>,
+    #[pyo3(default)]
     groups: Vec<String>,
     #[pyo3(default)]
     places: Option<(String, String)>,
@@ -65,6 +67,7 @@ impl Columns {
             places,
             target: self.target,
             exposure: self.exposure,
+            offset: self.offset,
             weights: self.weights,
             keep: self.keep,
             exclude: self.exclude,

@@ -259,8 +259,8 @@ impl Model {
             .to_json()
     }
 
-    /// Returns the columns of the model: the names of features, the target, the exposure, the kind of target
-    /// and its levels.
+    /// Returns the columns of the model: the names of features, the target, the exposure, the offsets, the kind
+    /// of target and its levels.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (schema, columns) = (self.model.schema(), PyDict::new(py));
         let features: Vec<&String> = schema.features().iter().flat_map(|feature| feature.columns()).collect();
@@ -278,6 +278,7 @@ impl Model {
         columns.set_item("place", place)?;
         columns.set_item("target", schema.target_name())?;
         columns.set_item("exposure", schema.exposure_name())?;
+        columns.set_item("offset", schema.offset_names())?;
         columns.set_item("weights", schema.weights_name())?;
         columns.set_item("kind", schema.encoding().kind().to_string())?;
         columns.set_item("levels", schema.encoding().levels())?;

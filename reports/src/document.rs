@@ -211,6 +211,7 @@ fn config(model: &TableModel) -> Value {
         "likelihood": model.latent().likelihood.name(),
         "features": features,
         "exposure": schema.exposure_name(),
+        "offset": schema.offset_names(),
         "weights": schema.weights_name(),
         "positive_label": schema.encoding().positive(),
         "model": model.model_kind(),

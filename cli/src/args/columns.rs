@@ -61,6 +61,10 @@ pub struct ColumnArgs {
     /// Column of exposures (time at risk, area, …), which multiply the rates of counts; predictions need it too
     #[arg(long, value_name = "COL")]
     pub exposure: Option<String>,
+    /// Columns of known additions to the latent functions, one for each function, separated by commas: in units of the target, or on the
+    /// scale of the link (log rates, log odds); predictions need them too
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub offset: Vec<String>,
     /// Column of sample weights, which multiply the losses of rows in training
     #[arg(long, value_name = "COL")]
     pub weights: Option<String>,
@@ -112,6 +116,7 @@ impl ColumnArgs {
             ordered: self.ordered.clone(),
             positive_label: self.positive_label.clone(),
             exposure: self.exposure.clone(),
+            offset: self.offset.clone(),
             weights: self.weights.clone(),
             keep: self.keep.clone(),
             delimiter: self.delimiter,

@@ -134,7 +134,7 @@ pub struct FitArgs {
 }
 
 /// The options about columns that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 10] = [
+const DECIDED_BY_FROM: [&str; 11] = [
     "features",
     "keep",
     "exclude",
@@ -144,6 +144,7 @@ const DECIDED_BY_FROM: [&str; 10] = [
     "plane",
     "positive_label",
     "exposure",
+    "offset",
     "weights",
 ];
 

@@ -12,6 +12,7 @@ mod glm_cli;
 mod groups;
 mod hostile;
 mod modes;
+mod offsets;
 mod options;
 mod outputs;
 mod pairs;

@@ -64,7 +64,8 @@ fn inducing(model: &TableModel) -> Mat<f64> {
     z
 }
 
-/// Returns points (`D × n`, the inputs of features) as inputs of the model, in which every grouping has a level that training did not see.
+/// Returns points (`D × n`, the inputs of features) as inputs of the model, in which every grouping has a level that training did not see, and
+/// offsets are 0.
 pub(super) fn at_new_levels(model: &TableModel, points: Mat<f64>) -> Mat<f64> {
     let mut out = Mat::zeros(model.inputs(), points.ncols());
     out.as_mut().subrows_mut(0, points.nrows()).copy_from(&points);
@@ -80,10 +81,13 @@ pub(super) fn at_new_levels(model: &TableModel, points: Mat<f64>) -> Mat<f64> {
     out
 }
 
-/// Returns a sentence about the levels of groupings in figures of the function; empty without groups.
-pub(super) fn about_levels(model: &TableModel) -> &'static str {
+/// Returns sentences about the levels of groupings and the offsets in figures of the function; empty without both.
+pub(super) fn about_levels(model: &TableModel) -> String {
     const GROUPS: &str = " The predictions are for new levels of all groupings, so the standard deviation includes that of the groups.";
-    if model.schema().groups().is_empty() { "" } else { GROUPS }
+    const OFFSETS: &str = " The predictions are for offsets of 0.";
+    let groups = if model.schema().groups().is_empty() { "" } else { GROUPS };
+    let offsets = if model.schema().offset_names().is_empty() { "" } else { OFFSETS };
+    format!("{groups}{offsets}")
 }
 
 /// Returns the range of an input over rows, with a margin on both sides.

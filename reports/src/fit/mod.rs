@@ -100,7 +100,7 @@ impl FitReport<'_> {
     fn lead(&self) -> String {
         let (model, options) = (self.model, self.model.options());
         let rows = model.training_rows();
-        let inputs = model.schema().dims() - model.latent().effects.columns();
+        let inputs = model.schema().feature_dims();
         let what = match model.latent().layer().inducing() {
             Some(layer) => {
                 let beside = model.neighbours().map(|nearby| format!(" and {} neighbours", nearby.count()));
@@ -280,9 +280,8 @@ impl FitReport<'_> {
     /// Draws the effect of one standard deviation of each column on the latent function of a linear model.
     fn effects(&self) -> Option<Drawing> {
         let mut coefficients = self.model.coefficients()?;
-        // Columns of grouped effects come last and have no coefficients.
-        let inputs = &self.model.scaling().inputs;
-        let inputs = &inputs[..inputs.len() - self.model.latent().effects.columns()];
+        // Columns of grouped effects and offsets come last and have no coefficients.
+        let inputs = &self.model.scaling().inputs[..self.model.schema().feature_dims()];
         // The intercept, if there is one, comes first; it is not an effect of a column.
         let effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
         let interval = |(effect, input): (Coefficient, &Affine)| {

@@ -23,6 +23,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows.extend(latent_rows(model));
     rows.extend(place_rows(model));
     rows.extend(group_rows(model));
+    rows.extend(offset_rows(model));
     rows.push(row("likelihood", model.latent().likelihood.name()));
     rows.push(row("objective", objective(model)));
     // Classes and counts have no scaling.
@@ -107,6 +108,21 @@ pub fn place_rows(model: &TableModel) -> Vec<Vec<String>> {
         words.push_str(&format!(": {noun} {} {}", lengthscales.join(", "), places.surface.unit()));
     }
     vec![row("places", words)]
+}
+
+/// Returns the columns of offsets, as a row of a name and words. Returns no row for models without offsets.
+pub fn offset_rows(model: &TableModel) -> Vec<Vec<String>> {
+    let names = model.schema().offset_names();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let warped = !model.scaling().target_map().is_none();
+    let scale = match (model.latent().likelihood.scales_target(), warped) {
+        (true, false) => format!(", in units of {}", model.schema().target_name()),
+        (true, true) => format!(", in units of {} after its warp", model.schema().target_name()),
+        (false, _) => ", on the scale of the link".to_owned(),
+    };
+    vec![row("offset", names.join(", ") + &scale)]
 }
 
 /// Describes the training rows that a model with neighbours stores.

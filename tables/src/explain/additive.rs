@@ -1,7 +1,7 @@
 //! Latent functions that are sums of functions of one or a few columns, and their terms.
 
 use super::output::{at, is_linear, mean};
-use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale};
+use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale, offsets_of};
 use faer::{Mat, MatRef};
 use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::kernels::{Inputs, Kernel, Scratch};
@@ -42,6 +42,12 @@ impl Explainer<'_> {
         let unit = if linear { self.model.scaling().unscale_variance(1.0).sqrt() } else { 1.0 };
         let totals = at(self.model, x, 1.0, scale);
         let base = mean(&at(self.model, background.x, 1.0, scale));
+        // Background rows count with the offset of the explained row.
+        let offset_of = |x: MatRef<'_, f64>, row: usize| -> f64 {
+            let of = |input: usize| self.model.scaling().inputs[input].apply(x[(row, input)]);
+            unit * offsets_of(self.model).map(of).sum::<f64>()
+        };
+        let usual: Vec<f64> = (0..background.len()).map(|row| offset_of(background.x, row)).collect();
         let of_row = |row: usize| {
             let part = |(term, around): (&Term, &Term)| Part {
                 name: term.name.clone(),
@@ -50,6 +56,7 @@ impl Explainer<'_> {
                 error: None,
             };
             let parts = terms.iter().zip(&around).map(part).collect();
+            let base = base + offset_of(x, row) - mean(&usual);
             Contributions { scale, base, prediction: totals[row], parts }
         };
         Some((0..x.nrows()).map(of_row).collect())
@@ -108,7 +115,7 @@ impl Explainer<'_> {
     /// Returns the effect of every column in a linear function of the inputs `x` (`D × n`): the value of the function without effects of
     /// groups if all other columns are 0, minus its value if all columns are 0.
     fn terms_of_columns(&self, x: MatRef<'_, f64>) -> Vec<Term> {
-        let (posterior, all) = (self.model.posterior(), self.model.inputs());
+        let (posterior, all) = (self.model.posterior(), offsets_of(self.model).start);
         let at_0 = |columns: usize| {
             Mat::from_fn(all, columns, |input, _| if input < x.nrows() { 0.0 } else { POPULATION })
         };
@@ -128,7 +135,7 @@ impl Explainer<'_> {
     /// Returns a term for every grouping: its effects in the rows `x` (`n × D`), with its column and the columns of its slopes.
     fn terms_of_effects(&self, x: MatRef<'_, f64>) -> Vec<Term> {
         let Some(posterior) = self.model.posterior().effects(0) else { return Vec::new() };
-        let first = x.ncols() - posterior.effects().columns();
+        let first = offsets_of(self.model).start - posterior.effects().columns();
         let term = |(index, about): (usize, &EffectTerm)| {
             let inputs: Vec<usize> =
                 about.values.iter().chain([&about.code]).map(|column| first + column).collect();

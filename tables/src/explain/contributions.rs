@@ -3,7 +3,7 @@
 
 use super::output::at;
 use super::relevance::shuffled;
-use super::{Explainer, Rows, Scale, Settings};
+use super::{Explainer, Rows, Scale, Settings, offsets_of};
 use faer::prelude::ReborrowMut;
 use faer::{Mat, MatMut, MatRef};
 use rand::seq::SliceRandom;
@@ -49,7 +49,7 @@ struct Player {
 impl Explainer<'_> {
     /// Returns the contributions of every column to the prediction of every row of `x` (`n × D`,
     /// original units), relative to the background rows. `exposure` is empty if all exposures
-    /// are 1.
+    /// are 1. Background rows count with the exposure and the offsets of the explained row.
     ///
     /// If the latent function is a sum of functions of different columns, the parts are its terms minus their means over the background,
     /// which is exact. That holds for a linear model, and for one latent function without neighbours whose kernel is a sum over columns or
@@ -120,7 +120,7 @@ impl Explainer<'_> {
         let prediction = at(self.model, row.transpose(), exposure, scale)[0];
         let drawn = shuffled(background.len(), settings.seed);
         let mut random = generator(settings.seed, Purpose::Explanation, 1);
-        let orders = settings.orders.max(2);
+        let (orders, offsets) = (settings.orders.max(2), offsets_of(self.model));
         // The background row, and the points between both ends, forwards and backwards.
         let steps = 1 + 2 * (players.len() - 1);
         let together = (NUMBERS / (steps * x.len())).max(1);
@@ -131,12 +131,15 @@ impl Explainer<'_> {
             let mut walks = Vec::with_capacity(count);
             let mut points = Vec::with_capacity(x.len() * count * steps);
             for walk in 0..count {
+                // The offset of the explained row is part of f at every point, like its exposure.
                 let start = background.x.row(drawn[(first + walk) % drawn.len()]);
+                let mut start: Vec<f64> = start.iter().copied().collect();
+                start[offsets.clone()].copy_from_slice(&x[offsets.clone()]);
                 let mut order: Vec<usize> = (0..players.len()).collect();
                 order.shuffle(&mut random);
-                points.extend(start.iter());
+                points.extend(&start);
                 for backwards in [false, true] {
-                    let mut place: Vec<f64> = start.iter().copied().collect();
+                    let mut place = start.clone();
                     for step in 0..players.len() - 1 {
                         let player = if backwards { order[players.len() - 1 - step] } else { order[step] };
                         players[player].inputs.iter().for_each(|&input| place[input] = x[input]);

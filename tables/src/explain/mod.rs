@@ -39,6 +39,7 @@ use crate::schema::Schema;
 use crate::tabular::TableModel;
 use faer::{Mat, MatMut, MatRef};
 use sparsegp::model::Model;
+use std::ops::Range;
 
 /// Explains a model column by column. A column is one input, or several that change together.
 pub struct Explainer<'a> {
@@ -122,10 +123,10 @@ impl Settings {
 }
 
 impl<'a> Explainer<'a> {
-    /// Creates an explainer for a model in which every input is a column.
+    /// Creates an explainer for a model in which every input is a column, except offsets.
     pub fn of_inputs(model: &'a Model) -> Explainer<'a> {
         let column = |input: usize| InputColumn::number(&format!("x{input}"), input);
-        Explainer::new(model, (0..model.inputs()).map(column).collect())
+        Explainer::new(model, (0..offsets_of(model).start).map(column).collect())
     }
 
     /// Creates an explainer for a model with these columns.
@@ -151,6 +152,12 @@ impl<'a> Explainer<'a> {
     pub fn columns(&self) -> &[InputColumn] {
         &self.columns
     }
+}
+
+/// Returns the positions of offsets among the inputs of a model. Explanations do not vary them: every row keeps its own.
+fn offsets_of(model: &Model) -> Range<usize> {
+    let inputs = model.inputs();
+    inputs - model.scaling().offsets().columns()..inputs
 }
 
 impl Rows<'_> {

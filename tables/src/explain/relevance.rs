@@ -1,7 +1,7 @@
 //! The relevance of columns: how far f may change along them, and how much permuting them raises
 //! the loss.
 
-use super::{Explainer, InputColumn, InputKind, Rows, Settings};
+use super::{Explainer, InputColumn, InputKind, Rows, Settings, offsets_of};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use sparsegp::data::{Moments, Purpose, generator};
@@ -109,11 +109,11 @@ impl Explainer<'_> {
     }
 
     /// Returns the prior standard deviation of the change that effects cause, for every input: `√2` times that of an intercept for the code of a
-    /// grouping, that of a slope times the step for the values of slopes, and 0 for inputs of f.
+    /// grouping, that of a slope times the step for the values of slopes, and 0 for inputs of f and offsets.
     fn moved_by_effects(&self) -> Vec<f64> {
         let effects = &self.model.latent().effects;
         let (mut variances, steps) = (vec![0.0; self.model.inputs()], self.steps());
-        let first = variances.len() - effects.columns();
+        let first = offsets_of(self.model).start - effects.columns();
         for (index, term) in effects.terms().iter().enumerate() {
             if term.intercept {
                 variances[first + term.code] += 2.0 * effects.variance(index, 0);
@@ -223,7 +223,7 @@ impl Explainer<'_> {
                 Some(_) => {}
                 None => {
                     let rise = |input: usize| {
-                        let points = Mat::from_fn(squares.len(), 2, |d, i| match d < inputs {
+                        let points = Mat::from_fn(offsets_of(self.model).start, 2, |d, i| match d < inputs {
                             true => f64::from(u8::from(i == 1 && d == input)),
                             false => POPULATION,
                         });

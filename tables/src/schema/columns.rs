@@ -1,4 +1,4 @@
-//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made of them.
+//! The meaning of columns to a model: features, target, exposure, offsets and weights, and the inputs made of them.
 
 use super::calendar::Cycle;
 use super::groups::{GroupFormula, Grouping};
@@ -121,7 +121,8 @@ impl Feature {
 pub struct SchemaOptions {
     /// The column to predict.
     pub target: String,
-    /// The features, in this order; `None` uses every column except the target, the exposure, the weights and the excluded ones.
+    /// The features, in this order; `None` uses every column except the target, the exposure, the offsets, the weights and the
+    /// excluded ones.
     pub features: Option<Vec<String>>,
     /// Columns to leave out; they may hold anything.
     pub exclude: Vec<String>,
@@ -142,6 +143,10 @@ pub struct SchemaOptions {
     pub positive_label: Option<String>,
     /// The column of exposures (time or area at risk), for a target of counts.
     pub exposure: Option<String>,
+    /// The columns of offsets, known additions to the latent functions: none, or one for each function. A column may be the offset of
+    /// several functions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offset: Vec<String>,
     /// The column of weights, which multiply the losses of training rows.
     pub weights: Option<String>,
     /// The column by which rows are held out, instead of at random.
@@ -210,6 +215,9 @@ pub struct Schema {
     pub(crate) encoding: TargetEncoding,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exposure: Option<String>,
+    /// The columns of offsets, one for each latent function.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) offset: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<String>,
     #[serde(default)]
@@ -232,14 +240,14 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Opens a file (or `-`) to read the features, the exposure and, if the file has it, the target; other columns are skipped. Blocks have
+    /// Opens a file (or `-`) to read the features, the exposure, the offsets and, if the file has it, the target; other columns are skipped. Blocks have
     /// at most `block_rows` rows (0 counts as 1). The columns of a CSV file are separated by `delimiter` (`None` finds it in the first
     /// lines). The blocks have [copies](Table::copies) of the columns `copied`.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure, and when a column to be
-    /// copied is absent or of a type that cannot be read.
+    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature, the exposure or an offset, and when a column
+    /// to be copied is absent or of a type that cannot be read.
     pub fn open_with(
         &self,
         path: &Path,
@@ -313,9 +321,9 @@ impl Schema {
         self.weights.as_deref()
     }
 
-    /// The number of inputs, with the columns of grouped effects.
+    /// The number of inputs, with the columns of grouped effects and of offsets.
     pub fn dims(&self) -> usize {
-        self.feature_dims() + self.group_inputs().len()
+        self.feature_dims() + self.group_inputs().len() + self.offset.len()
     }
 
     /// The number of inputs of the features.
@@ -375,6 +383,7 @@ impl Schema {
             names.extend(feature.tells_missing().then(|| format!("{name} is missing")));
         }
         names.extend(self.group_inputs());
+        names.extend(self.offset.iter().map(|name| format!("offset of {name}")));
         names
     }
 
@@ -386,11 +395,12 @@ impl Schema {
     pub(crate) fn needed_columns(&self, grouped: bool) -> Vec<&str> {
         let mut seen = HashSet::new();
         let groups = self.group_names().filter(|_| grouped);
-        let all = self.feature_columns().chain(groups).chain(self.exposure.as_deref());
+        let offsets = self.offset.iter().map(String::as_str);
+        let all = self.feature_columns().chain(groups).chain(self.exposure.as_deref()).chain(offsets);
         all.filter(|name| seen.insert(*name)).collect()
     }
 
-    /// Returns true if a column is a feature, the target or the exposure, which predictions and comparisons need. Only training needs
+    /// Returns true if a column is a feature, the target, the exposure or an offset, which predictions and comparisons need. Only training needs
     /// weights.
     pub fn uses(&self, name: &str) -> bool {
         self.used_names().contains(name)
@@ -508,11 +518,15 @@ pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// The columns that can never be features, each with its role: the target, the exposure and the weights.
+/// The columns that can never be features, each with its role: the target, the exposure, the weights and the offsets.
 pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
     let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
-    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
+    // A column may be the offset of several functions.
+    let offsets =
+        options.offset.iter().enumerate().filter(|(at, name)| !options.offset[..*at].contains(name));
+    let offsets = offsets.map(|(_, name)| ("offset", name.as_str()));
+    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights).chain(offsets)
 }
 
 impl Schema {

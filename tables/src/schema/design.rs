@@ -24,8 +24,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// If a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a
-    /// category not seen in training (with [`UnseenLevels::Error`]). A missing number is an error if the
+    /// If a feature's or an offset's column is absent, or a cell in it is infinite, text where a number is expected, or a
+    /// category not seen in training (with [`UnseenLevels::Error`]). A missing number is an error in an offset, and if the
     /// model file is too old to hold means.
     pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
         let names = self.training_names();
@@ -51,6 +51,7 @@ impl Schema {
         }
         self.write_trees(design.as_mut());
         self.write_groups(table, unseen, &mut design)?;
+        self.write_offsets(table, &mut design)?;
         Ok(design)
     }
 

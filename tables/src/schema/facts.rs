@@ -22,6 +22,8 @@ pub(crate) enum Role {
     Target(TargetKind),
     Exposure,
     Weight,
+    /// Any finite number.
+    Offset,
 }
 
 impl Role {

@@ -236,7 +236,7 @@ impl Schema {
         unseen: UnseenLevels,
         design: &mut Mat<f64>,
     ) -> Result<()> {
-        let first = design.ncols() - self.group_inputs().len();
+        let first = self.feature_dims();
         for (index, group) in self.groups.iter().enumerate() {
             if unseen == UnseenLevels::Population {
                 design.col_mut(first + index).fill(POPULATION);

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 impl Schema {
     /// Returns the options with everything that the inputs of these columns determine: column names in the
-    /// kernel become numbers of inputs, and the kind of each input, the grouped effects and the names of the
-    /// inputs are set.
+    /// kernel become numbers of inputs, and the kind of each input, the grouped effects, the number of offsets
+    /// and the names of the inputs are set.
     pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
         if self.places().is_some() && options.model == ModelKind::Glm {
             return Err(Error::usage("⟨places⟩ and ⟨plane⟩ are for Gaussian processes, not for ⟨model glm⟩")
@@ -19,8 +19,13 @@ impl Schema {
         }
         // The name of a date becomes the numbers of all its inputs, and the names of a place those of its coordinates.
         let kernel = with_selections(&options.kernel, |inside| self.selection(inside))?;
-        let mut options =
-            FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
+        let mut options = FitOptions {
+            kernel,
+            dimensions: self.dimensions(),
+            effects: self.effect_terms(),
+            offsets: self.offset.len(),
+            ..options
+        };
         let mut inputs = self.input_names();
         inputs.truncate(self.feature_dims());
         let columns = Columns::named(inputs, self.target_name().to_owned());

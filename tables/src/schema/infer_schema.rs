@@ -52,6 +52,7 @@ impl Schema {
             target: options.target.clone(),
             encoding,
             exposure: options.exposure.clone(),
+            offset: options.offset.clone(),
             weights: options.weights.clone(),
             drop_first: options.drop_first,
             fills: Vec::new(),
@@ -69,6 +70,7 @@ impl Schema {
         }
         schema.check_exposure_kind()?;
         schema.check_positive_columns(facts)?;
+        schema.check_offsets(facts)?;
         Ok((schema, warnings))
     }
 
@@ -166,6 +168,8 @@ impl Schema {
         for name in self.slope_columns() {
             affines.push(facts.require(name)?.affine());
         }
+        // The fit scales offsets with the target.
+        affines.extend(self.offset.iter().map(|_| Affine::IDENTITY));
         let scaling = Scaling::linear(affines, facts.require(&self.target)?.affine());
         let named = self.input_names().into_iter().zip(constant);
         Ok((scaling, named.filter_map(|(name, constant)| constant.then_some(name)).collect()))
@@ -256,6 +260,9 @@ impl SchemaOptions {
         let roles = [(&self.exposure, Role::Exposure), (&self.weights, Role::Weight)];
         if let Some((_, role)) = roles.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
             return Some(Demand::Role(vec![role]));
+        }
+        if self.offset.iter().any(|offset| offset == name) {
+            return Some(Demand::Role(vec![Role::Offset]));
         }
         let grouped = || self.groups.iter().flat_map(GroupFormula::columns).any(|column| column == name);
         (self.is_feature(name) || grouped()).then_some(Demand::None)

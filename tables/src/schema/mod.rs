@@ -13,6 +13,7 @@ mod groups;
 mod in_kernel;
 mod infer_schema;
 mod left_out;
+mod offsets;
 mod places;
 pub(crate) mod ratings;
 mod spread;

@@ -45,8 +45,8 @@ pub struct Baselines {
     pub training: Option<Metrics>,
     /// The distribution that does not depend on the inputs.
     pub constant: Constant,
-    /// A linear model of the same inputs, with the same groupings; `None` if the model is linear itself or has many inputs, if no linear model could be fitted, or
-    /// if the time limit is over.
+    /// A linear model of the same inputs, with the same groupings; `None` if the model is linear itself or has many inputs, if its likelihood has another scale than the
+    /// offsets, if no linear model could be fitted, or if the time limit is over.
     pub linear: Option<TableModel>,
 }
 
@@ -153,12 +153,23 @@ impl TrainingSample {
 fn linear_rows(model: &TableModel) -> Option<usize> {
     let inputs = model.schema().without_codes().dims();
     let coupled = model.options().coupled_effects();
-    if inputs > LINEAR_INPUTS || coupled > LINEAR_EFFECTS || model.model_kind() == ModelKind::Glm {
+    let unsuited = model.model_kind() == ModelKind::Glm || !offsets_suit_linear(model);
+    if inputs > LINEAR_INPUTS || coupled > LINEAR_EFFECTS || unsuited {
         return None;
     }
     let closed = linear_likelihood(model).has_gaussian_noise();
     let worth = (LINEAR_WORK.0 / (inputs * inputs).max(1)).max(LINEAR_WORK.1);
     Some(if closed { LINEAR_ROWS } else { LINEAR_ROWS.min(worth) })
+}
+
+/// Returns true if the offsets of a model, if it has any, mean the same in its linear baseline. The Gaussian baseline of other likelihoods of
+/// numbers has one function, in units of the target.
+fn offsets_suit_linear(model: &TableModel) -> bool {
+    let likelihood = &model.latent().likelihood;
+    let in_units = likelihood.scales_target() && model.scaling().target_map().is_none();
+    model.options().offsets == 0
+        || model.task() != Task::Regression
+        || (in_units && model.options().offsets == 1)
 }
 
 fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
@@ -177,6 +188,7 @@ fn linear_options(model: &TableModel) -> FitOptions {
     FitOptions {
         model: ModelKind::Glm,
         effects,
+        offsets: model.options().offsets,
         likelihood: Some(likelihood),
         hyper: alternating,
         epochs: alternating.map(|_| LINEAR_ROUNDS),
@@ -187,7 +199,7 @@ fn linear_options(model: &TableModel) -> FitOptions {
 }
 
 /// The best distribution of a task that does not depend on the inputs, from moments: a Gaussian with the mean and variance of the training
-/// rows; the shares of classes or levels; counts with the mean rate, negative binomial if they vary more than Poisson counts.
+/// rows; the shares of classes or levels; counts with the mean rate, negative binomial if they vary more than Poisson counts. Unlike exposures, offsets are inputs, so it ignores them.
 pub struct Constant {
     model: ConstantModel,
     task: Task,

@@ -294,6 +294,10 @@ impl TableModel {
                 "the number of coordinates of its places does not match their surface",
             ),
             (!schema.trees_are_consistent(), "its trees do not match its columns"),
+            (
+                schema.offset_names().len() != model.scaling().offsets().columns(),
+                "its columns of offsets do not match its scaling",
+            ),
             (schema.dims() != model.inputs(), "its columns do not match its number of inputs"),
             (
                 schema.dimensions() != model.options().dimensions,

@@ -61,7 +61,8 @@ pub struct OutputsFit {
     pub tried: Vec<Tried>,
 }
 
-/// Fits models of several outputs, which are trained and tested on the same rows. Unless a sharing is asked for, outputs with grouped effects share nothing.
+/// Fits models of several outputs, which are trained and tested on the same rows. Unless a sharing is asked for, outputs with grouped effects or offsets share
+/// nothing.
 ///
 /// # Errors
 ///
@@ -95,7 +96,9 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     let (sharing, tried) = match request.sharing {
         Some(sharing) => (sharing, Vec::new()),
         None if request.start.is_some() => (Sharing::Own, Vec::new()),
-        None if options.open.is_empty() || !columns.groups.is_empty() => (Sharing::Own, Vec::new()),
+        None if options.open.is_empty() || !columns.groups.is_empty() || !columns.offset.is_empty() => {
+            (Sharing::Own, Vec::new())
+        }
         None => decide(&request, &schemas, &mut session.until(clock, Clock::CHOICES))?,
     };
     let mut models = fit_known(&request, schemas, sharing, &mut session.until(clock, 1.0))?;
@@ -146,8 +149,12 @@ fn columns_of(request: &OutputsRequest<'_>, target: &str) -> SchemaOptions {
     SchemaOptions { target: target.to_owned(), exclude, ..request.columns.clone() }
 }
 
-/// Refuses targets and options that cannot share processes or a kernel.
+/// Refuses columns, targets and options that cannot share processes or a kernel.
 fn check_shareable(options: &FitOptions, schemas: &[Schema], sharing: Sharing) -> Result<()> {
+    if schemas.iter().any(|schema| !schema.offset_names().is_empty()) {
+        return Err(Error::usage(format!("⟨outputs {sharing}⟩ cannot be combined with ⟨offset⟩"))
+            .hint("use ⟨outputs own⟩ for a separate model of every target"));
+    }
     for schema in schemas {
         let kind = LikelihoodKind::default_of(schema.encoding().kind());
         if options.likelihood_kind() != LikelihoodKind::Gaussian || kind != LikelihoodKind::Gaussian {

@@ -58,9 +58,15 @@ pub(super) fn folds_of(table: &Table, split: Option<&SplitBy>, seed: u64) -> Res
 ///
 /// # Errors
 ///
-/// A usage error if there are too few rows or no inputs to split by, or a fold has all of them.
+/// A usage error if there are too few rows or no inputs to split by, if a fold has all of them, or if there are offsets.
 pub(super) fn cross_fitted(schema: &Schema, rows: &TableRows, folds: &[usize]) -> Result<(Schema, Vec<f64>)> {
     let n = rows.targets.len();
+    if !schema.offset_names().is_empty() {
+        return Err(Error::usage(
+            "⟨mean trees⟩ cannot be combined with ⟨offset⟩, which trees cannot add to their scores",
+        )
+        .hint("use ⟨mean constant⟩"));
+    }
     let used = |fold: usize| folds.contains(&fold);
     let found = (0..FOLDS).filter(|&fold| used(fold)).count();
     if n < FEWEST_ROWS || found < 2 || schema.feature_dims() == 0 {

@@ -10,6 +10,7 @@ mod fits;
 mod fuzzing;
 mod glm;
 mod model_file;
+mod offsets;
 mod parts;
 mod places;
 mod progress;

@@ -111,6 +111,9 @@ fn rows_for(schema: &Schema) -> Option<Table> {
     let exposure = schema
         .exposure_name()
         .map(|name| NamedColumn { name: name.to_owned(), column: Column::Number(vec![1.0, 1e-6, 20.0]) });
+    let offset =
+        |name: &String| NamedColumn { name: name.clone(), column: Column::Number(vec![0.0, -3.0, 0.25]) };
+    let offsets = schema.offset_names().iter().map(offset);
     let encoding = schema.encoding();
     let target = match (encoding.levels(), encoding.kind()) {
         ([], TargetKind::Count) => Column::Number(vec![0.0, 7.0, 1.0]),
@@ -118,7 +121,7 @@ fn rows_for(schema: &Schema) -> Option<Table> {
         (levels, _) => texts([levels.first(), levels.last(), levels.first()]),
     };
     let target = NamedColumn { name: schema.target_name().to_owned(), column: target };
-    Table::new("rows", features.chain(exposure).chain([target]).collect()).ok()
+    Table::new("rows", features.chain(exposure).chain(offsets).chain([target]).collect()).ok()
 }
 
 /// Returns everything that a model predicts for every row, as the bits of the numbers.
