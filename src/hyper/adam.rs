@@ -92,7 +92,8 @@ impl Adam {
     }
 
     /// Returns the number of steps taken, including failed ones.
-    pub(crate) fn steps(&self) -> usize {
+    #[doc(hidden)]
+    pub fn steps(&self) -> usize {
         self.steps
     }
 

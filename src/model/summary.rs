@@ -14,6 +14,7 @@ pub struct FitSummary {
     /// The minimised objective per datum (without priors), on the scale the model sees.
     pub objective: f64,
     /// The minimised objective, as a sum over the data.
+    #[doc(hidden)]
     pub objective_sum: f64,
     /// The number of training rows that the objective was estimated on, unless it was summed over all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

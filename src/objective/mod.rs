@@ -99,6 +99,7 @@ impl Objective {
     }
 
     /// The evidence of Gaussian noise with the residual variances as noise.
+    #[doc(hidden)]
     pub fn fitc() -> Self {
         Objective { loss: Loss::Fitc, ..Objective::elbo(1.0) }
     }

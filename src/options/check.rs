@@ -104,7 +104,6 @@ impl FitOptions {
     /// # Errors
     ///
     /// Returns a usage error for the first invalid value or combination.
-    #[doc(hidden)]
     pub fn validate(&self) -> Result<()> {
         self.check_numbers()?;
         self.check_counts()?;

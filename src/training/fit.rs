@@ -373,7 +373,7 @@ impl Inducing {
     }
 
     /// The kernel.
-    pub(crate) fn kernel(&self) -> &dyn Kernel {
+    pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }
 

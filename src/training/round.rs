@@ -39,8 +39,7 @@ pub trait PartedRows: Sync {
 /// A question to every part of the rows at one point of a fit: sums over the rows under a model.
 ///
 /// ```
-/// # use sparsegp::training::{Round, Sums};
-/// # use sparsegp::collapsed::Dataset;
+/// # use sparsegp::training::{Dataset, Round};
 /// /// Computes the answer of part `part` to the round in `bytes`, which `PartedRows::ask` received.
 /// fn answer(bytes: &[u8], part: usize, rows: Dataset<'_>) -> sparsegp::Result<Vec<u8>> {
 ///     Round::from_bytes(bytes)?.sums(part, rows)?.to_bytes()
