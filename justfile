@@ -14,6 +14,10 @@ quick:
     cargo test -p sparsegp-kernels -p sparsegp --lib
     cargo test -p sparsegp-cli --test program documentation
 
+# Count the public items of the core, and fail above 500; `--list` lists them.
+public-items *ARGS:
+    .ci/public-items {{ARGS}}
+
 # Run everything that a change has to pass.
 check:
     .ci/run

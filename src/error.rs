@@ -29,10 +29,12 @@ pub struct Error {
 
 /// A function that writes an option, given its name (`q_step`) and an optional value, as the reader
 /// spells it.
+#[doc(hidden)]
 pub type Say<'a> = dyn Fn(&str, Option<&str>) -> String + 'a;
 
 /// Returns a text in which each marked option, ⟨name⟩ or ⟨name value⟩, is written by `say`:
 /// `⟨hyper dual⟩` is `--hyper dual` on a command line, `hyper = dual` in a program.
+#[doc(hidden)]
 pub fn spoken(text: &str, say: &Say<'_>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -97,6 +99,7 @@ impl Error {
     }
 
     /// Work that the user interrupted. The message should say what is kept.
+    #[doc(hidden)]
     pub fn interrupted(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Interrupted, message: message.into(), hint: None }
     }
@@ -111,6 +114,7 @@ impl Error {
     }
 
     /// Adds a hint to the error.
+    #[doc(hidden)]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -127,16 +131,19 @@ impl Error {
     }
 
     /// Returns the message, with options written by `say`.
+    #[doc(hidden)]
     pub fn message_with(&self, say: &Say<'_>) -> String {
         spoken(&self.message, say)
     }
 
     /// Returns the hint, if there is one, with options written by `say`.
+    #[doc(hidden)]
     pub fn advice_with(&self, say: &Say<'_>) -> Option<String> {
         self.hint.as_deref().map(|hint| spoken(hint, say))
     }
 
     /// The names of the options in the message, such as `q_step`, in the order of the message.
+    #[doc(hidden)]
     pub fn options(&self) -> Vec<String> {
         let names = std::cell::RefCell::new(Vec::new());
         spoken(&self.message, &|name, _| {
@@ -147,11 +154,13 @@ impl Error {
     }
 
     /// Returns the message with its options marked as ⟨name⟩, for use inside another message.
+    #[doc(hidden)]
     pub fn marked(&self) -> &str {
         &self.message
     }
 
     /// The exit status of the command line: 2 usage, 3 data, 4 fit, 130 interrupted.
+    #[doc(hidden)]
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             ErrorKind::Usage => 2,

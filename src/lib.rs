@@ -56,7 +56,8 @@
 //!
 //! # Modules
 //!
-//! A module imports only modules after it in this table, which a test checks.
+//! Items hidden from these pages serve the other crates of this repository; they may change in any release. Modules that are hidden
+//! as a whole are named without a link. A module imports only modules after it in this table, which a test checks.
 //!
 //! | modules | contents |
 //! | --- | --- |
@@ -64,16 +65,16 @@
 //! | [`model`] | fitted models: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | settings of a fit and their checks: [`FitOptions`](options::FitOptions) |
 //! | [`registry`] | names of kernels, likelihoods and features |
-//! | [`collapsed`], [`gradient`] | bounds with q in closed form; the pass over rows, and sums over data that merge |
-//! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
+//! | `collapsed`, `gradient` | bounds with q in closed form; the pass over rows, and sums over data that merge |
+//! | `neighbours` | rows conditioned on their nearest data: search, conditionals, adjoint |
 //! | [`latent`] | layers: features of the latent linear model |
 //! | [`effects`] | grouped effects in addition to the latent function: terms, sums by level, posterior |
 //! | [`variational`], [`objective`] | q and its update rules; losses and estimators |
 //! | [`metrics`] | metrics of predictions |
 //! | [`hyper`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions |
-//! | [`data`], [`rows`] | roles of rows, batches, scaling, moments, random draws; inputs from slices and arrays of other crates |
-//! | [`checkpoint`], [`files`] | states as bytes; output files |
-//! | [`linalg`], [`columns`], [`words`], [`error`] | structured products; passes over columns; options as words; errors |
+//! | `data`, [`rows`] | roles of rows, batches, scaling, moments, random draws; inputs from slices and arrays of other crates |
+//! | [`checkpoint`], `files` | states as bytes; output files |
+//! | `linalg`, `columns`, `words`, [`error`] | structured products; passes over columns; options as words; errors |
 //! | [`kernels`], [`likelihood`] | covariance functions; observation models with their integrals and special functions; separate crates |
 //!
 //! # Features
@@ -91,20 +92,27 @@
 #![cfg_attr(not(feature = "training"), allow(dead_code, unused_imports))]
 
 pub mod checkpoint;
+#[doc(hidden)]
 pub mod collapsed;
+#[doc(hidden)]
 pub mod columns;
+#[doc(hidden)]
 pub mod data;
 pub mod effects;
 pub mod error;
+#[doc(hidden)]
 pub mod files;
+#[doc(hidden)]
 pub mod gradient;
 pub mod hyper;
 pub mod latent;
+#[doc(hidden)]
 pub mod linalg;
 #[cfg(feature = "linfa")]
 pub mod linfa;
 pub mod metrics;
 pub mod model;
+#[doc(hidden)]
 pub mod neighbours;
 pub mod objective;
 pub mod options;
@@ -116,6 +124,7 @@ mod threads;
 #[cfg(feature = "training")]
 pub mod training;
 pub mod variational;
+#[doc(hidden)]
 pub mod words;
 
 pub use error::{Error, ErrorKind, Result, Say};

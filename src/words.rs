@@ -20,9 +20,11 @@ macro_rules! word_option {
 
         impl $name {
             /// The names of all values; the first is the default.
+            #[doc(hidden)]
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             /// Returns the name of the value, as text and files spell it.
+            #[doc(hidden)]
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }

@@ -77,6 +77,7 @@ fn held(contents: &Shared) -> MutexGuard<'_, Contents> {
 
 /// Writes the checkpoint of a fit from another thread, for a process that cannot wait for the fit to do so.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct Rescue {
     path: PathBuf,
     contents: Shared,
@@ -151,12 +152,14 @@ impl Checkpoint {
     /// # Errors
     ///
     /// When another fit has claimed it, or nothing can be written beside it.
+    #[doc(hidden)]
     pub fn locked(self) -> Result<Checkpoint> {
         let _lock = Some(Lock::of(&self.path)?);
         Ok(Checkpoint { _lock, ..self })
     }
 
     /// Sets a function that is called with the first write that fails. Later writes are still tried, but their failures are not reported.
+    #[doc(hidden)]
     pub fn with_warning(self, warn: fn(&Error)) -> Checkpoint {
         Checkpoint { warn: Some(warn), ..self }
     }
@@ -180,6 +183,7 @@ impl Checkpoint {
     /// # Errors
     ///
     /// As for [`Checkpoint::resume`].
+    #[doc(hidden)]
     pub fn resume_from(self, name: &str, bytes: Vec<u8>) -> Result<Checkpoint> {
         let found = parse(name, bytes)?;
         check_identity(name, &found.identity, &held(&self.contents).identity)?;
@@ -188,11 +192,13 @@ impl Checkpoint {
     }
 
     /// Returns a writer that another thread can use while the fit is in the middle of a step.
+    #[doc(hidden)]
     pub fn rescue(&self) -> Rescue {
         Rescue { path: self.path.clone(), contents: self.contents.clone() }
     }
 
     /// The file.
+    #[doc(hidden)]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -231,12 +237,14 @@ impl Checkpoint {
     }
 
     /// Returns the position where a fit of several stages starts, for [`Checkpoint::finish_fit`].
+    #[doc(hidden)]
     pub fn mark(&self) -> usize {
         self.at
     }
 
     /// Returns the result of the fit that begins at the current stage, if that fit is finished, and
     /// moves on to the next fit.
+    #[doc(hidden)]
     pub fn finished_fit(&mut self) -> Option<Vec<u8>> {
         let found = held(&self.contents).stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
         self.at += 1;
@@ -245,6 +253,7 @@ impl Checkpoint {
 
     /// Replaces the stages since `mark` by the result of the fit, and writes the file unless it is
     /// written only on interruption.
+    #[doc(hidden)]
     pub fn finish_fit(&mut self, mark: usize, found: Vec<u8>) {
         let mut contents = held(&self.contents);
         contents.stages.truncate(mark);
@@ -270,6 +279,7 @@ impl Checkpoint {
     }
 
     /// Writes the file; the older file stays if that fails.
+    #[doc(hidden)]
     pub fn write(&mut self) {
         self.saved = Instant::now();
         let bytes = held(&self.contents).encode();
@@ -293,6 +303,7 @@ impl Checkpoint {
     }
 
     /// The reason why the last write failed.
+    #[doc(hidden)]
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }
@@ -316,6 +327,7 @@ impl Checkpoint {
 /// # Errors
 ///
 /// When the file is not a checkpoint, is of another version, or is damaged.
+#[doc(hidden)]
 pub fn inspect(name: &str, bytes: Vec<u8>) -> Result<Identity> {
     parse(name, bytes).map(|contents| contents.identity)
 }

@@ -34,11 +34,13 @@ impl<'a> Dataset<'a> {
     }
 
     /// The number of rows.
+    #[doc(hidden)]
     pub fn len(&self) -> usize {
         self.targets.len()
     }
 
     /// Returns true if there are no rows.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }

@@ -42,6 +42,7 @@ pub enum SizeSchedule {
 impl SizeSchedule {
     /// The size at iteration `t`: at most `cap` (the number of rows) and at least 1, even for a
     /// `cap` of 0.
+    #[doc(hidden)]
     pub fn at(self, t: usize, cap: usize) -> usize {
         let size = match self {
             SizeSchedule::Constant(size) => size,

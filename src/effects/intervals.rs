@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Both ends of a 95 % interval. An interval that starts at 0 includes the model without this
 /// effect.
+#[doc(hidden)]
 pub type Ends = [f64; 2];
 
 /// The results of a fit with grouped effects that its parameters do not contain.

@@ -40,6 +40,7 @@ pub(crate) struct Sparse {
 /// The covariances of an eliminated level l with everything else follow from `K_l = C_l T_l`: `Cov(u_l, ·) = −K_lᵀ S⁻¹`, with C_l, T_l and
 /// S as in `collapsed::grouped_evidence`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Moments {
     /// The eliminated term; the number of terms if none is eliminated.
     pub(crate) eliminated: usize,

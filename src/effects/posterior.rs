@@ -9,6 +9,7 @@ use faer::{ColRef, Mat, MatMut, MatRef, RowRef};
 
 /// The posterior of the grouped effects of a model with a latent function.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct EffectPosterior {
     effects: Effects,
     moments: Moments,
@@ -78,6 +79,7 @@ impl EffectPosterior {
 
 /// The effects of a model with their moments under q.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct RowMoments<'a> {
     /// The terms and their factors.
     pub(crate) effects: &'a Effects,

@@ -12,6 +12,7 @@ pub(super) const NONE: u32 = u32::MAX - 1;
 
 /// The level and the numbers z of one row for one term.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct Entry {
     /// The code of the level, [`NEW`] for a new level, or [`NONE`] for a row without effects.
     level: u32,

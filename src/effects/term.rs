@@ -8,6 +8,7 @@ use sparsegp_kernels::{Parameter, Transform, Unit};
 
 /// The code of rows that are predicted without the effects of a grouping: these effects have the
 /// mean 0 and no variance.
+#[doc(hidden)]
 pub const POPULATION: f64 = -1.0;
 
 /// One grouping with the effects that each of its levels has.
@@ -43,6 +44,7 @@ pub struct EffectTerm {
     /// The columns of the slopes' values among the columns behind the inputs of f.
     pub values: Vec<usize>,
     /// The value, on the scale the model sees, that is 0 in the user's units, for every slope; empty if all are 0.
+    #[doc(hidden)]
     pub origins: Vec<f64>,
     /// True if the effects of one level are correlated.
     pub correlated: bool,
@@ -106,16 +108,18 @@ impl EffectTerm {
     }
 
     /// Returns the number r of effects of a level.
+    #[doc(hidden)]
     pub fn width(&self) -> usize {
         usize::from(self.intercept) + self.values.len()
     }
 
     /// Returns the number of coefficients, L·r.
-    pub fn coefficients(&self) -> usize {
+    pub(crate) fn coefficients(&self) -> usize {
         self.levels * self.width()
     }
 
     /// Returns the name of every effect of a level: `intercept`, and the columns with slopes.
+    #[doc(hidden)]
     pub fn effect_names(&self) -> Vec<&str> {
         let intercept = self.intercept.then_some("intercept");
         intercept.into_iter().chain(self.slopes.iter().map(String::as_str)).collect()
@@ -128,6 +132,7 @@ impl EffectTerm {
 /// diagonal (for independent effects their standard deviations), `effects.NAME.below` holds the entries below it row by row. If every function
 /// has its own layer, it also has its own factors, and the names begin with the name of the function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Effects {
     /// The number D of inputs of f, behind which the columns of the terms begin.
     inputs: usize,

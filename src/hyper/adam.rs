@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of Adam.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct AdamOptions {
     /// The learning rate.
     pub rate: f64,
@@ -14,6 +15,7 @@ pub struct AdamOptions {
 
 /// The inputs of the learning-rate schedule, except the number of steps taken.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Pace {
     /// The maximum number of steps.
     pub total_steps: usize,
@@ -23,6 +25,7 @@ pub struct Pace {
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Taken {
     /// The point moved along the gradient.
     Descended,
@@ -47,6 +50,7 @@ pub enum Taken {
 /// assert!(adam.theta()[0].abs() < 1e-3);
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Adam {
     pub(crate) options: AdamOptions,
     pub(super) theta: Vec<f64>,
@@ -88,7 +92,7 @@ impl Adam {
     }
 
     /// Returns the number of steps taken, including failed ones.
-    pub fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.steps
     }
 

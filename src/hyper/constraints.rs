@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// (`kernel.lengthscales[hour]`) selects the values that are lengths along that column, and numbers are then in units of the column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct NamePattern {
+pub(crate) struct NamePattern {
     pattern: String,
     column: Option<String>,
 }
@@ -106,9 +106,9 @@ stored_as_text!(NamePattern);
 #[serde(try_from = "String", into = "String")]
 pub struct PriorFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The prior; `None` removes the prior.
-    pub prior: Option<Prior>,
+    pub(crate) prior: Option<Prior>,
 }
 
 impl FromStr for PriorFor {
@@ -143,11 +143,11 @@ stored_as_text!(PriorFor);
 #[serde(try_from = "String", into = "String")]
 pub struct BoundsFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The lower bound, if any.
-    pub lower: Option<f64>,
+    pub(crate) lower: Option<f64>,
     /// The upper bound, if any.
-    pub upper: Option<f64>,
+    pub(crate) upper: Option<f64>,
 }
 
 impl FromStr for BoundsFor {
@@ -194,9 +194,9 @@ stored_as_text!(BoundsFor);
 #[serde(try_from = "String", into = "String")]
 pub struct FixFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The value; `None` keeps the starting value.
-    pub value: Option<f64>,
+    pub(crate) value: Option<f64>,
 }
 
 impl FromStr for FixFor {
@@ -228,9 +228,9 @@ stored_as_text!(FixFor);
 #[serde(try_from = "String", into = "String")]
 pub struct StartFor {
     /// The values that it applies to.
-    pub name: NamePattern,
+    pub(crate) name: NamePattern,
     /// The starting value.
-    pub value: f64,
+    pub(crate) value: f64,
 }
 
 impl FromStr for StartFor {
@@ -263,7 +263,7 @@ fn finite(text: &str, expected: &str) -> Result<f64> {
 #[serde(try_from = "String", into = "String")]
 pub struct Tie {
     /// The values that are tied; they start at the value of the first one.
-    pub names: Vec<NamePattern>,
+    pub(crate) names: Vec<NamePattern>,
 }
 
 impl FromStr for Tie {
@@ -333,6 +333,7 @@ pub struct Constraints {
 
 impl Constraints {
     /// Replaces alternative names of values by their full names; `names` has pairs of an alternative name and a full name.
+    #[doc(hidden)]
     pub fn called(mut self, names: &[(String, String)]) -> Constraints {
         let of_starts = self.start.iter_mut().map(|start| &mut start.name);
         let of_fix = self.fix.iter_mut().map(|fix| &mut fix.name);
@@ -349,6 +350,7 @@ impl Constraints {
     }
 
     /// Creates constraints that only fix values by full name.
+    #[doc(hidden)]
     pub fn fixing<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Constraints> {
         let fix =
             values.into_iter().map(|(name, value)| Ok(FixFor { name: name.parse()?, value: Some(value) }));
@@ -356,12 +358,13 @@ impl Constraints {
     }
 
     /// Returns true if there are no constraints.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let Constraints { bounds, start, fix, tie, prior, columns: _ } = self;
         start.is_empty() && fix.is_empty() && bounds.is_empty() && tie.is_empty() && prior.is_empty()
     }
 
     /// Returns the first option that affects only training, and so has no effect on values that are not trained.
+    #[doc(hidden)]
     pub fn about_training(&self) -> Option<&'static str> {
         let fixed_at_start = self.fix.iter().any(|fix| fix.value.is_none());
         [
@@ -418,6 +421,7 @@ impl Columns {
     }
 
     /// Adds the name of a place whose coordinates are these inputs. Constraints name a place without regard to spaces.
+    #[doc(hidden)]
     pub fn with_place(mut self, name: String, inputs: Vec<usize>) -> Columns {
         self.inputs.push(Column { name, inputs, size: Some(1.0) });
         self
@@ -445,6 +449,7 @@ impl Columns {
     }
 
     /// Returns the inputs alone, for fits of several targets in different units.
+    #[doc(hidden)]
     pub fn without_target(mut self) -> Columns {
         self.target = None;
         self

@@ -81,6 +81,7 @@ pub enum Stage {
 }
 
 /// Formats seconds for people.
+#[doc(hidden)]
 pub fn time(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 9.95 => format!("{seconds:.1} s"),

@@ -313,6 +313,7 @@ pub(crate) struct ValueSetting {
 /// Settings by full name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
+#[doc(hidden)]
 pub struct ValueSettings {
     pub(super) by_name: BTreeMap<String, ValueSetting>,
 }

@@ -24,6 +24,7 @@ const FLAT: f64 = 1e-5;
 
 /// Settings of L-BFGS.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct LbfgsOptions {
     /// The number of past steps that shape the inverse Hessian.
     pub memory: usize,
@@ -332,6 +333,7 @@ impl<'c, 'a, 'm> Solver<Scaled<'c, 'a, 'm>, Iterate> for Watched<'c, 'a, 'm> {
 ///
 /// A line search fails once rounding stops all progress. The search then restarts from the best point with empty memory and a shorter
 /// first step, a limited number of times.
+#[doc(hidden)]
 pub fn minimize_lbfgs(
     objective: &mut dyn HyperObjective,
     start: Vec<f64>,

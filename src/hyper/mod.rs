@@ -15,7 +15,7 @@ mod vector;
 
 pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
-pub use constraints::{BoundsFor, Columns, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
+pub use constraints::{BoundsFor, Columns, Constraints, FixFor, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
 pub use impose::ValueSettings;
 pub(crate) use impose::{PriorChoice, named, range_words};
@@ -31,6 +31,7 @@ pub(crate) use vector::INDUCING;
 pub use vector::{Descriptor, FreeVector, stem};
 
 /// A smooth function of an unconstrained vector, on all data or on one mini-batch at a time; it may keep state, such as q, from step to step.
+#[doc(hidden)]
 pub trait HyperObjective {
     /// Returns the number of evaluations in an epoch: 1 for an objective on all data.
     fn steps_per_epoch(&self) -> usize {
@@ -81,6 +82,7 @@ pub trait HyperObjective {
 
 /// The outcome of a minimisation.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct Outcome {
     /// The best point found.
     pub theta: Vec<f64>,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Watches a minimisation: keeps the trace, reports events to the session, and decides when to
 /// stop.
+#[doc(hidden)]
 pub struct Monitor<'a> {
     pub(crate) limits: Limits,
     epochs: Epochs,
@@ -197,6 +198,7 @@ word_option! {
 
 impl StopReason {
     /// The reason in a sentence for a reader.
+    #[doc(hidden)]
     pub fn sentence(self) -> &'static str {
         match self {
             StopReason::Converged => "the objective no longer fell by more than the tolerance",
@@ -214,6 +216,7 @@ impl StopReason {
 
 /// Limits of a fit. An epoch is one pass over the data: one iteration of L-BFGS, n/b steps of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Limits {
     /// The largest number of epochs.
     pub epochs: usize,
@@ -297,6 +300,7 @@ stored_as_text!(StopRange);
 
 /// The result of a minimisation so far, per row.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Reached {
     /// The value of the minimised function.
     pub(crate) value: f64,
@@ -329,6 +333,7 @@ pub struct Record {
 
 impl Record {
     /// The line of an epoch.
+    #[doc(hidden)]
     pub fn of(epoch: usize, seconds: f64, reached: Reached, validation_nll: Option<f64>) -> Self {
         let Reached { value, prior_terms } = reached;
         Record { epoch, seconds, objective: value - prior_terms, prior_terms, validation_nll }

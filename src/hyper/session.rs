@@ -135,23 +135,27 @@ impl<'a> Session<'a> {
     }
 
     /// Leaves out the intervals of variance components, which take about as long as the fit that estimates them.
+    #[doc(hidden)]
     pub fn without_intervals(self) -> Self {
         Session { has_intervals: false, ..self }
     }
 
     /// Applies the time limit to all fits of a command together, from its start. Without a clock,
     /// every fit has the whole limit.
+    #[doc(hidden)]
     pub fn with_clock(self, clock: Option<Clock>) -> Self {
         Session { clock, ..self }
     }
 
     /// Returns the clock of the command, or a clock that starts now, for a fit with a time limit in seconds.
+    #[doc(hidden)]
     pub fn clock(&self, seconds: Option<f64>) -> Option<Clock> {
         self.clock.or_else(|| seconds.map(|seconds| Clock::since(Instant::now(), seconds)))
     }
 
     /// Returns this session for a part of its work that ends soon after a share of the time is over; training then keeps the best point so
     /// far.
+    #[doc(hidden)]
     pub fn until(&mut self, clock: Option<Clock>, share: f64) -> Session<'_> {
         let end = clock.and_then(|clock| clock.at(share));
         let end = [end, self.end].into_iter().flatten().min();
@@ -168,11 +172,13 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the time at which the work in this session has to end, if there is one.
+    #[doc(hidden)]
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
 
     /// Returns true if the time of the work in this session is over.
+    #[doc(hidden)]
     pub fn is_late(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
@@ -188,6 +194,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns this session for a part of its work whose stages and epochs are not reported.
+    #[doc(hidden)]
     pub fn silent(&mut self) -> Session<'_> {
         Session { listener: None, ..self.until(None, 1.0) }
     }
@@ -208,6 +215,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the checkpoint of the fit.
+    #[doc(hidden)]
     pub fn checkpoint(&mut self) -> Option<&mut Checkpoint> {
         self.checkpoint.as_deref_mut()
     }
@@ -218,6 +226,7 @@ impl<'a> Session<'a> {
     }
 
     /// Tells the listener that a stage begins.
+    #[doc(hidden)]
     pub fn enter(&mut self, stage: Stage) {
         self.tell(&Event::Stage(stage));
     }
@@ -244,6 +253,7 @@ impl<'a> Session<'a> {
 
 /// The time limit of a whole command: choices, training, and the figures and files that follow.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Clock {
     started: Instant,
     seconds: f64,

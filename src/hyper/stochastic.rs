@@ -131,6 +131,7 @@ impl Monitor<'_> {
 /// Minimises an objective from `start`; `data_count` converts its values to per-row values.
 ///
 /// The point of the outcome is the last one; the objective itself keeps the best one by validation.
+#[doc(hidden)]
 pub fn minimize_adam(
     objective: &mut dyn HyperObjective,
     start: Vec<f64>,

@@ -4,6 +4,7 @@ use sparsegp_kernels::{Parameter, Prior, Role, Transform};
 
 /// One natural value, with what an optimiser needs to know about it.
 #[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Descriptor {
     /// The full name, such as `kernel.lengthscales.0`.
     pub name: String,
@@ -51,6 +52,7 @@ pub(crate) const INDUCING: &str = "inducing.";
 
 /// Returns the name of the parameter of a numbered value: `kernel.lengthscales` for
 /// `kernel.lengthscales.3`. `None` for a parameter with one value.
+#[doc(hidden)]
 pub fn stem(name: &str) -> Option<&str> {
     let (stem, index) = name.rsplit_once('.')?;
     index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
@@ -67,6 +69,7 @@ struct Free {
 
 /// The free numbers that determine the natural values, with their transforms and ties.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct FreeVector {
     free: Vec<Free>,
     /// Further natural values that follow a free number: the index of the value, and the index of the free number.

@@ -60,6 +60,7 @@ impl Clone for Box<dyn FeatureMap> {
 
 /// A feature map with a constant mean for each process that shares it.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct FeatureLayer {
     pub(crate) map: Box<dyn FeatureMap>,
     mean: Parameter,

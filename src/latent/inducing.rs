@@ -16,9 +16,11 @@ use std::str::FromStr;
 #[non_exhaustive]
 pub enum Jitter {
     /// This amount (zero is allowed).
+    #[doc(hidden)]
     Absolute(f64),
     /// This factor times the mean diagonal of `K_uu`; it changes with the kernel and enters the
     /// gradient.
+    #[doc(hidden)]
     Relative(f64),
 }
 
@@ -28,6 +30,7 @@ impl Jitter {
     pub const DEFAULT: Jitter = Jitter::Relative(1e-6);
 
     /// The default if the inducing inputs are all distinct inputs of an exact GP, whose q then loses no more than rounding to the jitter.
+    #[doc(hidden)]
     pub const EXACT: Jitter = Jitter::Relative(1e-14);
 
     /// The relative jitter below which features solve systems with L instead of being products with `L⁻¹`.
@@ -68,6 +71,7 @@ impl fmt::Display for Jitter {
 
 /// `K_uu` could not be factorised even with the largest jitter.
 #[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct FactorizationFailure {
     /// The largest jitter tried, relative to the mean diagonal.
     pub(crate) jitter: f64,
@@ -92,6 +96,7 @@ pub struct InducingPrior {
 /// The factor always fits the prior: only [`InducingPrior::factorised`] makes a layer, and a change
 /// of the prior ([`LatentModel::set_natural`](crate::model::LatentModel::set_natural)) factorises
 /// again.
+#[doc(hidden)]
 pub struct InducingLayer {
     prior: InducingPrior,
     /// The jitter of the factor; larger than the requested jitter if that was too small.
@@ -138,6 +143,7 @@ impl AsRef<InducingPrior> for InducingLayer {
 }
 
 /// A sparse GP with its factor or without.
+#[doc(hidden)]
 pub trait AsPrior: AsRef<InducingPrior> + Send + Sync + 'static {}
 
 impl<T: AsRef<InducingPrior> + Send + Sync + 'static> AsPrior for T {}
@@ -170,6 +176,7 @@ impl InducingPrior {
     }
 
     /// Returns the prior with a constant mean, trained unless `fixed`.
+    #[doc(hidden)]
     pub fn with_mean(self, constant: f64, fixed: bool) -> Self {
         self.with_means(vec![constant], fixed)
     }
@@ -179,6 +186,7 @@ impl InducingPrior {
     /// # Panics
     ///
     /// If `constants` is empty.
+    #[doc(hidden)]
     pub fn with_means(mut self, constants: Vec<f64>, fixed: bool) -> Self {
         assert!(!constants.is_empty(), "a layer has at least one process");
         self.mean.values = constants;
@@ -203,16 +211,19 @@ impl InducingPrior {
     }
 
     /// The covariance function.
+    #[doc(hidden)]
     pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }
 
     /// The covariance function, to change its parameters.
+    #[doc(hidden)]
     pub fn kernel_mut(&mut self) -> &mut dyn Kernel {
         self.kernel.as_mut()
     }
 
     /// The constant means, one for each process that shares the layer.
+    #[doc(hidden)]
     pub fn mean(&self) -> &Parameter {
         &self.mean
     }
@@ -222,16 +233,19 @@ impl InducingPrior {
     }
 
     /// The inducing inputs, `M × D`.
+    #[doc(hidden)]
     pub fn z(&self) -> MatRef<'_, f64> {
         self.z.as_ref()
     }
 
     /// The inducing inputs, to move them.
+    #[doc(hidden)]
     pub fn z_mut(&mut self) -> MatMut<'_, f64> {
         self.z.as_mut()
     }
 
     /// The requested jitter.
+    #[doc(hidden)]
     pub fn jitter(&self) -> Jitter {
         self.jitter
     }

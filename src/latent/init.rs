@@ -69,6 +69,7 @@ word_option! {
 
 impl InducingInit {
     /// Every choice, in the order help texts list them.
+    #[doc(hidden)]
     pub const ALL: [InducingInit; 3] = [InducingInit::KMeans, InducingInit::Greedy, InducingInit::Random];
 }
 
@@ -95,6 +96,7 @@ impl InducingInit {
 /// # Errors
 /// A usage error for `m = 0` or a kernel that needs more inputs than there are, a data error for no rows, no columns
 /// or a value that is not finite, a fit error when the kernel gives a value that is not finite.
+#[doc(hidden)]
 pub fn choose_inducing(
     x: MatRef<'_, f64>,
     m: usize,
@@ -154,6 +156,7 @@ pub fn choose_inducing(
 ///
 /// # Errors
 /// A data error for values that are not finite, a fit error if the kernel returns such a value.
+#[doc(hidden)]
 pub fn more_inducing(x: MatRef<'_, f64>, layer: &InducingLayer, m: usize, seed: u64) -> Result<Mat<f64>> {
     let x = x.transpose();
     let frame = Frame::of(x)?;

@@ -15,6 +15,7 @@ use std::ops::{Deref, Range};
 /// The layer that produces the features of a model: a sparse GP with its factor ([`InducingLayer`])
 /// or without ([`InducingPrior`]), or a linear model.
 #[derive(Clone)]
+#[doc(hidden)]
 pub enum Layer<G = InducingLayer> {
     /// A sparse GP.
     Inducing(Box<G>),
@@ -231,6 +232,7 @@ impl LatentLayer for Layer {
 ///
 /// Processes that share a layer have the same features but separate posteriors. The matrices of all
 /// layers, or of all processes, are stacked one below the other.
+#[doc(hidden)]
 pub struct Layers<'a, G = InducingLayer> {
     all: &'a [Layer<G>],
     processes: usize,

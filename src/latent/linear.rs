@@ -24,6 +24,7 @@ enum Root {
 /// and uses `a = Uᵀ L_Pᵀ x̃` of dimension n; the rest of `x̃ᵀP x̃` is residual variance. The
 /// posterior is the same, but time and memory are those of dimension n.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct LinearLayer {
     pub(crate) prior_mean: Vec<f64>,
     root: Root,

@@ -3,18 +3,24 @@
 
 mod embedding;
 mod feature_layer;
+#[doc(hidden)]
 pub mod inducing;
+#[doc(hidden)]
 pub mod init;
 mod layer;
+#[doc(hidden)]
 pub mod linear;
 mod pivots;
 mod sum;
 
 pub(crate) use embedding::Embedding;
 pub use feature_layer::{FeatureBar, FeatureLayer, FeatureMap};
+#[doc(inline)]
 pub use inducing::{AsPrior, InducingLayer, InducingPrior, Jitter};
+#[doc(inline)]
 pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::{Layer, Layers};
+#[doc(inline)]
 pub use linear::LinearLayer;
 pub use sum::SumLayer;
 
@@ -26,6 +32,7 @@ use sparsegp_kernels::{Parameter, Scratch};
 
 /// Gradient of an objective with respect to everything a layer can train, in natural units.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct LayerGradient {
     /// One entry per kernel parameter value.
     pub kernel: Vec<f64>,
@@ -74,6 +81,7 @@ impl LayerGradient {
 
 /// The derivatives of an objective with respect to what [`RawFeatures::features`] writes for a block of c rows.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct FeaturesAdjoint<'a> {
     /// The rows, `c × D`.
     pub x: MatRef<'a, f64>,
@@ -98,6 +106,7 @@ pub struct FeaturesAdjoint<'a> {
 /// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`,
 /// `base = 0`, `κ = 0` for a linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D`
 /// blocks, a row per datum, in any strides; columns after the first D belong to grouped effects.
+#[doc(hidden)]
 pub trait RawFeatures: Send + Sync {
     /// The dimension M of `w`.
     fn dim(&self) -> usize;
@@ -139,6 +148,7 @@ pub trait RawFeatures: Send + Sync {
 }
 
 /// How features are whitened, and the adjoint of everything that a layer computes.
+#[doc(hidden)]
 pub trait LatentLayer {
     /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity, if the layer has no
     /// parameters to train and only its offset has a gradient.
@@ -161,6 +171,7 @@ pub trait LatentLayer {
 }
 
 /// Computes `A = W K`; does nothing if features are whitened by construction.
+#[doc(hidden)]
 pub fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
     match (layer.ill_conditioned(), layer.whitening()) {
         (None, Some(whitening)) => block_product(a, Accum::Replace, whitening, k, 1.0),
@@ -190,6 +201,7 @@ pub(crate) fn of_raw_features(layer: &dyn LatentLayer, columns: MatRef<'_, f64>)
 }
 
 /// Buffers of the once-per-step part of a layer's adjoint.
+#[doc(hidden)]
 pub struct LayerScratch {
     pub(crate) product: Mat<f64>,
     pub(crate) kernel: Scratch,

@@ -16,6 +16,7 @@ use sparsegp_kernels::{Parameter, Scratch};
 /// The features of the function come first. A row has the features `Fᵀz` at the coefficients u of its levels. Levels that training did not see
 /// have no coefficients: their effects are residual variance.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct SumLayer<G = InducingLayer> {
     /// The layer of the function; the number of its features must stay.
     pub(crate) function: Layer<G>,

@@ -49,12 +49,14 @@ impl Confusion {
 
     /// Returns the share of the rows predicted as a class that belong to that class; `None` without
     /// such rows.
+    #[doc(hidden)]
     pub fn precision(&self, class: usize) -> Option<f64> {
         self.share(class, (0..self.classes()).map(|other| self.count(other, class)).sum())
     }
 
     /// The share of the rows of a class that were predicted as that class; `None` without such
     /// rows.
+    #[doc(hidden)]
     pub fn recall(&self, class: usize) -> Option<f64> {
         self.share(class, (0..self.classes()).map(|other| self.count(class, other)).sum())
     }

@@ -16,6 +16,7 @@ const BINS: usize = 10;
 
 /// One row of test data and what was predicted for it, in original units of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Compared {
     /// The target y. Classification: 1 for the positive class, 0 for the other. Ordinal: the index of the level.
     pub target: f64,
@@ -43,6 +44,7 @@ pub struct Compared {
 
 /// The scores of the probabilities of several classes at a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct ClassScores {
     /// `Σ_c (p_c − 1{y = c})²` (Brier 1950), from 0 to 2.
     pub brier: f64,
@@ -139,6 +141,7 @@ pub struct Report {
 /// Rows are not stored, except for one number per row in classification, which the area under the
 /// curve needs.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct Metrics {
     task: Task,
     log_density: Moments,

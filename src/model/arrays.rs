@@ -184,6 +184,7 @@ impl Unusable {
 }
 
 /// The error for a model file whose parts contradict each other.
+#[doc(hidden)]
 pub fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{name}: the model file is damaged: {what}"))
         .hint("copy the file from its source again, or fit the model again")

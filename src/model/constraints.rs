@@ -21,6 +21,7 @@ impl LatentPrior {
     /// # Errors
     /// Usage errors for names without a match, values and priors outside a range, and settings without an effect; the model
     /// is then as it was.
+    #[doc(hidden)]
     pub fn constrain(&mut self, constraints: &Constraints, weak_priors: bool) -> Result<()> {
         let (own, mut values, mut settings) = (self.own_descriptors(), self.natural(), self.settings.clone());
         constraints.impose(&mut settings, &own, &self.value_inputs(), &mut values)?;
@@ -34,6 +35,7 @@ impl LatentPrior {
     ///
     /// # Errors
     /// Usage errors for names without a match.
+    #[doc(hidden)]
     pub fn start_at(&mut self, constraints: &Constraints) -> Result<()> {
         let (own, mut values) = (self.own_descriptors(), self.natural());
         constraints.start(&own, &self.value_inputs(), &mut values)?;
@@ -62,6 +64,7 @@ impl<G: AsPrior> LatentModel<G> {
     /// `mu = ln √D + σ²` for the D inputs that the kernel sees. The density of ln ℓ then has its
     /// mode at ln √D, where training starts. (Their mu, ln √D + √2, puts the mode at a fifth of
     /// √D.)
+    #[doc(hidden)]
     pub fn weak_priors(&self) -> Vec<(String, Prior)> {
         // Values with a prior that was set in Rust keep it.
         let without = self.own_descriptors().into_iter().filter(|d| d.prior.is_none());
@@ -79,6 +82,7 @@ impl<G: AsPrior> LatentModel<G> {
     }
 
     /// Returns the constraints of each value by name, in words: fixed, tied, bounds, prior. Values without constraints are left out.
+    #[doc(hidden)]
     pub fn constraint_notes(&self) -> Vec<(String, String)> {
         let own = self.own_descriptors();
         let mut seen = own.clone();

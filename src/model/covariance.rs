@@ -24,6 +24,7 @@ impl Model {
     ///
     /// As for [`Model::joint`], and usage errors for likelihoods of several functions and models
     /// that define only a mean.
+    #[doc(hidden)]
     pub fn target_joint<'x>(&self, x: impl Into<Rows<'x>>, exposure: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
         self.target_joint_at(x.into().as_ref(), exposure)
     }

@@ -29,6 +29,7 @@ use std::path::Path;
 const FORMAT: &str = "sparsegp-model";
 
 /// The first eight bytes of a file of several models. A file of one model begins with the length of its header, which is never that large.
+#[doc(hidden)]
 pub const SEVERAL: &[u8; 8] = b"sgp-many";
 
 /// The longest header that is read: far more than any model needs, far less than the memory of a machine.
@@ -293,6 +294,7 @@ impl Model {
 /// # Errors
 ///
 /// If the file cannot be read, or if its first bytes show that it is not a file of one model.
+#[doc(hidden)]
 pub fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));

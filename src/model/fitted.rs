@@ -68,9 +68,11 @@ impl fmt::Debug for Model {
 
 impl Model {
     /// The maximum number of rows for [`Model::samples`].
+    #[doc(hidden)]
     pub const MOST_JOINT_ROWS: usize = 2000;
 
     /// Adds warnings before the warnings of the fit.
+    #[doc(hidden)]
     pub fn warn_first(&mut self, warnings: impl IntoIterator<Item = Warning>) {
         self.summary.warnings.splice(..0, warnings);
     }
@@ -118,6 +120,7 @@ impl Model {
     }
 
     /// The scaling of inputs and target.
+    #[doc(hidden)]
     pub fn scaling(&self) -> &Scaling {
         &self.scaling
     }
@@ -128,31 +131,37 @@ impl Model {
     }
 
     /// Kernel, mean, likelihood and inducing inputs, on the scale the model sees.
+    #[doc(hidden)]
     pub fn latent(&self) -> &LatentPrior {
         &self.latent
     }
 
     /// The posterior of the whitened inducing variables of the only latent process, or of the first.
+    #[doc(hidden)]
     pub fn q(&self) -> &Normal {
         &self.q[0]
     }
 
     /// The posteriors of the whitened inducing variables of all latent processes.
+    #[doc(hidden)]
     pub fn posteriors(&self) -> &[Normal] {
         &self.q
     }
 
     /// The predictor on the scale the model sees.
+    #[doc(hidden)]
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
     }
 
     /// The training rows in which predictions search neighbours, if the model has them.
+    #[doc(hidden)]
     pub fn neighbours(&self) -> Option<&Nearby> {
         self.posterior.neighbours().map(|nearby| &**nearby)
     }
 
     /// The kind of model, which says how f depends on the inputs.
+    #[doc(hidden)]
     pub fn model_kind(&self) -> ModelKind {
         if self.latent.layer().linear().is_some() { ModelKind::Glm } else { ModelKind::Gp }
     }
@@ -168,21 +177,25 @@ impl Model {
     }
 
     /// The scores of a grid of β, if β was chosen from one.
+    #[doc(hidden)]
     pub fn beta_curve(&self) -> Option<&BetaCurve> {
         self.beta_curve.as_ref()
     }
 
     /// Stores the scores of the grid from which β was chosen.
+    #[doc(hidden)]
     pub fn set_beta_curve(&mut self, curve: BetaCurve) {
         self.beta_curve = Some(curve);
     }
 
     /// The searches before the fit: for the number of inducing inputs, for a start, and for unset options.
+    #[doc(hidden)]
     pub fn search(&self) -> &Search {
         &self.search
     }
 
     /// The version of the program that fitted it.
+    #[doc(hidden)]
     pub fn program(&self) -> &str {
         &self.program
     }
@@ -215,12 +228,14 @@ impl Model {
     }
 
     /// The loss it was trained for.
+    #[doc(hidden)]
     pub fn loss(&self) -> LossKind {
         self.options.objective.loss()
     }
 
     /// Returns true if the model has a predictive mean but no distribution. Square-loss training leaves the covariance of q and the noise
     /// undefined, and therefore also log densities, quantiles and coverage.
+    #[doc(hidden)]
     pub fn mean_only(&self) -> bool {
         self.loss() == LossKind::Square
     }
@@ -248,6 +263,7 @@ impl Model {
     }
 
     /// Like [`predict`](Self::predict), but does not check the inputs (`n × D`, a row per datum, in original units) and the exposures.
+    #[doc(hidden)]
     pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
         self.predict_by(&self.posterior, x, exposure)
     }
@@ -266,8 +282,9 @@ impl Model {
     }
 
     /// Predicts training rows (counted from 0) as if each were new: from its nearest other rows, and a q without the contribution of the
-    /// row. `x` has these rows in original units, whose offsets are read, and `exposure` their exposures; it is empty if all are 1. Returns `None` if the model has no neighbours, does not
-    /// keep all training rows, has no distribution, or has no such rows.
+    /// row. `x` has these rows in original units, for their offsets, and `exposure` their exposures; it is empty if all are 1. Returns `None` if
+    /// the model has no neighbours, does not keep all training rows, has no distribution, or has no such rows.
+    #[doc(hidden)]
     pub fn predict_left_out(
         &self,
         rows: &[u32],
@@ -305,6 +322,7 @@ impl Model {
     /// # Errors
     ///
     /// As for [`samples`](Self::samples).
+    #[doc(hidden)]
     pub fn output_samples(
         &self,
         x: MatRef<'_, f64>,
@@ -393,6 +411,7 @@ impl Model {
     /// # Errors
     ///
     /// As for [`Model::joint`], and when there is no such process.
+    #[doc(hidden)]
     pub fn joint_of_process(&self, x: MatRef<'_, f64>, process: usize) -> Result<(Vec<f64>, Mat<f64>)> {
         self.check_joint(x)?;
         let processes = self.latent.processes();
@@ -406,6 +425,7 @@ impl Model {
 
     /// Returns the weight of every latent process in the function of the target, and an offset, in units of the target. Returns `None`
     /// unless the target is one of several that mix processes.
+    #[doc(hidden)]
     pub fn mixing(&self) -> Option<(Vec<f64>, f64)> {
         let (weights, offset) = self.mixed()?;
         let scale = self.scaling.target.scale;
@@ -444,11 +464,13 @@ impl Model {
     }
 
     /// The means of the only latent function, or of the first, at rows in original units (`n × D`), on the scale the model sees.
+    #[doc(hidden)]
     pub fn latent_means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
         self.with_offsets(0, &self.placed(x))
     }
 
     /// Inputs on the scale the model sees without offsets, a column per row of `x`.
+    #[doc(hidden)]
     pub fn on_scale(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         self.placed(x).x
     }

@@ -31,6 +31,7 @@ const MOST_VALUES: usize = 1 << 24;
 const EXACT_ROWS: usize = 500;
 
 /// Tests whether the caller wants an evaluation to end without a result.
+#[doc(hidden)]
 pub type Stopped<'a> = dyn Fn() -> bool + Sync + 'a;
 
 /// Functions drawn from the posterior of a model: `f(x) = o + a(x)ᵀw + s(x) p(x)ᵀε` with `a = L⁻¹k(Z, x)`. Here w is an exact draw of q, and
@@ -97,6 +98,7 @@ impl Model {
     ///
     /// As for [`Model::predict`], and if there are too many rows and functions of the model cannot
     /// be drawn.
+    #[doc(hidden)]
     pub fn target_draws<'x>(
         &self,
         x: impl Into<Inputs<'x>>,
@@ -367,11 +369,6 @@ fn root_of(q: &Normal) -> Result<Mat<f64>> {
 }
 
 impl FunctionDraws {
-    /// The number of functions.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     /// Returns the values of every function at inputs in original units (`n × D`): `count` vectors
     /// of n.
     ///
@@ -387,6 +384,7 @@ impl FunctionDraws {
     /// # Errors
     ///
     /// As for [`FunctionDraws::values`].
+    #[doc(hidden)]
     pub fn values_unless(&self, x: MatRef<'_, f64>, stopped: &Stopped<'_>) -> Result<Vec<Vec<f64>>> {
         let mut all = self.latent(x, stopped)?;
         let in_units = |f: &mut f64| *f = self.scaling.unscaled_target(*f + self.offset);
@@ -436,6 +434,7 @@ impl FunctionDraws {
     /// # Errors
     ///
     /// As for [`FunctionDraws::gradients`].
+    #[doc(hidden)]
     pub fn gradients_unless(&self, x: MatRef<'_, f64>, stopped: &Stopped<'_>) -> Result<Vec<Mat<f64>>> {
         let ((scaled, offsets), slopes) = (self.on_scale(x)?, self.scaling.input_slopes()?);
         let ((n, all), d) = (x.shape(), scaled.ncols());

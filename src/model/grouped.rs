@@ -134,6 +134,7 @@ impl Model {
     /// # Errors
     ///
     /// A usage error that names it.
+    #[doc(hidden)]
     pub fn check_no_groups(&self, what: &str) -> Result<()> {
         if self.latent.effects.is_empty() {
             return Ok(());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum Criterion {
     /// The gap between an upper and a lower bound on the log evidence, and the gain in the lower bound.
     Gap,
@@ -18,6 +19,7 @@ pub enum Criterion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum GrowthEnd {
     /// The gap was within the tolerance, and the next size gained less than the tolerance.
     Tolerance,
@@ -33,6 +35,7 @@ pub enum GrowthEnd {
 
 /// A size that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct InducingPoint {
     /// The number of inducing inputs.
     pub m: usize,
@@ -45,7 +48,7 @@ pub struct InducingPoint {
     /// The mean log loss of held-out rows, if the criterion is [`Criterion::Validation`].
     pub validation: Option<f64>,
     /// Seconds since the start.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl InducingPoint {
@@ -57,6 +60,7 @@ impl InducingPoint {
 
 /// The search for the number of inducing inputs. All values are on the scale the model sees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct InducingCurve {
     /// The criterion of the search.
     pub criterion: Criterion,
@@ -81,6 +85,7 @@ pub struct InducingCurve {
 /// Bounds on the log evidence at the final hyper-parameters. Their difference bounds the divergence of the sparse posterior q from the
 /// exact one: `KL(q ‖ p) = log p(y) − ELBO(q)` (Burt, Rasmussen & van der Wilk 2020).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Certificate {
     /// The lower bound (the ELBO of q), a sum over the data.
     pub lower: f64,

@@ -23,18 +23,24 @@ use sparsegp_kernels::{Parameter, Role, Transform, Unit};
 pub struct LatentModel<G = InducingLayer> {
     /// The layers that produce the features: kernel, means and `Z`, or a prior of coefficients. There is one layer that all processes
     /// share, or one for each process.
+    #[doc(hidden)]
     pub layers: Vec<Layer<G>>,
     /// The observation model.
+    #[doc(hidden)]
     pub likelihood: ObservationModel,
     /// True if training does not move `Z`.
+    #[doc(hidden)]
     pub fix_inducing: bool,
     /// The constraints on single values by name: bounds, priors, fixed and tied values.
+    #[doc(hidden)]
     pub settings: ValueSettings,
     /// Grouped effects in addition to the latent function.
+    #[doc(hidden)]
     pub effects: Effects,
 }
 
 /// A latent model whose sparse GPs are not factorised.
+#[doc(hidden)]
 pub type LatentPrior = LatentModel<InducingPrior>;
 
 impl<G: AsPrior> LatentModel<G> {
@@ -48,6 +54,7 @@ impl<G: AsPrior> LatentModel<G> {
     /// # Panics
     ///
     /// If there is any other number of layers.
+    #[doc(hidden)]
     pub fn of_layers(layers: Vec<Layer<G>>, likelihood: ObservationModel, fix_inducing: bool) -> Self {
         let (settings, effects) = (ValueSettings::default(), Effects::default());
         let model = LatentModel { layers, likelihood, fix_inducing, settings, effects };
@@ -57,21 +64,25 @@ impl<G: AsPrior> LatentModel<G> {
     }
 
     /// The only layer, or the first one.
+    #[doc(hidden)]
     pub fn layer(&self) -> &Layer<G> {
         &self.layers[0]
     }
 
     /// The layers with the processes that share them.
+    #[doc(hidden)]
     pub fn layers(&self) -> Layers<'_, G> {
         Layers::new(&self.layers, self.processes())
     }
 
     /// The number of latent processes, each with its own posterior.
+    #[doc(hidden)]
     pub fn processes(&self) -> usize {
         self.likelihood.functions()
     }
 
     /// The number of columns of inputs: the inputs of f, then the columns of grouped effects.
+    #[doc(hidden)]
     pub fn input_dims(&self) -> usize {
         self.layers[0].input_dims() + self.effects.columns()
     }
@@ -83,6 +94,7 @@ impl<G: AsPrior> LatentModel<G> {
     }
 
     /// Descriptors in the order of the flat vector: `kernel.…` or `features.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
+    #[doc(hidden)]
     pub fn descriptors(&self) -> Vec<Descriptor> {
         let mut descriptors = self.own_descriptors();
         self.settings.apply(&mut descriptors);
@@ -167,6 +179,7 @@ impl<G: AsPrior> LatentModel<G> {
     }
 
     /// Named values (without `Z`) in natural units.
+    #[doc(hidden)]
     pub fn named_values(&self) -> Vec<(String, f64)> {
         let values = self.natural();
         let descriptors = self.descriptors().into_iter().zip(values);
@@ -174,11 +187,13 @@ impl<G: AsPrior> LatentModel<G> {
     }
 
     /// The noise variance, with Gaussian noise.
+    #[doc(hidden)]
     pub fn noise_variance(&self) -> Option<f64> {
         self.likelihood.gaussian_noise()
     }
 
     /// The flat natural vector.
+    #[doc(hidden)]
     pub fn natural(&self) -> Vec<f64> {
         let mut out = Vec::new();
         self.for_each_parameter(&mut |p| out.extend_from_slice(&p.values));
@@ -211,6 +226,7 @@ impl<G: AsPrior> LatentModel<G> {
 
     /// Writes the gradients of the layers and of the likelihood in the order of the flat vector. Unless grouped effects are part of the layers,
     /// the caller appends the gradient of their factors.
+    #[doc(hidden)]
     pub fn flatten_gradient(&self, layers: &[LayerGradient], likelihood: &[f64], out: &mut Vec<f64>) {
         out.clear();
         for layer in layers {
@@ -256,6 +272,7 @@ impl LatentPrior {
     /// # Panics
     ///
     /// If the number of values is not that of the model.
+    #[doc(hidden)]
     pub fn set_natural(&mut self, values: &[f64]) {
         assert_eq!(values.len(), self.natural().len(), "number of values of the model");
         let mut values = values.iter().copied();
@@ -278,6 +295,7 @@ impl LatentPrior {
     /// # Errors
     ///
     /// As for [`InducingPrior::factorised`].
+    #[doc(hidden)]
     pub fn factorised(&self) -> Result<LatentModel, FactorizationFailure> {
         let layers = self.layers.iter().map(Layer::factorised).collect::<Result<_, _>>()?;
         Ok(self.with_layers(layers))
@@ -292,6 +310,7 @@ impl LatentModel {
     }
 
     /// The model with its grouped effects, if there are any, as a part of each layer.
+    #[doc(hidden)]
     pub fn with_summed_effects(mut self) -> LatentModel {
         if self.effects.is_empty() {
             return self;
@@ -323,6 +342,7 @@ impl LatentModel {
     }
 
     /// The model without factors.
+    #[doc(hidden)]
     pub fn to_prior(&self) -> LatentPrior {
         self.with_layers(self.layers.iter().map(Layer::to_prior).collect())
     }
@@ -336,6 +356,7 @@ impl LatentModel {
     /// # Panics
     ///
     /// If the number of values is not that of the model.
+    #[doc(hidden)]
     pub fn set_natural(&mut self, values: &[f64]) -> Result<(), FactorizationFailure> {
         let before = self.natural();
         assert_eq!(values.len(), before.len(), "number of values of the model");

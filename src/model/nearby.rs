@@ -76,6 +76,7 @@ impl NearbyRows {
 }
 
 /// Training rows with an index that finds the nearest ones in the metric of a kernel.
+#[doc(hidden)]
 pub struct Nearby {
     rows: NearbyRows,
     count: usize,

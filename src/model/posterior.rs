@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 /// Latent means and variances, one for every function of every datum.
 #[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Marginals {
     /// `μ_i`; with several functions, the values of a datum are side by side.
     pub mean: Vec<f64>,
@@ -43,6 +44,7 @@ impl Marginals {
 /// where `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1), `Q₋` is absent if `S ⪯ I`, which holds at every optimum of
 /// the ELBO. For linear features (`W = I`, κ = 0), `Q₊` is absent and `Q₋` is the root of S.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct Posterior {
     layers: Vec<Layer<InducingPrior>>,
     likelihood: ObservationModel,
@@ -123,6 +125,7 @@ impl Root {
 /// The score of predictions; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum Score {
     /// Minus the mean log predictive density, with the sample weights.
     LogLoss,

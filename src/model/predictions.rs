@@ -173,6 +173,7 @@ impl Predictions<'_> {
     }
 
     /// A draw of every latent function at a row, on the scale the model sees.
+    #[doc(hidden)]
     pub fn draw_functions(&self, row: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
         let latent = self.latent.row(row);
         let draw = |(mu, v): (&f64, &f64)| {
@@ -183,6 +184,7 @@ impl Predictions<'_> {
     }
 
     /// A draw of y at a row given the latent functions there.
+    #[doc(hidden)]
     pub fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
         let y = self.posterior.likelihood().sample(self.at(row, 1.0).at, functions, random);
         self.defined(self.scaling.unscaled_target(y))
@@ -193,6 +195,7 @@ impl Predictions<'_> {
     /// # Panics
     ///
     /// If the numbers of targets and rows differ.
+    #[doc(hidden)]
     pub fn compare(&self, targets: &[f64]) -> Vec<Compared> {
         assert_eq!(targets.len(), self.rows(), "one target per row");
         let compare = |tools: &mut Integrator, row: usize| self.compared(row, targets[row], tools);
@@ -200,6 +203,7 @@ impl Predictions<'_> {
     }
 
     /// The log density and the squared error of every target. For classes, the error is 1 minus the probability of the observed class.
+    #[doc(hidden)]
     pub fn losses(&self, targets: &[f64]) -> Vec<(f64, f64)> {
         let loss = |tools: &mut Integrator, row: usize| {
             let log_density = self.log_density_with(row, targets[row], tools);
@@ -224,6 +228,7 @@ impl Predictions<'_> {
     }
 
     /// Returns the predictions with `by` added to the mean of one latent function at every row, on the scale the model sees.
+    #[doc(hidden)]
     pub fn raised(&self, function: usize, by: f64) -> Predictions<'_> {
         let mut latent = self.latent.clone();
         latent.mean.iter_mut().skip(function).step_by(latent.functions).for_each(|mean| *mean += by);
@@ -369,6 +374,7 @@ impl Predictions<'_> {
 const DEVIATION: f64 = 1e-150;
 
 /// A model whose prediction is the same for all inputs.
+#[doc(hidden)]
 pub struct ConstantModel {
     scaling: Scaling,
     posterior: Posterior,

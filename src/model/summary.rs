@@ -32,10 +32,12 @@ pub struct FitSummary {
     /// Steps of the solver.
     pub iterations: usize,
     /// Evaluations of value and gradient.
+    #[doc(hidden)]
     pub evaluations: usize,
     /// Seconds of training.
     pub seconds: f64,
     /// Seconds per evaluation.
+    #[doc(hidden)]
     pub seconds_per_step: f64,
     /// The reason why training ended.
     pub stop_reason: StopReason,
@@ -43,6 +45,7 @@ pub struct FitSummary {
     pub rollbacks: usize,
     /// The counts of a sampling estimator (dlm-log with bmc, smooth-bmc or ups).
     #[serde(default)]
+    #[doc(hidden)]
     pub sampling: Option<EstimatorCounts>,
     /// The absolute jitter in use at the end.
     pub jitter: f64,
@@ -70,6 +73,7 @@ pub struct Update {
 /// The searches before a fit; empty if there was no search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[doc(hidden)]
 pub struct Search {
     /// The search for the number of inducing inputs.
     pub inducing: Option<InducingCurve>,
@@ -81,6 +85,7 @@ pub struct Search {
 
 /// The settings that short fits and held-out rows chose, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Choices {
     /// The number of training rows of every short fit.
     pub training_rows: usize,
@@ -94,6 +99,7 @@ pub struct Choices {
 
 /// A setting with the values that were tried, each together with the values chosen for the settings before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Choice {
     /// The setting.
     pub part: Part,
@@ -103,6 +109,7 @@ pub struct Choice {
 
 /// A value of a setting, with the score of its short fit on held-out rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Tried {
     /// The value as the option spells it.
     pub value: String,
@@ -119,6 +126,7 @@ pub struct Tried {
 
 /// One of several starts of a fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Restart {
     /// The number of the start; 0 is the start computed from the data.
     pub start: usize,
@@ -135,6 +143,7 @@ pub struct Restart {
 
 /// One value of a grid of β, with its fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct BetaPoint {
     /// The value of β.
     pub beta: f64,
@@ -147,11 +156,12 @@ pub struct BetaPoint {
 
 /// The scores by which β was chosen from a grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct BetaCurve {
     /// True if the score is the squared error; otherwise it is the log loss.
     pub squared_error: bool,
     /// The number of validation rows that the score is computed on.
-    pub validation_rows: usize,
+    pub(crate) validation_rows: usize,
     /// The grid in falling order of β.
     pub points: Vec<BetaPoint>,
     /// The β with the smallest score.

@@ -6,6 +6,7 @@ use std::fmt;
 
 /// An input of the model, by index and, if columns have names, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Input {
     /// The index, from 0.
     pub index: usize,
@@ -39,16 +40,19 @@ pub enum Severity {
 #[non_exhaustive]
 pub enum Warning {
     /// An anomaly in the data.
+    #[doc(hidden)]
     Data {
         /// The message.
         text: String,
     },
     /// The chosen number of inducing inputs is not known to be enough.
+    #[doc(hidden)]
     Inducing {
         /// The message.
         text: String,
     },
     /// The inputs were not found to predict the target.
+    #[doc(hidden)]
     NoiseExplainsAll {
         /// The noise variance divided by the variance of the target.
         share: f64,
@@ -56,11 +60,13 @@ pub enum Warning {
         sparse: bool,
     },
     /// The target is a nearly exact function of the inputs.
+    #[doc(hidden)]
     NoiseAtFloor {
         /// The noise variance.
         noise: f64,
     },
     /// The log evidence of an exact GP hardly determines the noise variance.
+    #[doc(hidden)]
     OpenNoise {
         /// The variance of the highest evidence.
         mode: f64,
@@ -68,6 +74,7 @@ pub enum Warning {
         expected: f64,
     },
     /// `K_uu` has lost most digits.
+    #[doc(hidden)]
     IllConditioned {
         /// An estimate of its condition number.
         condition: f64,
@@ -79,6 +86,7 @@ pub enum Warning {
         inducing: usize,
     },
     /// Many inducing inputs nearly coincide with others.
+    #[doc(hidden)]
     NearDuplicates {
         /// The number of inducing inputs that nearly coincide with another one.
         duplicates: usize,
@@ -88,11 +96,13 @@ pub enum Warning {
         closest: f64,
     },
     /// Inputs that f hardly depends on.
+    #[doc(hidden)]
     Irrelevant {
         /// The inputs.
         inputs: Vec<Input>,
     },
     /// Rows are nearly independent of their neighbours.
+    #[doc(hidden)]
     Memorised {
         /// The input that separates neighbours most.
         input: Input,
@@ -100,11 +110,13 @@ pub enum Warning {
         correlation: f64,
     },
     /// Counts vary more than Poisson counts do.
+    #[doc(hidden)]
     Overdispersed {
         /// The variance of the counts divided by the variance of Poisson counts with the same mean.
         dispersion: f64,
     },
     /// Steps on hyper-parameters reached points that could not be evaluated.
+    #[doc(hidden)]
     HyperSteps {
         /// The number of these steps.
         count: usize,
@@ -114,6 +126,7 @@ pub enum Warning {
         halved: bool,
     },
     /// Steps on q were shrunk or taken back.
+    #[doc(hidden)]
     QSteps {
         /// The number of these steps.
         count: usize,
@@ -121,11 +134,13 @@ pub enum Warning {
         of: usize,
     },
     /// The fit ended because plain steps on q, whose size no guard limits, were refused.
+    #[doc(hidden)]
     Refused {
         /// A step with a proof of convergence, if the curvature of the losses is bounded.
         proven: Option<f64>,
     },
     /// The fit failed with the automatic choices and was repeated without some of them.
+    #[doc(hidden)]
     FellBack {
         /// The error of the first fit.
         error: String,
@@ -133,8 +148,10 @@ pub enum Warning {
         instead: String,
     },
     /// Training did not improve on its start.
+    #[doc(hidden)]
     NoProgress,
     /// The epoch limit came while the objective was still falling.
+    #[doc(hidden)]
     EpochLimit {
         /// The fall of the objective, in nats per datum, …
         fall: f64,
@@ -142,6 +159,7 @@ pub enum Warning {
         epochs: usize,
     },
     /// The bounds on the log evidence are far apart: there are too few inducing inputs.
+    #[doc(hidden)]
     LooseBound {
         /// The distance between the bounds, in nats per datum.
         gap: f64,
@@ -152,6 +170,7 @@ pub enum Warning {
         without_neighbours: bool,
     },
     /// Predictions of held-out rows are far worse than those of training rows.
+    #[doc(hidden)]
     Overfitted {
         /// NLL per training row, on the scale the model sees.
         training: f64,
@@ -161,6 +180,7 @@ pub enum Warning {
         error: f64,
     },
     /// Short fits by the square loss predict left-out rows worse than short fits by the ELBO.
+    #[doc(hidden)]
     SquareLoss {
         /// The ratio of their mean squared errors, …
         ratio: f64,
@@ -196,6 +216,7 @@ impl Warning {
     }
 
     /// Returns the options that may help, by name, some with a value to try.
+    #[doc(hidden)]
     pub fn options(&self) -> &'static [&'static str] {
         match self {
             Warning::Data { .. } | Warning::FellBack { .. } => &[],
@@ -224,6 +245,7 @@ impl Warning {
     }
 
     /// Returns the text, in which `say` spells the options.
+    #[doc(hidden)]
     pub fn words_with(&self, say: &Say<'_>) -> String {
         spoken(&self.marked(), say)
     }
@@ -323,6 +345,7 @@ impl Warning {
     }
 
     /// Sets the names of inputs, so that the text contains them.
+    #[doc(hidden)]
     pub fn name_inputs(&mut self, names: &[String]) {
         let name = |input: &mut Input| input.name = names.get(input.index).cloned();
         match self {

@@ -147,6 +147,7 @@ impl Estimator {
     }
 
     /// Returns the facts about the estimator.
+    #[doc(hidden)]
     pub const fn facts(self) -> &'static EstimatorFacts {
         match self {
             Estimator::Exact => &EstimatorFacts::EXACT,
@@ -169,11 +170,13 @@ impl Estimator {
     }
 
     /// Returns true if gradients are random.
+    #[doc(hidden)]
     pub fn is_sampled(self) -> bool {
         self.facts().draws != Draws::Nothing
     }
 
     /// Returns true if the estimator works only for the log predictive density.
+    #[doc(hidden)]
     pub fn is_predictive(self) -> bool {
         self.facts().draws == Draws::LatentValues
     }
@@ -263,6 +266,7 @@ pub(crate) enum EntropyPart {
 
 /// The facts about an estimator, which determine the options that it can be combined with.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct EstimatorFacts {
     /// The text form, with L for samples and so on.
     pub(crate) usage: &'static str,
@@ -300,6 +304,7 @@ impl EstimatorFacts {
 
 /// The counts of a sampler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct EstimatorCounts {
     /// The number of proposals of the rejection sampler.
     pub proposals: u64,

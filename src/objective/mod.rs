@@ -23,6 +23,7 @@ use std::f64::consts::TAU;
 /// The loss ℓ(y, μ, v) of a row ([docs/mathematics.md#objectives](crate::book::mathematics#objectives)).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum Loss {
     /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound. The estimator affects
     /// only gradients, except that `Estimator::Piecewise` replaces the expectation itself by a
@@ -42,13 +43,17 @@ pub enum Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
     /// The loss of a row.
+    #[doc(hidden)]
     pub loss: Loss,
     /// The weight of the KL term, positive.
+    #[doc(hidden)]
     pub beta: f64,
     /// A fixed number of quadrature nodes, instead of as many as each row needs.
+    #[doc(hidden)]
     pub nodes: Option<usize>,
     /// Lets expected log densities of classes have errors up to 1e-6, which makes them cheaper.
     #[serde(default)]
+    #[doc(hidden)]
     pub coarse: bool,
 }
 
@@ -120,8 +125,10 @@ pub struct Targets<'a> {
     pub weights: &'a [f64],
     /// The targets of P outputs, row by row, with NaN for an unobserved one; empty for one output. With several outputs, `y` holds
     /// arbitrary numbers.
+    #[doc(hidden)]
     pub outputs: &'a [f64],
     /// Known additions to the functions, `n × C`; no columns if there are none.
+    #[doc(hidden)]
     pub offsets: MatRef<'a, f64>,
 }
 
@@ -138,16 +145,19 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the number of rows.
+    #[doc(hidden)]
     pub fn len(&self) -> usize {
         self.y.len()
     }
 
     /// Returns true if there are no rows.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.y.is_empty()
     }
 
     /// Returns rows `from..to`.
+    #[doc(hidden)]
     pub fn range(&self, from: usize, to: usize) -> Targets<'a> {
         let part = |values: &'a [f64]| if values.is_empty() { values } else { &values[from..to] };
         Targets {
@@ -165,11 +175,13 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the known addition to a function in row `i`.
+    #[doc(hidden)]
     pub fn offset(&self, i: usize, function: usize) -> f64 {
         offset_at(self.offsets, i, function)
     }
 
     /// Returns the sum of the weights.
+    #[doc(hidden)]
     pub fn total_weight(&self) -> f64 {
         if self.weights.is_empty() { self.len() as f64 } else { self.weights.iter().sum() }
     }
@@ -180,6 +192,7 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the observation of row `i`.
+    #[doc(hidden)]
     pub fn at(&self, i: usize) -> Observation<'a> {
         let exposure = self.exposure.get(i).copied().unwrap_or(1.0);
         let outputs = if self.outputs.is_empty() {
@@ -192,6 +205,7 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the weight of row `i`.
+    #[doc(hidden)]
     pub fn weight(&self, i: usize) -> f64 {
         self.weights.get(i).copied().unwrap_or(1.0)
     }
@@ -199,6 +213,7 @@ impl<'a> Targets<'a> {
 
 /// The rows of a block: their observations and the marginals of their latent functions.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct LossInputs<'a> {
     /// The observations of n rows.
     pub targets: Targets<'a>,
@@ -212,6 +227,7 @@ pub struct LossInputs<'a> {
 
 /// The derivatives of the losses of a block by row. All slices except the last have the length of the block; with several functions, one
 /// function follows the other.
+#[doc(hidden)]
 pub struct Derivatives<'a> {
     /// `g_i = ∂/∂μ_i`.
     pub mean: &'a mut [f64],
@@ -228,6 +244,7 @@ pub struct Derivatives<'a> {
 impl Objective {
     /// Returns `scale · Σ w_i ℓ_i` over a block with its derivatives g and h, all scaled by `scale = n/b` and the weights. Only sampling
     /// estimators draw from `random`.
+    #[doc(hidden)]
     pub fn losses(
         &self,
         likelihood: &ObservationModel,

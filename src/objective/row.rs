@@ -9,6 +9,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 /// The buffers of losses, one per thread of work; for one row with C functions they are C numbers of each kind, C for each sample of f.
 #[derive(Clone, Debug, Default)]
+#[doc(hidden)]
 pub struct LossScratch {
     /// The counts of sampling estimators since this was last cleared.
     pub(crate) counts: EstimatorCounts,

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 /// `E φ`, `E φ′` and `E φ″` under N(f; μ, v), φ being p(y|f) of one observation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[doc(hidden)]
 pub struct DensityMoments {
     /// `E φ`.
     pub density: f64,
@@ -49,6 +50,7 @@ impl DensityMoments {
 /// # Errors
 ///
 /// Usage errors for a ratio, a step or a probability that is not positive, and for steps above ½.
+#[doc(hidden)]
 pub fn samples_for_step(ratio: f64, rows: usize, step: f64, failure: f64) -> Result<f64> {
     for (what, value) in [("the ratio M", ratio), ("the step", step), ("the probability of failure", failure)]
     {
@@ -63,6 +65,7 @@ pub fn samples_for_step(ratio: f64, rows: usize, step: f64, failure: f64) -> Res
 }
 
 /// `δ_t = 6δ/(π² (t + 1)²)` at iteration t = 0, 1, …: probabilities that sum to `failure`.
+#[doc(hidden)]
 pub fn failure_at(failure: f64, t: usize) -> f64 {
     6.0 * failure / (std::f64::consts::PI * (t as f64 + 1.0)).powi(2)
 }

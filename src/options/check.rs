@@ -30,6 +30,7 @@ const THREADS_PER_CORE: usize = 16;
 /// # Errors
 ///
 /// Returns a usage error for 0 threads or more than 16 per core.
+#[doc(hidden)]
 pub fn check_threads(threads: usize) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let most = THREADS_PER_CORE * cores;
@@ -55,6 +56,7 @@ impl FitOptions {
     /// # Errors
     ///
     /// A usage error that says `why`, which follows the option.
+    #[doc(hidden)]
     pub fn check_no_trees(&self, why: &str) -> Result<()> {
         match self.mean {
             MeanKind::Trees => Err(Error::usage(format!("⟨mean trees⟩ {why}"))
@@ -64,6 +66,7 @@ impl FitOptions {
     }
 
     /// Refuses offsets where fits can't take them; `why` ends the message.
+    #[doc(hidden)]
     pub fn check_no_offsets(&self, why: &str) -> Result<()> {
         match self.offsets {
             0 => Ok(()),
@@ -101,6 +104,7 @@ impl FitOptions {
     /// # Errors
     ///
     /// Returns a usage error for the first invalid value or combination.
+    #[doc(hidden)]
     pub fn validate(&self) -> Result<()> {
         self.check_numbers()?;
         self.check_counts()?;
@@ -496,6 +500,7 @@ impl FitOptions {
 }
 
 /// Creates the error for an option that is for the other kind of model.
+#[doc(hidden)]
 pub fn foreign(name: &str, model: ModelKind) -> Error {
     let other = match model {
         ModelKind::Gp => ModelKind::Glm,
@@ -562,6 +567,7 @@ impl FitOptions {
     }
 
     /// Returns the number of effects of all groupings except the largest, which one dense matrix couples in a fit without neighbours.
+    #[doc(hidden)]
     pub fn coupled_effects(&self) -> usize {
         let sizes = || self.effects.iter().map(EffectTerm::coefficients);
         sizes().sum::<usize>() - sizes().max().unwrap_or(0)

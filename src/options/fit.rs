@@ -144,6 +144,7 @@ pub struct FitOptions {
     /// again if they explain a sample of the rows better than the values that it has ended with. They are not stored; fields that are left
     /// over for them in a file are refused.
     #[serde(flatten, skip_serializing, deserialize_with = "super::stored::refuse_unknown")]
+    #[doc(hidden)]
     pub found: Vec<(String, f64)>,
     /// The registry of kernels and likelihoods by name, which is not stored.
     #[serde(skip)]
@@ -254,6 +255,7 @@ impl FitOptions {
     /// # Errors
     ///
     /// Returns a usage error if the text of the kernel cannot be parsed, or if the kernel cannot be used with inputs of these kinds.
+    #[doc(hidden)]
     pub fn kernel_of(&self, d: usize) -> Result<Box<dyn Kernel>> {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
@@ -283,11 +285,13 @@ impl FitOptions {
     }
 
     /// Returns true if the objective is minimised on mini-batches, with an explicit q.
+    #[doc(hidden)]
     pub fn has_own_q(&self) -> bool {
         !self.objective.is_closed()
     }
 
     /// Returns true if the fit computes q in closed form on all rows.
+    #[doc(hidden)]
     pub fn is_collapsed(&self) -> bool {
         self.is_always_closed() || self.hyper == Some(Hyper::Collapsed)
     }
@@ -313,12 +317,14 @@ impl FitOptions {
 
     /// Returns true unless grouped effects in closed form need all rows in memory: sums by level add up over blocks of rows for one grouping and
     /// Gaussian noise.
+    #[doc(hidden)]
     pub fn adds_up(&self) -> bool {
         !self.eliminates_effects() || self.effects.len() == 1 && self.likelihood_kind().has_gaussian_noise()
     }
 
     /// Returns the prior of the weights of f's features in a model with grouped effects. The coefficients of a linear model are fixed
     /// effects there.
+    #[doc(hidden)]
     pub fn weight_prior(&self) -> WeightPrior {
         match (self.model, self.reml) {
             (ModelKind::Gp, _) => WeightPrior::Unit,
@@ -329,11 +335,13 @@ impl FitOptions {
     }
 
     /// Returns the family of the likelihood; Gaussian by default.
+    #[doc(hidden)]
     pub fn likelihood_kind(&self) -> LikelihoodKind {
         self.likelihood.unwrap_or(LikelihoodKind::Gaussian)
     }
 
     /// Returns the objective as mini-batches minimise it. It is meaningful only for objectives that can be minimised on mini-batches.
+    #[doc(hidden)]
     pub fn mini_batch_objective(&self) -> Objective {
         let loss = match self.objective.loss() {
             LossKind::Log => Loss::LogPredictive(self.estimator),
@@ -345,6 +353,7 @@ impl FitOptions {
     }
 
     /// Returns the mode of tuning hyper-parameters; by default it depends on the objective.
+    #[doc(hidden)]
     pub fn hyper_mode(&self) -> Hyper {
         self.hyper.unwrap_or(match self.is_always_closed() {
             true => Hyper::Collapsed,
@@ -355,6 +364,7 @@ impl FitOptions {
 
     /// Returns the options with the mode of hyper-parameters set explicitly, so that [`decided_for`](Self::decided_for) does not replace
     /// mini-batches by a closed form.
+    #[doc(hidden)]
     pub fn by_batches(self) -> FitOptions {
         let joint = self.hyper.is_none() && self.eliminates_effects();
         let hyper = if joint { Hyper::Joint } else { self.hyper_mode() };
@@ -365,6 +375,7 @@ impl FitOptions {
     }
 
     /// Returns true if weak default priors apply. They suit only standardised data.
+    #[doc(hidden)]
     pub fn has_default_priors(&self) -> bool {
         self.default_priors && self.standardize
     }
@@ -385,6 +396,7 @@ impl FitOptions {
     }
 
     /// Returns the solver for hyper-parameters; by default it depends on their mode.
+    #[doc(hidden)]
     pub fn optimizer(&self) -> HyperOptimizer {
         self.hyper_optimizer.unwrap_or(match self.hyper_mode() {
             Hyper::Collapsed | Hyper::Alternating => HyperOptimizer::Lbfgs,
@@ -424,6 +436,7 @@ impl FitOptions {
     }
 
     /// Returns the epoch limit; by default it depends on the objective.
+    #[doc(hidden)]
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective.loss() {
             // Earlier, shorter rounds do most of the work.
@@ -440,6 +453,7 @@ impl FitOptions {
     }
 
     /// Returns the tolerance of the stopping test; by default it depends on the objective.
+    #[doc(hidden)]
     pub fn stopping_tolerance(&self) -> f64 {
         self.tolerance.unwrap_or(match self.objective.loss() {
             _ if self.stop_range.is_some() => 0.0,
@@ -497,6 +511,7 @@ impl FitOptions {
     /// Returns the options for `n` rows, with the default mode of hyper-parameters resolved. An ELBO with Gaussian noise collapses, unless
     /// options about mini-batches are set, or a sparse GP has so many rows that a pass over all rows per step is too expensive. Other ELBOs
     /// alternate if n·M² is small.
+    #[doc(hidden)]
     pub fn decided_for(&self, n: usize) -> FitOptions {
         let few = n <= COLLAPSED_ROWS
             || self.model == ModelKind::Glm
@@ -506,6 +521,7 @@ impl FitOptions {
 
     /// Like [`decided_for`](Self::decided_for), for rows that are distributed in parts. The fit passes over all rows if its objective is a
     /// sum over parts (collapsed), and otherwise uses mini-batches.
+    #[doc(hidden)]
     pub fn decided_for_parts(&self, n: usize) -> FitOptions {
         let decided = self.decided(n, true);
         let adds_up = decided.is_collapsed() && decided.adds_up();
@@ -545,16 +561,19 @@ impl FitOptions {
     }
 
     /// Returns the options with this number of nearest neighbours.
+    #[doc(hidden)]
     pub fn with_neighbours(&self, count: usize) -> FitOptions {
         FitOptions { neighbours: Some(count), ..self.clone() }
     }
 
     /// Returns the options without nearest neighbours, and with all options about neighbours unset.
+    #[doc(hidden)]
     pub fn without_neighbours(&self) -> FitOptions {
         FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
     }
 
     /// Returns the number of inducing inputs for `n` rows.
+    #[doc(hidden)]
     pub fn inducing_for(&self, n: usize) -> usize {
         if self.neighbours.is_some() {
             return self.inducing.unwrap_or((n / 10).clamp(50, MOST_BESIDE_NEIGHBOURS)).min(n);
@@ -590,6 +609,7 @@ impl FitOptions {
     }
 
     /// Returns the step schedule of the q update; by default it depends on the rule.
+    #[doc(hidden)]
     pub fn step_schedule(&self) -> Schedule {
         self.steps.q_step.unwrap_or_else(|| self.steps.q_update.default_schedule(self.learning_rate))
     }

@@ -20,9 +20,11 @@ pub struct Growth {
 
 impl Growth {
     /// The default maximum number of inducing inputs.
+    #[doc(hidden)]
     pub const MOST: usize = 2000;
 
     /// The default tolerance, in nats per row.
+    #[doc(hidden)]
     pub const TOLERANCE: f64 = 0.01;
 
     /// Returns the maximum number of inducing inputs for `n` rows.
@@ -41,6 +43,7 @@ impl Growth {
 /// The values of β among which a fit chooses.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum Betas {
     /// The grid n, n/2, n/4, …, 0.01 for n training rows (Wei, Sheth & Khardon 2021).
     Auto,

@@ -9,6 +9,8 @@ mod steps;
 mod stored;
 mod words;
 
+#[doc(inline)]
+pub use crate::data::{InputWarp, SizeSchedule, TargetWarp};
 pub(crate) use check::{MOST_IN_STEPS, MOST_NEIGHBOURS};
 pub use check::{check_threads, foreign};
 pub use fit::FitOptions;

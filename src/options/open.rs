@@ -56,11 +56,13 @@ impl Open {
     pub const EVERYTHING: Open = Open([true; Part::ALL.len()]);
 
     /// Returns true if the set contains a part.
+    #[doc(hidden)]
     pub fn contains(self, part: Part) -> bool {
         self.0[part as usize]
     }
 
     /// Returns true if the set is empty.
+    #[doc(hidden)]
     pub fn is_empty(self) -> bool {
         self == Open::NOTHING
     }

@@ -47,6 +47,7 @@ pub(crate) enum Way {
 
 /// The evidence of a model with grouped effects, or a bound on the evidence.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct GroupedBound {
     /// True for FITC, false for the variational bound (VFE).
     pub fitc: bool,
@@ -65,6 +66,7 @@ impl GroupedBound {
 
 /// The plan of a fit with neighbours.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct NeighbourPlan {
     /// The number of neighbours of a row.
     pub count: usize,
@@ -80,6 +82,7 @@ pub struct NeighbourPlan {
 
 /// The options about the training rows that a model stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Keeping {
     /// The maximum number of rows, drawn at random if there are more; `None` for all.
     pub(crate) rows: Option<usize>,

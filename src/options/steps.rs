@@ -57,6 +57,7 @@ impl Default for StepOptions {
 
 impl StepOptions {
     /// Returns the options of the rule that moves q.
+    #[doc(hidden)]
     pub fn rule(&self) -> RuleOptions {
         let default = RuleOptions::of(self.q_update);
         RuleOptions {
@@ -86,6 +87,7 @@ impl StepOptions {
 
 impl FitOptions {
     /// Returns the options with the defaults of all options about mini-batch steps.
+    #[doc(hidden)]
     pub fn without_steps(&self) -> FitOptions {
         let default = FitOptions::default();
         FitOptions {

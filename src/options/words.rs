@@ -22,6 +22,7 @@ word_option! {
 /// The loss that a posterior is trained for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum LossKind {
     /// The negative (β-)ELBO.
     Elbo,
@@ -35,6 +36,7 @@ pub enum LossKind {
 
 impl ObjectiveKind {
     /// Returns the loss.
+    #[doc(hidden)]
     pub fn loss(self) -> LossKind {
         match self {
             ObjectiveKind::Elbo | ObjectiveKind::Vfe => LossKind::Elbo,
@@ -45,6 +47,7 @@ impl ObjectiveKind {
     }
 
     /// Returns true if q is solved for in closed form on all rows.
+    #[doc(hidden)]
     pub fn is_closed(self) -> bool {
         !matches!(self, ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
     }

@@ -21,6 +21,7 @@ use crate::options::{FitOptions, Plan};
 ///
 /// Errors: `Usage` for invalid options (before any work), `Data` for shapes that do not match, `Fit` if not even the starting point can be
 /// evaluated.
+#[doc(hidden)]
 pub fn fit_arrays(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -33,6 +34,7 @@ pub fn fit_arrays(
 /// Fits a model within a session, which may interrupt it and stores its state.
 ///
 /// Errors: as for [`fit_arrays`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
+#[doc(hidden)]
 pub fn fit_arrays_in(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -53,6 +55,7 @@ pub fn fit_arrays_in(
 }
 
 /// The start of a fit.
+#[doc(hidden)]
 pub enum Origin<'a> {
     /// Another model, with its likelihood.
     Start(&'a Start),
@@ -74,6 +77,7 @@ impl Origin<'_> {
 /// # Errors
 ///
 /// As for [`fit_arrays_in`], and if rows cannot be read.
+#[doc(hidden)]
 pub fn fit_rows(
     rows: &dyn TrainingRows,
     options: &FitOptions,

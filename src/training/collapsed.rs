@@ -19,6 +19,7 @@ use crate::variational::{Family, Normal};
 use sparsegp_kernels::Role;
 
 /// A model with Gaussian likelihood on a data set, as a function of its free parameters.
+#[doc(hidden)]
 pub struct CollapsedObjective<'a> {
     at: Place,
     rows: Box<dyn AllRows + 'a>,

@@ -260,6 +260,7 @@ pub(super) struct Prepared {
 }
 
 /// Returns true if options require more than shift and scale.
+#[doc(hidden)]
 pub fn asks_for_warps(options: &FitOptions) -> bool {
     options.warp_inputs != InputWarp::None || options.warp_target != TargetWarp::None
 }
@@ -270,6 +271,7 @@ pub fn asks_for_warps(options: &FitOptions) -> bool {
 /// # Errors
 ///
 /// A data error if the target does not suit its warp.
+#[doc(hidden)]
 pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result<Scaling> {
     let scaling = if asks_for_warps(options) {
         Scaling::warped(x, y, options.warp_inputs, options.warp_target, &options.dimensions)?
@@ -283,6 +285,7 @@ pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result
 
 impl FitOptions {
     /// Returns the options with the units of the columns that constraints name, and with the origins of the columns of slopes.
+    #[doc(hidden)]
     pub fn with_units_of(mut self, scaling: &Scaling) -> FitOptions {
         self.constraints.columns = self.constraints.columns.scaled(scaling);
         let all = scaling.dims_without_offsets();
@@ -295,6 +298,7 @@ impl FitOptions {
 }
 
 /// Returns the scaling of a fit, given the scaling that standardises everything.
+#[doc(hidden)]
 pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     let kind = options.likelihood_kind();
     let (offsets, subtracts) = (options.offsets, kind.has_gaussian_noise());
@@ -369,7 +373,7 @@ impl Inducing {
     }
 
     /// The kernel.
-    pub fn kernel(&self) -> &dyn Kernel {
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }
 
@@ -413,10 +417,13 @@ impl Default for Linear {
 #[non_exhaustive]
 pub enum Latent {
     /// A sparse GP.
+    #[doc(hidden)]
     Inducing(Inducing),
     /// A linear model.
+    #[doc(hidden)]
     Linear(Linear),
     /// Features of another approximation.
+    #[doc(hidden)]
     Features(Box<dyn FeatureMap>),
 }
 

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod check;
+#[doc(hidden)]
 pub mod choices;
 mod collapsed;
 mod diagnose;
@@ -17,6 +18,7 @@ mod round;
 mod row_sums;
 mod rows;
 mod run;
+#[doc(hidden)]
 pub mod search;
 mod shared;
 mod solver;
@@ -26,6 +28,10 @@ mod trainer;
 mod update;
 mod warm_start;
 
+#[doc(inline)]
+pub use crate::collapsed::Dataset;
+#[doc(inline)]
+pub use crate::gradient::Batch;
 pub use arrays::{Origin, fit_arrays, fit_arrays_in, fit_rows};
 pub use collapsed::CollapsedObjective;
 pub use fit::{Fit, Inducing, Latent, Linear, Points, asks_for_warps, scaling_of, suited};

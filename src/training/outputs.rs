@@ -26,6 +26,7 @@ const START_NOISE: f64 = 0.3;
 
 /// Rows with several outputs on the scale the model sees.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct OutputRows<'a> {
     /// Inputs, n × D.
     pub x: MatRef<'a, f64>,
@@ -47,6 +48,7 @@ pub struct OutputRows<'a> {
 /// # Errors
 ///
 /// As for [`fit_arrays`](super::fit_arrays), for more processes than outputs, or none, and for models of another kind in `start`.
+#[doc(hidden)]
 pub fn fit_outputs(
     rows: OutputRows<'_>,
     names: &[String],
@@ -157,6 +159,7 @@ fn fit_jointly(
 ///
 /// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P numbers, for an output without observations, and for models of
 /// another kind in `start`.
+#[doc(hidden)]
 pub fn fit_shared_outputs(
     rows: OutputRows<'_>,
     names: &[String],

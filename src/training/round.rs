@@ -23,6 +23,7 @@ use sparsegp_kernels::Dimension;
 ///
 /// The results are reproducible if the order in which answers are merged depends only on the number
 /// of parts.
+#[doc(hidden)]
 pub trait PartedRows: Sync {
     /// Returns the number of rows of each part, in the order of the rows.
     fn counts(&self) -> &[usize];
@@ -183,6 +184,7 @@ impl Round {
 
 /// The sums over the rows of a part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct PartSums {
     /// The losses of the rows with their derivatives.
     pub(super) batch: BatchSums,
@@ -195,8 +197,10 @@ pub struct PartSums {
 #[non_exhaustive]
 pub enum Sums {
     /// The losses of rows with their derivatives.
+    #[doc(hidden)]
     Losses(Box<PartSums>),
     /// The covariance of q has no Cholesky factor to draw samples, so there are no losses.
+    #[doc(hidden)]
     NoFactor,
 }
 
@@ -244,6 +248,7 @@ impl Sums {
 
 /// Rows of all parts that are evaluated together: all of them, or a batch.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct PartedPortion<'a> {
     pub(super) parts: &'a dyn PartedRows,
     pub(super) draw: Option<Draw>,
@@ -265,6 +270,7 @@ impl PartedPortion<'_> {
 }
 
 /// Creates the error for unreadable bytes of a question to a part, or of its answer.
+#[doc(hidden)]
 pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
     Error::data(format!("a message between the client and a machine that holds rows cannot be read: {why}"))
         .hint("install the same version of sparsegp on all machines")
@@ -406,6 +412,7 @@ impl Round {
 
 /// All rows of all parts.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Parts<'a>(pub &'a dyn PartedRows);
 
 impl<'a> Parts<'a> {

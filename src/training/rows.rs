@@ -10,6 +10,7 @@ use rand::seq::SliceRandom;
 use std::sync::Arc;
 
 /// The rows that train and judge a fit, in memory or elsewhere, on the scale the model sees.
+#[doc(hidden)]
 pub trait TrainingRows {
     /// Returns all training rows, for passes over them.
     fn all(&self) -> &dyn AllRows;
@@ -39,6 +40,7 @@ pub trait TrainingRows {
 
 /// Rows that are evaluated together, on the scale the model sees.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub enum Portion<'a> {
     /// In memory.
     Here(Dataset<'a>),
@@ -64,6 +66,7 @@ impl<'a> Portion<'a> {
 }
 
 /// All training rows on the scale the model sees.
+#[doc(hidden)]
 pub trait AllRows {
     /// Returns the number of rows.
     fn count(&self) -> usize;
@@ -138,6 +141,7 @@ impl AllRows for Portion<'_> {
 }
 
 /// The batches of a fit, which depend only on its seed.
+#[doc(hidden)]
 pub trait BatchSource: Send {
     /// Returns the rows that batches are drawn from.
     fn all(&self) -> &dyn AllRows;
@@ -167,6 +171,7 @@ pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Datase
 
 /// Rows in memory: inputs (`n × D`, a row per datum) and targets on the scale the model sees.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct TrainingData<'a> {
     /// The training rows.
     pub train: Dataset<'a>,
@@ -287,6 +292,7 @@ impl<D: HeldRows> BatchSource for MemoryBatches<D> {
 
 /// A buffer of rows; it allocates only while the number of rows exceeds the largest one so far.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct RowBuffer {
     /// A column per row; the first `len` columns are in use.
     columns: Mat<f64>,

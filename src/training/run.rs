@@ -20,6 +20,7 @@ use faer::MatRef;
 use std::sync::Arc;
 
 /// The outcome of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
+#[doc(hidden)]
 pub struct Fitted {
     /// Kernel, mean, likelihood, inducing inputs.
     pub model: LatentPrior,
@@ -229,6 +230,7 @@ fn summary_of(model: &LatentModel, objective: f64, rows: usize) -> FitSummary {
 
 impl Fitted {
     /// Returns the fitted model of a user's training loop; `objective` is the sum over `rows` rows.
+    #[doc(hidden)]
     pub fn by_hand(model: &LatentModel, q: &[Normal], objective: f64, rows: usize) -> Fitted {
         let summary = summary_of(model, objective, rows);
         let posterior = Posterior::new(model, q);

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 
 /// A model to start from, instead of the data.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct Start {
     /// Kernel, mean, likelihood and inducing inputs.
     pub model: LatentPrior,
@@ -30,6 +31,7 @@ pub struct Start {
 
 /// A latent function and a likelihood without starting values from data.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct Prototype {
     /// The latent function.
     pub(crate) function: Function,

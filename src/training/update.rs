@@ -74,6 +74,7 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
 /// # Errors
 ///
 /// As for [`update`], and if the models are not of one fit of several outputs.
+#[doc(hidden)]
 pub fn update_outputs(
     models: &[&Model],
     rows: OutputRows<'_>,

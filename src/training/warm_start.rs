@@ -23,6 +23,7 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::Parameter;
 
 /// The maximum number of rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
+#[doc(hidden)]
 pub const WARM_ROWS: usize = 10_240;
 
 /// The numbers of rows and inducing inputs of a rehearsal: a small fit that moves the

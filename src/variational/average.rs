@@ -34,6 +34,7 @@ word_option! {
 /// and at most ¾ + 3/(4c) of all iterates. The average is combined from the blocks
 /// [2^(k−1), 2^k) and [2^k, c], so that no older iterates have to be kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct IterateAverage {
     rule: Average,
     count: usize,

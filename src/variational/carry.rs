@@ -22,6 +22,7 @@ use faer::{Accum, Mat, MatRef};
 
 /// The quantity that stays fixed when θ and Z of a sparse GP change, with inducing variables `u = L w`, `L Lᵀ = K_uu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Parameterization {
     /// The mean and covariance of the whitened w: q(u) moves with the prior, and no computation is
     /// needed.

@@ -20,6 +20,7 @@ mod mean_newton;
 mod natural;
 mod normal;
 mod projected_natural;
+#[doc(hidden)]
 pub mod research;
 mod rules;
 mod schedule;
@@ -58,6 +59,7 @@ pub struct DataGradient<'a> {
 
 /// The factor C of `S = C Cᵀ` that a rule carries.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub enum Factor<'a> {
     /// Lower triangular, zeros above the diagonal.
     Lower(MatRef<'a, f64>),
@@ -85,12 +87,14 @@ pub trait UpdateRule: Send {
     fn restart(&mut self, q: &Normal);
 
     /// Returns the lower triangle of `S⁻¹`, if the rule carries it.
+    #[doc(hidden)]
     fn precision(&self) -> Option<MatRef<'_, f64>> {
         None
     }
 
     /// Like [`UpdateRule::restart`], if the caller knows `S⁻¹` (`precision`, lower triangle). A rule that carries `S⁻¹` takes the matrix
     /// and leaves another one of the same size.
+    #[doc(hidden)]
     fn restart_at(&mut self, q: &Normal, precision: &mut Mat<f64>) {
         let _ = precision;
         self.restart(q);
@@ -105,6 +109,7 @@ pub trait UpdateRule: Send {
 
     /// Returns the factor of S that the rule moves, if it moves one; reparameterised gradients are
     /// then gradients with respect to this factor.
+    #[doc(hidden)]
     fn factor(&self) -> Option<Factor<'_>> {
         None
     }

@@ -51,6 +51,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// The rule, with the precision `S⁻¹` it carries from step to step and its buffers.
+#[doc(hidden)]
 pub struct NaturalGradient {
     /// What happens if the new precision is not positive definite.
     guard: Guard,

@@ -18,6 +18,7 @@ word_option! {
 
 /// An `M × M` matrix of a family: all entries, or the diagonal of a diagonal matrix.
 #[derive(Debug, Serialize, Deserialize)]
+#[doc(hidden)]
 pub enum Matrix {
     /// Every entry.
     Full(#[serde(with = "crate::linalg::stored")] Mat<f64>),
@@ -149,6 +150,7 @@ impl<'a> MatrixRef<'a> {
     /// # Panics
     ///
     /// If the matrix is diagonal; rules and gradients of one fit have one family.
+    #[doc(hidden)]
     pub fn full(self) -> MatRef<'a, f64> {
         match self {
             MatrixRef::Full(all) => all,
@@ -161,6 +163,7 @@ impl<'a> MatrixRef<'a> {
     /// # Panics
     ///
     /// If the matrix is full.
+    #[doc(hidden)]
     pub fn diagonal(self) -> &'a [f64] {
         match self {
             MatrixRef::Diagonal(diagonal) => diagonal,
@@ -276,11 +279,13 @@ impl Normal {
     }
 
     /// Returns the dimension M.
+    #[doc(hidden)]
     pub fn dim(&self) -> usize {
         self.mean.len()
     }
 
     /// Returns the family of the covariance.
+    #[doc(hidden)]
     pub fn family(&self) -> Family {
         match self.cov {
             Matrix::Full(_) => Family::Full,
@@ -299,16 +304,19 @@ impl Normal {
     }
 
     /// Returns `log |S|`.
+    #[doc(hidden)]
     pub fn log_det(&self) -> f64 {
         self.log_det
     }
 
     /// Returns `KL(N(m, S) ‖ N(0, I)) = ½ (tr S + mᵀm − M − log|S|)`.
+    #[doc(hidden)]
     pub fn kl(&self) -> f64 {
         0.5 * (self.trace() + dot(&self.mean, &self.mean) - self.dim() as f64 - self.log_det)
     }
 
     /// Returns the sum of the variances.
+    #[doc(hidden)]
     pub fn trace(&self) -> f64 {
         match &self.cov {
             Matrix::Full(cov) => trace(cov.as_ref()),
@@ -341,6 +349,7 @@ impl Normal {
     /// Returns the diagonal normal distribution nearest to this one, `N(m, diag(1/(S⁻¹)_jj))`, in
     /// the divergence that variational inference minimises; the prior's variances if S cannot be
     /// factorised.
+    #[doc(hidden)]
     pub fn mean_field(&self) -> Normal {
         let m = self.dim();
         let variances = match self.cov() {
@@ -361,6 +370,7 @@ impl Normal {
 
     /// Returns `KL(N(m, S) ‖ N(m′, S′))` to another normal distribution of the same dimension; NaN
     /// if `S′` cannot be factorised.
+    #[doc(hidden)]
     pub fn kl_to(&self, other: &Normal) -> f64 {
         let m = self.dim();
         let difference: Vec<f64> = self.mean.iter().zip(&other.mean).map(|(a, b)| a - b).collect();

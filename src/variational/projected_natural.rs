@@ -33,6 +33,7 @@ pub(super) const RULE: Rule = Rule {
 
 /// Returns the symmetric `sigma` with its eigenvalues clipped to `[low, high]`, the covariance of
 /// the projection of `N(m, Σ)` (Guilmeau, Hendrikx & Forbes 2026); `None` if it is not finite.
+#[doc(hidden)]
 pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<Mat<f64>> {
     let mut eigen = EigenSolver::new(sigma.nrows());
     if !(is_sane_matrix(sigma) && eigen.decompose(sigma)) {
@@ -44,6 +45,7 @@ pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<M
 }
 
 /// The rule, with the precision `S⁻¹` it carries and its buffers.
+#[doc(hidden)]
 pub struct ProjectedNatural {
     bounds: (f64, f64),
     /// True if gradients from slopes, whose curvature is mostly noise, stay within the trust region.

@@ -24,12 +24,15 @@ macro_rules! rules {
 
         impl QUpdate {
             /// Every rule.
+            #[doc(hidden)]
             pub const ALL: &'static [QUpdate] = &[$(QUpdate::$name),+];
 
             /// The names of all rules; the first is the default.
+            #[doc(hidden)]
             pub const WORDS: &'static [&'static str] = &[$($file::$rule.word),+];
 
             /// Returns the properties of the rule.
+            #[doc(hidden)]
             pub const fn rule(self) -> &'static Rule {
                 match self { $(QUpdate::$name => &$file::$rule),+ }
             }
@@ -60,6 +63,7 @@ stored_as_text!(QUpdate);
 
 impl QUpdate {
     /// Returns the names of the rules with a property, such as `prox-sgd, proj-sgd or bw-gd`.
+    #[doc(hidden)]
     pub fn those(states: impl Fn(&Rule) -> bool) -> String {
         let rules = Self::ALL.iter().map(|update| update.rule()).filter(|rule| states(rule));
         let words: Vec<&str> = rules.map(|rule| rule.word).collect();
@@ -149,6 +153,7 @@ type Build = fn(&Normal, &RuleOptions) -> Box<dyn UpdateRule>;
 type DiagonalStep = fn(&mut DiagonalRule, &DataGradient<'_>, f64, f64) -> StepInfo;
 
 /// The properties of a rule, which determine the options that apply to it.
+#[doc(hidden)]
 pub struct Rule {
     /// Its name in options.
     pub word: &'static str,
@@ -213,6 +218,7 @@ impl fmt::Debug for Rule {
 
 /// All options of a rule.
 #[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct RuleOptions {
     /// The rule.
     pub rule: &'static Rule,
@@ -231,6 +237,7 @@ pub struct RuleOptions {
 }
 
 /// The update rules of the posteriors of a model, one for each latent process.
+#[doc(hidden)]
 pub struct Rules(Vec<Box<dyn UpdateRule>>);
 
 /// The rule of a single process.

@@ -51,6 +51,7 @@ pub enum Schedule {
 
 impl Schedule {
     /// Returns the step at iteration `t`.
+    #[doc(hidden)]
     pub fn at(self, t: usize) -> f64 {
         let time = t as f64;
         match self {

@@ -42,6 +42,7 @@ pub(super) const RULE: Rule = Rule {
 const ESTIMATE: f64 = 1.1;
 
 /// The rule, with the factor C it carries and its buffers.
+#[doc(hidden)]
 pub struct SquareRoot {
     /// Steps are shortened for every guard except [`Guard::None`], which gives the algorithm of the paper.
     guard: Guard,

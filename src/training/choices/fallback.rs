@@ -24,7 +24,7 @@ pub struct Chosen {
     /// The options to fit with.
     pub options: FitOptions,
     /// The options before anything was decided.
-    asked: FitOptions,
+    pub(super) asked: FitOptions,
     choices: Option<Choices>,
     /// The choices that were given up, in words, and the error of the first fit.
     given_up: Vec<String>,
@@ -104,6 +104,7 @@ impl Chosen {
 
 impl Fitted {
     /// Adds the choices before the fit, and the reasons for dropped choices.
+    #[doc(hidden)]
     pub fn decided_by(&mut self, chosen: Chosen) {
         let (choices, warning) = chosen.into_record();
         self.summary.warnings.extend(warning);

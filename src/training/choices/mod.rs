@@ -104,7 +104,7 @@ impl Chosen {
     /// error of the difference; `None` if there are too few rows or a fit fails.
     ///
     /// More inputs may need more rows, so these fits have the rows of [`close_rows`]. They may make neighbours unnecessary, so they are
-    /// judged with the chosen neighbours and without.
+    /// judged with the chosen neighbours and without. If they are better, likelihood and warp of the target are chosen again.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Chosen {
             let both = [richer, alone].into_iter().flatten();
             richer = both.reduce(|best, of| if of.loss() < best.loss() { of } else { best });
         }
-        let Some(richer) = richer.filter(|_| !session.is_late()) else { return Ok(None) };
+        let Some(mut richer) = richer.filter(|_| !session.is_late()) else { return Ok(None) };
         let (gain, error) = plain.losses().gain_of(richer.losses());
         let objection = || doubt((gain, error), LEAST_GAIN).or_else(|| more_error(&plain, &richer));
         let objection = (gain > 0.0).then(objection).flatten();
@@ -140,6 +140,14 @@ impl Chosen {
             Tried { value: plain.options.word_of(part), ..plain.tried() },
             Tried { value: with.word_of(part), objection, ..richer.tried() },
         ];
+        if is_better {
+            // What is left of the target may have another shape.
+            let kept =
+                Part::ALL.into_iter().filter(|part| ![Part::Likelihood, Part::WarpTarget].contains(part));
+            let open = allowed(&self.asked, more).without(&kept.collect::<Vec<_>>());
+            richer =
+                Search::new(more, &richer.options.clone(), open, others, session).decide_all(richer, open)?.0;
+        }
         let scaling = scaling_of(&richer.options, more.train.x, more.train.targets.y)?;
         let found = richer.hyperparameters(&scaling);
         let options = FitOptions { found, ..richer.options };

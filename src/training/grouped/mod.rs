@@ -28,6 +28,7 @@ use intervals::effect_intervals;
 use sites::{Losses, RowMarginals, SiteValues, Sites};
 
 /// A model with grouped effects on a data set, seen as a function of its free parameters.
+#[doc(hidden)]
 pub struct GroupedObjective<'a> {
     at: Place,
     /// All rows, and the pass over them or over their sites.

@@ -34,6 +34,7 @@ const CALIBRATED_ON: usize = 4096;
 const MOST_CALIBRATION: f64 = 10.0;
 
 /// A model with neighbours on a data set, as a function of its free parameters.
+#[doc(hidden)]
 pub struct NeighbourObjective<'a> {
     at: Place,
     data: Dataset<'a>,

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// The options of the steps on q.
 #[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct InferenceOptions {
     /// The rule.
     pub rule: RuleOptions,
@@ -71,6 +72,7 @@ impl InferenceOptions {
 /// If a batch cannot be evaluated, the step before it is taken back, and the following steps are halved; if the next batch cannot be
 /// evaluated either, q returns to its value an epoch before. A step that trains θ, too, is also taken back if it raises the objective far
 /// beyond the noise of batches.
+#[doc(hidden)]
 pub struct Inference<'a> {
     pub(super) source: Box<dyn BatchSource + 'a>,
     pub(super) model: VariationalModel,

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
     /// Kernel, mean, likelihood and inducing inputs.
+    #[doc(hidden)]
     pub model: LatentModel,
     /// The whitened posterior of every process.
     q: Vec<Normal>,
@@ -54,6 +55,7 @@ impl VariationalModel {
     /// ε·cond(K_uu)/100 of `k_ii` in the variances (measured, docs/performance.md), and
     /// ε·cond(K_uu) at worst: with this guard 2·10⁻⁹ and 2·10⁻⁷. The default jitter, 10⁻⁶, leaves
     /// 10⁻⁶ of `k_ii` in every residual variance.
+    #[doc(hidden)]
     pub const DIRECT_GUARD: f64 = 1e9;
 
     /// The maximum number of rows in a batch; a saved state with more rows is damaged.
@@ -82,18 +84,21 @@ impl VariationalModel {
     }
 
     /// Chooses what stays fixed when θ moves.
+    #[doc(hidden)]
     pub fn with_parameterization(mut self, parameterization: Parameterization) -> Self {
         self.parameterization = parameterization;
         self
     }
 
     /// Allows the direct form if cond(K_uu) is at most `guard`; `None` always uses the stable form.
+    #[doc(hidden)]
     pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
         self.direct_guard = guard;
         self
     }
 
     /// Seeds the draws of sampling estimators.
+    #[doc(hidden)]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.pass.seed(seed);
         self
@@ -116,6 +121,7 @@ impl VariationalModel {
     }
 
     /// Reserves memory for batches of `batch` rows; if memory has to grow, it at least doubles.
+    #[doc(hidden)]
     pub fn reserve(&mut self, batch: usize) {
         if batch > self.capacity {
             self.resize(batch.max(2 * self.capacity));
@@ -158,6 +164,7 @@ impl VariationalModel {
     }
 
     /// Returns the objective to minimise.
+    #[doc(hidden)]
     pub fn objective(&self) -> Objective {
         self.objective
     }
@@ -168,21 +175,25 @@ impl VariationalModel {
     }
 
     /// Returns the whitened posteriors of all processes.
+    #[doc(hidden)]
     pub fn posteriors(&self) -> &[Normal] {
         &self.q
     }
 
     /// Returns `KL(q ‖ p)` of all processes together.
+    #[doc(hidden)]
     pub fn kl(&self) -> f64 {
         self.q.iter().map(Normal::kl).sum()
     }
 
     /// Replaces the whitened posterior, or those of all processes.
+    #[doc(hidden)]
     pub fn set_q(&mut self, q: impl Into<Vec<Normal>>) {
         self.q = q.into();
     }
 
     /// Returns the form that the guard allows at the current parameters.
+    #[doc(hidden)]
     pub fn form(&self) -> Form {
         match self.direct_guard {
             Some(guard) if self.model.layers.iter().all(|layer| layer.condition_is_at_most(guard)) => {
@@ -198,6 +209,7 @@ impl VariationalModel {
     }
 
     /// Like [`evaluate`](Self::evaluate), for rules that may carry a factor of S, in which reparameterised gradients are then taken.
+    #[doc(hidden)]
     pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         let Batch { x, targets, scale } = batch;
         let rows = Portion::Here(Dataset { x, targets });
@@ -255,6 +267,7 @@ impl VariationalModel {
     }
 
     /// Returns the gradient of the last evaluation in the order of the model's flat vector (natural units).
+    #[doc(hidden)]
     pub fn theta_gradient(&mut self) -> &[f64] {
         let pass = &self.pass;
         self.model.flatten_gradient(pass.layer_gradients(), pass.likelihood_gradient(), &mut self.flat);
@@ -268,12 +281,14 @@ impl VariationalModel {
     }
 
     /// Returns the data part of the gradient of a process.
+    #[doc(hidden)]
     pub fn q_gradient_of(&self, process: usize) -> DataGradient<'_> {
         self.pass.q_gradient(process)
     }
 
     /// Returns latent means and variances of the only process, or of the first, at the last batch
     /// of `b` data.
+    #[doc(hidden)]
     pub fn last_marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
         self.pass.marginals(0, b)
     }
@@ -285,17 +300,20 @@ impl VariationalModel {
     }
 
     /// Moves the posterior of every process along the gradient of the last evaluation; every process has its own rule.
+    #[doc(hidden)]
     pub fn update_all(&mut self, rules: &mut Rules, step: f64) -> StepInfo {
         let (work, pass, beta) = (self.step_work(), &self.pass, self.objective.beta);
         on_pool(work, || rules.step(&mut self.q, &|process| pass.q_gradient(process), beta, step))
     }
 
     /// Returns the model and its posteriors.
+    #[doc(hidden)]
     pub fn into_parts(self) -> (LatentModel, Vec<Normal>) {
         (self.model, self.q)
     }
 
     /// Moves θ and Z and refactorises; if that fails, nothing has changed. The parameterisation determines what stays fixed.
+    #[doc(hidden)]
     pub fn set_natural(&mut self, values: &[f64]) -> bool {
         self.move_to(values, None)
     }
@@ -328,6 +346,7 @@ impl VariationalModel {
 
     /// Runs [`VariationalModel::update_all`] and `set_natural_under` in parallel, because the M³ work of one does not
     /// keep all threads busy. Returns the outcome of the step on q, and true if θ and Z could be moved.
+    #[doc(hidden)]
     pub fn advance(&mut self, rules: &mut Rules, step: f64, values: &[f64]) -> (StepInfo, bool) {
         let work = self.step_work();
         on_pool(work, || {
