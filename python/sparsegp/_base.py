@@ -518,7 +518,7 @@ class Estimator(Stored):
         if functions is None:
             joint = partial(_sparsegp.joint_at, model, threads=self.n_threads)
             functions = ExactDraws(joint, count, [seed, output])
-        return FunctionDraws(self._design, functions, self.n_threads)
+        return FunctionDraws(self._design, functions, self.n_threads, len(self._columns["inputs"]))
 
     def _design(self, X: Rows) -> Array:
         """Returns the inputs of the model at rows, with offsets of 0 unless the rows are a table with columns of offsets."""

@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 class FunctionDraws:
     """Functions drawn from a posterior, which can be evaluated anywhere; made by ``sample_f``."""
 
-    def __init__(self, design: Callable[[Any], Array], functions: Any, threads: int | None) -> None:
-        self._design, self._functions, self._threads = design, functions, threads
+    def __init__(self, design: Callable[[Any], Array], functions: Any, threads: int | None, inputs: int) -> None:
+        self._design, self._functions, self._threads, self._inputs = design, functions, threads, inputs
 
     def __call__(self, X: Any) -> Array:
         """Evaluate the functions.
@@ -47,7 +47,9 @@ class FunctionDraws:
             In units of the target per unit of each input; 0 for categories. The inputs are the columns of an array, or
             ``input_names_`` for a table.
         """
-        return np.stack(self._functions.gradients(self._design(X), threads=self._threads), axis=-1)
+        gradients = self._functions.gradients(self._design(X), threads=self._threads)
+        # The columns after the inputs are offsets.
+        return np.stack(gradients, axis=-1)[:, : self._inputs]
 
 
 class ExactDraws:

@@ -26,6 +26,10 @@ def training_columns(offset: Any, rows: int, taken: set) -> tuple[list[str], lis
 def prediction_columns(offset: Any, rows: int, needed: list[str], present: list[str]) -> list:
     """Returns the columns of offsets that a table to predict lacks. The model needs the columns ``needed``, the table has ``present``."""
     absent = [name for name in dict.fromkeys(needed) if name not in present]
+    if offset is not None and _tables.is_formula(offset):
+        if _tables.names_of(offset) != list(needed):
+            raise ValueError(f"offset is {offset!r}, expected {list(needed)} as in the fit")
+        offset = None
     if offset is None:
         if absent:
             raise ValueError("the model was fitted with offset, but offset is not given: predictions need it too")

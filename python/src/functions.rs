@@ -157,5 +157,8 @@ pub fn slopes(py: Python<'_>, model: &Model, table: &Table, threads: Option<usiz
         engine.slopes(x.as_ref(), &exposure)
     };
     let found = model.run(py, threads, work)?;
-    Ok([found.mean, found.variance, found.latent_mean, found.latent_variance].map(Matrix))
+    // The last columns are the slopes of offsets.
+    let inputs = engine.schema().offset_inputs().start;
+    let of_inputs = |slopes: Mat<f64>| Matrix(slopes.subcols(0, inputs.min(slopes.ncols())).to_owned());
+    Ok([found.mean, found.variance, found.latent_mean, found.latent_variance].map(of_inputs))
 }

@@ -37,6 +37,8 @@ impl Request {
     fn of(columns: Columns, options: &str, batch_size_given: bool) -> PyResult<Request> {
         let options = options_of(options, &[], &Custom::default())?;
         let columns = columns.options().map_err(raised)?;
+        // Rounds take inputs and targets as arrays, which do not tell offsets apart.
+        columns.check_no_offset("a fit in partitions").map_err(raised)?;
         Ok(Request { columns, options, batch_size_given })
     }
 

@@ -27,9 +27,10 @@ def test_the_logarithm_of_an_exposure_is_its_offset():
     raised = model().fit(X[TRAIN], COUNTS[TRAIN], offset=np.log(YEARS[TRAIN]))
     want = exposed.log_density(X[TEST], COUNTS[TEST], exposure=YEARS[TEST])
     got = raised.log_density(X[TEST], COUNTS[TEST], offset=np.log(YEARS[TEST]))
-    np.testing.assert_allclose(got, want, atol=1e-6)
+    # Both stop when an epoch gains little, from slightly different starts.
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
     scores = exposed.score(X[TEST], COUNTS[TEST], exposure=YEARS[TEST]), raised.score(X[TEST], COUNTS[TEST], offset=np.log(YEARS[TEST]))
-    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+    assert scores[0] == pytest.approx(scores[1], abs=2e-5)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -50,8 +51,9 @@ def test_predictions_are_those_of_the_rest_plus_the_offset(named, tmp_path):
     draws = model.sample_y(rows[TEST], 400, **test)
     assert np.all(np.abs(draws.mean(axis=1) - mean) < 6 * std / 20)
     # Draws of the function have the offset of a table, and none beside an array.
-    functions = model.sample_f(300)(rows[TEST])
-    assert np.all(np.abs(functions.mean(axis=1) - (mean if named else mean - O[TEST])) < 6 * std / 300**0.5)
+    functions = model.sample_f(300)
+    assert np.all(np.abs(functions(rows[TEST]).mean(axis=1) - (mean if named else mean - O[TEST])) < 6 * std / 300**0.5)
+    assert functions.gradient(rows[TEST]).shape == (30, 1, 300)
 
     path = tmp_path / "model"
     model.save(path)
@@ -83,7 +85,7 @@ def test_classes_take_log_odds_and_linear_models_units():
 
 
 def test_several_functions_take_a_column_each():
-    model = SparseGPRegressor(likelihood="gaussian-heteroskedastic", max_steps=20, **PARAMETERS)
+    model = SparseGPRegressor(likelihood="gaussian-heteroskedastic", epochs=20, **PARAMETERS)
     both = np.column_stack([O, np.zeros(140)])
     model.fit(X[TRAIN], (REST + O)[TRAIN], offset=both[TRAIN])
     louder = both[TEST] + [0.0, 1.0]
@@ -95,9 +97,9 @@ def test_several_functions_take_a_column_each():
 
 
 def test_wrong_offsets_are_refused_in_one_line():
-    plain = SparseGPRegressor(max_steps=1, **PARAMETERS).fit(X[TRAIN], REST[TRAIN])
-    raised = SparseGPRegressor(max_steps=1, **PARAMETERS).fit(X[TRAIN], REST[TRAIN], offset=O[TRAIN])
-    named = SparseGPRegressor(max_steps=1, **PARAMETERS).fit(FRAME[TRAIN], REST[TRAIN], offset="o")
+    plain = SparseGPRegressor(epochs=1, **PARAMETERS).fit(X[TRAIN], REST[TRAIN])
+    raised = SparseGPRegressor(epochs=1, **PARAMETERS).fit(X[TRAIN], REST[TRAIN], offset=O[TRAIN])
+    named = SparseGPRegressor(epochs=1, **PARAMETERS).fit(FRAME[TRAIN], REST[TRAIN], offset="o")
     for work, words in [
         (lambda: plain.predict(X[TEST], offset=O[TEST]), "was fitted without offset"),
         (lambda: raised.predict(X[TEST]), "offset is not given: predictions need it too"),

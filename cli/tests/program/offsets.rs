@@ -47,7 +47,7 @@ fn commands_need_the_column_and_name_it() {
     work.write("text.csv", "x,o,y\n1,high,2\n");
     work.write("gap.csv", "x,o,y\n1,,2\n");
     for command in
-        ["predict m FILE --out p.csv", "evaluate m FILE", "update m FILE --out n", "explain m FILE"]
+        ["predict m FILE --out p.csv", "evaluate m FILE", "update m FILE --model-out n", "explain m FILE"]
     {
         for (file, words) in [
             ("none.csv", &["none.csv", "there is no column named 'o'"][..]),
@@ -83,7 +83,7 @@ fn predictions_have_the_offset_and_models_carry_it_on() {
         let values = predicted.numbers(column);
         assert!((values[1] - values[0] - 1000.0).abs() < 1e-6, "{column}: {values:?}");
     }
-    work.run("update m more.csv --out updated").ok();
+    work.run("update m more.csv --model-out updated").ok();
     work.run("fit more.csv --target y --from m --quiet --model-out continued").ok();
     for model in ["updated", "continued"] {
         let values = work.run(&format!("predict {model} two.csv --out -")).csv().numbers("mean");

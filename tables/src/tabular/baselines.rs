@@ -167,9 +167,8 @@ fn linear_rows(model: &TableModel) -> Option<usize> {
 fn offsets_suit_linear(model: &TableModel) -> bool {
     let likelihood = &model.latent().likelihood;
     let in_units = likelihood.scales_target() && model.scaling().target_map().is_none();
-    model.options().offsets == 0
-        || model.task() != Task::Regression
-        || (in_units && model.options().offsets == 1)
+    let offsets = model.schema().offset_names().len();
+    offsets == 0 || model.task() != Task::Regression || (in_units && offsets == 1)
 }
 
 fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
@@ -188,7 +187,7 @@ fn linear_options(model: &TableModel) -> FitOptions {
     FitOptions {
         model: ModelKind::Glm,
         effects,
-        offsets: model.options().offsets,
+        offsets: model.schema().offset_names().len(),
         likelihood: Some(likelihood),
         hyper: alternating,
         epochs: alternating.map(|_| LINEAR_ROUNDS),

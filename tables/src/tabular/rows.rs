@@ -108,7 +108,8 @@ impl TableRows {
         Targets { exposure, weights, offsets, ..Targets::of(&self.targets) }
     }
 
-    pub(super) fn dataset(&self) -> Dataset<'_> {
+    /// Returns the inputs and targets; offsets on the scale the model sees are apart from the inputs.
+    pub fn dataset(&self) -> Dataset<'_> {
         Dataset { x: self.offsets.split(self.inputs()).0, targets: self.observations() }
     }
 }

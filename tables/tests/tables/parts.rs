@@ -61,9 +61,7 @@ impl TableParts for Holders<'_> {
         let mut all: Option<Sums> = None;
         for (part, table) in self.with_rows() {
             let rows = preparation.rows(table)?;
-            let targets =
-                Targets { exposure: &rows.exposure, weights: &rows.weights, ..Targets::of(&rows.targets) };
-            let sums = round.sums(part, Dataset { x: rows.inputs(), targets })?;
+            let sums = round.sums(part, rows.dataset())?;
             let sums = Sums::from_bytes(&sums.to_bytes()?)?;
             match &mut all {
                 None => all = Some(sums),
@@ -146,6 +144,43 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
             assert_eq!((got.iterations, got.evaluations), (want.iterations, want.evaluations));
             assert_close(&predicted(&model, &table), &predicted(&whole, &table), 1e-8, &what);
         }
+    }
+}
+
+/// With Gaussian noise the offset is subtracted from targets; otherwise the parts add it to the function.
+#[test]
+fn offsets_in_parts_have_the_fit_of_the_table() {
+    let line = |row: usize| {
+        let x = (row as f64 * 0.618_034).fract() * 6.0;
+        let o = (row as f64 * 0.414_214).fract() - 0.5;
+        format!("{x},{o},{},{}\n", x.sin() + o, ((x.sin() + o).exp() + 0.7 * (row % 3) as f64).round())
+    };
+    let table = csv("x,o,y,count\n".to_owned() + &(0..90).map(line).collect::<String>());
+    for (target, likelihood) in [("y", LikelihoodKind::Gaussian), ("count", LikelihoodKind::Poisson)] {
+        let features = Some(vec!["x".into()]);
+        let columns = SchemaOptions {
+            target: target.into(),
+            features,
+            offset: vec!["o".into()],
+            ..SchemaOptions::default()
+        };
+        let hyper = Some(Hyper::Alternating).filter(|_| likelihood == LikelihoodKind::Poisson);
+        let (likelihood, inducing_init) = (Some(likelihood), InducingInit::Random);
+        let options = FitOptions { likelihood, hyper, inducing_init, seed: 3, warm_start: 5, ..small(7, 1) };
+        let whole = fit(&table, &columns, &options).expect("a fit");
+        for sizes in cuts(table.rows()) {
+            let model = fit_parts(&columns, &options, &table, &sizes);
+            assert_close(
+                &predicted(&model, &table),
+                &predicted(&whole, &table),
+                1e-4,
+                &format!("{target} {sizes:?}"),
+            );
+        }
+        let ignoring =
+            fit(&table, &SchemaOptions { offset: Vec::new(), ..columns }, &options).expect("a fit");
+        let apart = predicted(&ignoring, &table)[0] - predicted(&whole, &table)[0];
+        assert!(apart.abs() > 1e-3, "{target}: the offset matters");
     }
 }
 
