@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 /// Returns the names of all fields of the options.
 fn names() -> impl Iterator<Item = String> {
-    // Empty lists are not written.
-    let lists = ["dimensions", "effects"].map(str::to_owned);
+    // Empty lists and a number of 0 are not written.
+    let unwritten = ["dimensions", "effects", "offsets"].map(str::to_owned);
     let json = serde_json::to_value(FitOptions::default()).unwrap_or_default();
-    json.as_object().cloned().unwrap_or_default().into_iter().map(|(name, _)| name).chain(lists)
+    json.as_object().cloned().unwrap_or_default().into_iter().map(|(name, _)| name).chain(unwritten)
 }
 
 /// Refuses the fields that are no options.

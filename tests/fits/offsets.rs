@@ -196,6 +196,7 @@ fn offsets_stand_behind_the_columns_of_groups() {
     same("groups", &exposed, x.as_ref(), &shifted, with.as_ref(), &exposure, 1e-3);
     let bytes = shifted.to_bytes().expect("a file");
     let again = Model::from_bytes("model", &bytes).expect("a model");
+    assert_eq!(again.options().offsets, 1);
     assert_eq!(
         again.predict(with.as_ref(), &[]).unwrap().row(3),
         shifted.predict(with.as_ref(), &[]).unwrap().row(3)
