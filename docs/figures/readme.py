@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-STYLE = HERE.parents[1] / "tables" / "src" / "report" / "style.css"
+STYLE = HERE.parents[1] / "reports" / "src" / "style.css"
 # The panels: the file of the demo, its title, and True for a map, whose colours stay on a dark page.
 PANELS = [
     ("2-series", "CO2: ten years forecast, with the 95 % interval", False),
