@@ -2,6 +2,7 @@
 
 use super::columns::{Schema, SchemaOptions, UnseenLevels};
 use super::design::UnseenColumn;
+use super::offsets::write_numbers;
 use super::table_facts::TableFacts;
 use crate::tables::column::{Column, boolean, level_order};
 use crate::tables::table::{Table, quoted};
@@ -262,13 +263,7 @@ impl Schema {
             if unseen == UnseenLevels::Population && table.column(slope).is_none() {
                 continue;
             }
-            let values = table.numbers(slope)?;
-            for row in 0..table.rows() {
-                if values[row].is_nan() {
-                    return Err(table.missing(row, slope));
-                }
-                design[(row, column)] = table.finite(row, slope, values[row])?;
-            }
+            write_numbers(table, slope, design.col_mut(column))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::columns::{Schema, SchemaOptions};
 use super::facts::{Role, check_first};
 use super::table_facts::TableFacts;
 use crate::tables::table::Table;
-use faer::Mat;
+use faer::{ColMut, Mat};
 use sparsegp::error::{Error, Result};
 use std::ops::Range;
 
@@ -22,13 +22,7 @@ impl Schema {
     /// Writes the offsets of a table into the last columns of its inputs.
     pub(super) fn write_offsets(&self, table: &Table, design: &mut Mat<f64>) -> Result<()> {
         for (name, input) in self.offset.iter().zip(self.offset_inputs()) {
-            let values = table.numbers(name)?;
-            for row in 0..table.rows() {
-                if values[row].is_nan() {
-                    return Err(table.missing(row, name));
-                }
-                design[(row, input)] = table.finite(row, name, values[row])?;
-            }
+            write_numbers(table, name, design.col_mut(input))?;
         }
         Ok(())
     }
@@ -42,6 +36,17 @@ impl Schema {
         }
         Ok(())
     }
+}
+
+/// Writes a column of a table that has a finite number in every row.
+pub(super) fn write_numbers(table: &Table, name: &str, mut out: ColMut<'_, f64>) -> Result<()> {
+    for (row, value) in table.numbers(name)?.iter().enumerate() {
+        if value.is_nan() {
+            return Err(table.missing(row, name));
+        }
+        out[row] = table.finite(row, name, *value)?;
+    }
+    Ok(())
 }
 
 impl SchemaOptions {
