@@ -84,7 +84,7 @@ impl<'a> PredictedColumns<'a> {
     }
 
     /// Returns the numbers of a row without draws. NaN marks an unknown target.
-    fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64) -> Vec<f64> {
+    fn values(&self, predictions: &Predictions, row: usize, target: f64) -> Vec<f64> {
         let (moments, mut values) = (predictions.row(row), Vec::new());
         if self.has_mean() {
             values.extend([moments.mean, moments.variance]);
@@ -113,7 +113,7 @@ impl<'a> PredictedColumns<'a> {
     /// Returns the columns of predicted rows, given their targets, if these are known, and draws.
     pub fn rows(
         &self,
-        predictions: &Predictions<'_>,
+        predictions: &Predictions,
         targets: Option<&[f64]>,
         draws: &[Vec<f64>],
     ) -> PredictedRows {

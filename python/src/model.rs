@@ -47,10 +47,10 @@ enum Wanted {
 
 /// The count of numbers per row, and the function that writes the predictions of a row, given its target, to
 /// an array.
-type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, f64, &mut [f64]) + Send + Sync + 'a>);
+type Fill<'a> = (usize, Box<dyn Fn(&Predictions, usize, f64, &mut [f64]) + Send + Sync + 'a>);
 
 /// Returns a prediction of `N` numbers per row.
-fn fixed<'a, const N: usize>(of: fn(&Predictions<'_>, usize, f64) -> [f64; N]) -> Fill<'a> {
+fn fixed<'a, const N: usize>(of: fn(&Predictions, usize, f64) -> [f64; N]) -> Fill<'a> {
     (N, Box::new(move |predictions, row, target, out| out.copy_from_slice(&of(predictions, row, target))))
 }
 
@@ -91,7 +91,7 @@ impl Model {
         let name = match wanted {
             Wanted::Named(name) => name.as_str(),
             Wanted::Quantiles(levels) => {
-                let fill = move |predictions: &Predictions<'_>, row: usize, _: f64, out: &mut [f64]| {
+                let fill = move |predictions: &Predictions, row: usize, _: f64, out: &mut [f64]| {
                     out.iter_mut().zip(levels).for_each(|(out, &p)| *out = predictions.quantile(row, p));
                 };
                 return Ok((levels.len(), Box::new(fill)));
@@ -135,7 +135,7 @@ impl Model {
         &self,
         table: &Table,
         host: &host::Host<'_>,
-        visit: &mut dyn FnMut(usize, &Predictions<'_>),
+        visit: &mut dyn FnMut(usize, &Predictions),
     ) -> sparsegp::Result<()> {
         let rows = table.0.rows();
         if rows <= BLOCK_ROWS {

@@ -150,6 +150,11 @@ impl Scaling {
         (columns, axis((&self.target, !self.map.is_none())))
     }
 
+    /// The scaling of the target alone.
+    pub(crate) fn of_target(&self) -> Scaling {
+        Scaling { map: self.map, ..Scaling::linear(Vec::new(), self.target) }
+    }
+
     /// Removes the maps of the inputs from `first` on.
     pub(super) fn without_scores(&mut self, first: usize) {
         self.scores.iter_mut().skip(first).for_each(|scores| *scores = None);

@@ -246,7 +246,7 @@ impl Model {
     ///
     /// Data errors if the number of columns differs from the number of inputs, if inputs are not finite, or if there are exposures but not
     /// one per row.
-    pub fn predict<'x>(&self, x: impl Into<Rows<'x>>, exposure: &[f64]) -> Result<Predictions<'_>> {
+    pub fn predict<'x>(&self, x: impl Into<Rows<'x>>, exposure: &[f64]) -> Result<Predictions> {
         let x = x.into();
         let x = x.as_ref();
         self.check_inputs(x)?;
@@ -264,21 +264,21 @@ impl Model {
 
     /// Like [`predict`](Self::predict), but does not check the inputs (`n × D`, a row per datum, in original units) and the exposures.
     #[doc(hidden)]
-    pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
+    pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions {
         self.predict_by(&self.posterior, x, exposure)
     }
 
     /// Like [`predict_rows`](Self::predict_rows), with another posterior on the same scale.
-    pub(crate) fn predict_by<'a>(
-        &'a self,
-        posterior: &'a Posterior,
+    pub(crate) fn predict_by(
+        &self,
+        posterior: &Posterior,
         x: MatRef<'_, f64>,
         exposure: Vec<f64>,
-    ) -> Predictions<'a> {
+    ) -> Predictions {
         let rows = self.placed(x);
         let mut latent = posterior.marginals(rows.x.transpose());
         self.add_offsets(&mut latent, &rows);
-        Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
+        self.predictions(latent, exposure)
     }
 
     /// Predicts training rows (counted from 0) as if each were new: from its nearest other rows, and a q without the contribution of the
@@ -290,7 +290,7 @@ impl Model {
         rows: &[u32],
         x: MatRef<'_, f64>,
         exposure: Vec<f64>,
-    ) -> Option<Predictions<'_>> {
+    ) -> Option<Predictions> {
         let kept = self.neighbours()?.len();
         let known = rows.iter().all(|&row| (row as usize) < kept);
         let exposed = exposure.is_empty() || exposure.len() == rows.len();
@@ -299,8 +299,7 @@ impl Model {
         }
         let mut latent = self.posterior.left_out(rows, self.options.beta)?;
         self.add_offsets(&mut latent, &self.placed(x));
-        let (scaling, posterior) = (&self.scaling, &self.posterior);
-        Some(Predictions { scaling, posterior, latent, exposure, mean_only: false })
+        Some(self.predictions(latent, exposure))
     }
 
     /// Returns `count` draws of the latent function in original units, one vector per draw, each joint over all rows of `x` (`n × D`,
@@ -443,6 +442,12 @@ impl Model {
     /// Returns the processes whose weighted sum is the function of the target, with their weights.
     fn parts(&self) -> Vec<(usize, f64)> {
         self.mixed().map_or(vec![(0, 1.0)], |(weights, _)| weights.into_iter().enumerate().collect())
+    }
+
+    /// Predictions from latent marginals with offsets.
+    fn predictions(&self, latent: Marginals, exposure: Vec<f64>) -> Predictions {
+        let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
+        Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only() }
     }
 
     fn add_offsets(&self, latent: &mut Marginals, rows: &Placed) {

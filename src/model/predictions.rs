@@ -43,9 +43,11 @@ const NOISE_SD: &str = "noise_sd";
 /// assert!(predictions.log_density(0, 1.0) < predictions.log_density(0, 0.0));
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
-pub struct Predictions<'a> {
-    pub(super) scaling: &'a Scaling,
-    pub(super) posterior: &'a Posterior,
+#[derive(Clone, Debug)]
+pub struct Predictions {
+    /// The scaling of the target.
+    pub(super) scaling: Scaling,
+    pub(super) likelihood: ObservationModel,
     pub(super) latent: Marginals,
     /// Exposures, or empty if all are 1.
     pub(super) exposure: Vec<f64>,
@@ -66,7 +68,7 @@ pub struct Prediction {
     pub latent_variance: f64,
 }
 
-impl Predictions<'_> {
+impl Predictions {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.latent.rows()
@@ -152,7 +154,7 @@ impl Predictions<'_> {
     /// Further quantities that the likelihood predicts at a row, such as the noise; [`detail_names`](Self::detail_names) names them in this
     /// order.
     pub fn details(&self, row: usize) -> Vec<f64> {
-        let likelihood = self.posterior.likelihood();
+        let likelihood = &self.likelihood;
         let (at, mut tools) = (self.at(row, 1.0), Integrator::default());
         let scale =
             |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
@@ -162,7 +164,7 @@ impl Predictions<'_> {
 
     /// The names of the quantities that [`details`](Self::details) returns.
     pub fn detail_names(&self) -> &'static [&'static str] {
-        self.posterior.likelihood().details()
+        self.likelihood.details()
     }
 
     /// A draw of y at a row: first the latent functions are drawn, then y given their values. NaN
@@ -186,7 +188,7 @@ impl Predictions<'_> {
     /// A draw of y at a row given the latent functions there.
     #[doc(hidden)]
     pub fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
-        let y = self.posterior.likelihood().sample(self.at(row, 1.0).at, functions, random);
+        let y = self.likelihood.sample(self.at(row, 1.0).at, functions, random);
         self.defined(self.scaling.unscaled_target(y))
     }
 
@@ -229,15 +231,16 @@ impl Predictions<'_> {
 
     /// Returns the predictions with `by` added to the mean of one latent function at every row, on the scale the model sees.
     #[doc(hidden)]
-    pub fn raised(&self, function: usize, by: f64) -> Predictions<'_> {
+    pub fn raised(&self, function: usize, by: f64) -> Predictions {
         let mut latent = self.latent.clone();
         latent.mean.iter_mut().skip(function).step_by(latent.functions).for_each(|mean| *mean += by);
-        let Predictions { scaling, posterior, mean_only, .. } = *self;
-        Predictions { scaling, posterior, latent, exposure: self.exposure.clone(), mean_only }
+        let (scaling, likelihood, exposure) =
+            (self.scaling.clone(), self.likelihood.clone(), self.exposure.clone());
+        Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only }
     }
 
     fn probabilities_with(&self, row: usize, tools: &mut Integrator) -> Vec<f64> {
-        let likelihood = self.posterior.likelihood();
+        let likelihood = &self.likelihood;
         if self.kind() == TargetKind::Ordinal {
             let levels = (0..likelihood.levels()).map(|level| level as f64);
             return levels.map(|level| self.log_density_with(row, level, tools).exp()).collect();
@@ -251,7 +254,7 @@ impl Predictions<'_> {
     }
 
     fn kind(&self) -> TargetKind {
-        self.posterior.likelihood().target_kind()
+        self.likelihood.target_kind()
     }
 
     /// Returns a row with this target on the scale of the model; any number if the target is unknown.
@@ -266,7 +269,7 @@ impl Predictions<'_> {
 
     fn moments(&self, row: usize, tools: &mut Integrator) -> Prediction {
         let at = self.at(row, 1.0);
-        let moments = self.posterior.likelihood().predictive_moments(at, tools);
+        let moments = self.likelihood.predictive_moments(at, tools);
         let LatentMarginal { mean, variance } = at.marginal.of(0);
         let (latent_mean, latent_variance) = self.scaling.unscale_moments(mean, variance, tools);
         let (mean, variance) = self.scaling.unscale_moments(moments.0, moments.1, tools);
@@ -282,7 +285,7 @@ impl Predictions<'_> {
         if self.mean_only {
             return f64::NAN;
         }
-        let quantile = self.posterior.likelihood().predictive_quantile(p, self.at(row, 1.0), tools);
+        let quantile = self.likelihood.predictive_quantile(p, self.at(row, 1.0), tools);
         self.scaling.unscaled_target(quantile)
     }
 
@@ -291,7 +294,7 @@ impl Predictions<'_> {
             return f64::NAN;
         }
         let at = self.at(row, self.scaling.scaled_target(target));
-        let (of, likelihood) = (Expectation::LogPredictive, self.posterior.likelihood());
+        let (of, likelihood) = (Expectation::LogPredictive, &self.likelihood);
         likelihood.expectation(of, at, Slopes::none(), tools) + self.scaling.log_density_shift(target)
     }
 
@@ -303,12 +306,12 @@ impl Predictions<'_> {
             return continuous_crps(self.kind(), target, &mut |y| self.cdf(row, y, tools));
         }
         let at = self.at(row, self.scaling.scaled_target(target));
-        self.posterior.likelihood().crps(at, tools) * self.scaling.target.scale
+        self.likelihood.crps(at, tools) * self.scaling.target.scale
     }
 
     fn cdf(&self, row: usize, y: f64, tools: &mut Integrator) -> f64 {
         let at = self.at(row, self.scaling.scaled_target(y));
-        self.posterior.likelihood().predictive_cdf(at, tools)
+        self.likelihood.predictive_cdf(at, tools)
     }
 
     fn compared(&self, row: usize, target: f64, tools: &mut Integrator) -> Compared {
@@ -332,7 +335,7 @@ impl Predictions<'_> {
             pit,
             interval_95,
             crps: self.crps_with(row, target, tools),
-            deviance: self.posterior.likelihood().unit_deviance(target, mean),
+            deviance: self.likelihood.unit_deviance(target, mean),
             classes,
             most_probable: match kind.task() {
                 Task::Classification if kind == TargetKind::Class => most_probable,
@@ -359,7 +362,7 @@ impl Predictions<'_> {
 
     fn most_probable_level(&self, row: usize, tools: &mut Integrator) -> f64 {
         let (mut best, mut most, mut below) = (f64::NAN, f64::NEG_INFINITY, 0.0);
-        for level in 0..self.posterior.likelihood().levels() {
+        for level in 0..self.likelihood.levels() {
             let at = self.cdf(row, level as f64, tools);
             if at - below > most {
                 (best, most) = (level as f64, at - below);
@@ -390,10 +393,10 @@ impl ConstantModel {
     }
 
     /// Predicts this number of rows; `exposure` has their exposures, and is empty if all are 1.
-    pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions<'_> {
+    pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions {
         let latent = self.posterior.marginals(Mat::zeros(rows, 0).as_ref());
-        let (scaling, posterior) = (&self.scaling, &self.posterior);
-        Predictions { scaling, posterior, latent, exposure, mean_only: false }
+        let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
+        Predictions { scaling, likelihood, latent, exposure, mean_only: false }
     }
 
     /// The name of its likelihood.

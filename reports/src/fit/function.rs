@@ -206,21 +206,17 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
     }
 }
 
-pub(super) fn mean_and_sd(
-    plane: &Plane,
-    target: &str,
-    predictions: &Predictions<'_>,
-) -> [Option<Drawing>; 2] {
+pub(super) fn mean_and_sd(plane: &Plane, target: &str, predictions: &Predictions) -> [Option<Drawing>; 2] {
     let (means, variances) = moments(predictions);
     let sds: Vec<f64> = variances.into_iter().map(f64::sqrt).collect();
     [surface(plane, target, &means, None), surface(plane, "sd", &sds, None)]
 }
 
-pub(super) fn probability(plane: &Plane, predictions: &Predictions<'_>) -> Option<Drawing> {
+pub(super) fn probability(plane: &Plane, predictions: &Predictions) -> Option<Drawing> {
     surface(plane, "probability", &moments(predictions).0, Some((0.0, 1.0)))
 }
 
-fn moments(predictions: &Predictions<'_>) -> (Vec<f64>, Vec<f64>) {
+fn moments(predictions: &Predictions) -> (Vec<f64>, Vec<f64>) {
     let moments = |row: usize| predictions.row(row);
     (0..predictions.rows()).into_par_iter().map(moments).map(|row| (row.mean, row.variance)).unzip()
 }
@@ -229,7 +225,7 @@ fn moments(predictions: &Predictions<'_>) -> (Vec<f64>, Vec<f64>) {
 fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
     let predictions = model.predict_rows(rows.x, rows.exposure.to_vec());
     let which = predictions.detail_names().iter().position(|name| *name == NOISE_SD)?;
-    let sd = |predictions: &Predictions<'_>, row: usize| predictions.details(row)[which];
+    let sd = |predictions: &Predictions, row: usize| predictions.details(row)[which];
     let (across, points, caption) = if model.inputs() == 1 {
         let x = along(rows);
         let predictions = model.predict_rows(x.transpose(), Vec::new());

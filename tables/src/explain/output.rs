@@ -20,7 +20,7 @@ impl Scale {
     /// Returns the scales that are explained: the mean, the probability of the positive class of
     /// two, or the probabilities of the `most` classes that are most probable on average over the
     /// predictions `rows`, the most probable first.
-    pub(super) fn all(model: &Model, rows: &Predictions<'_>, most: usize) -> Vec<Scale> {
+    pub(super) fn all(model: &Model, rows: &Predictions, most: usize) -> Vec<Scale> {
         let likelihood = &model.latent().likelihood;
         match likelihood.target_kind() {
             TargetKind::Binary => vec![Scale::Probability(1)],
@@ -62,7 +62,7 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-pub(super) fn mean_probabilities(rows: &Predictions<'_>) -> Vec<f64> {
+pub(super) fn mean_probabilities(rows: &Predictions) -> Vec<f64> {
     let all: Vec<Vec<f64>> = (0..rows.rows()).into_par_iter().map(|row| rows.probabilities(row)).collect();
     let classes = all.first().map_or(0, Vec::len);
     let mean = |class: usize| all.iter().map(|row| row[class]).sum::<f64>() / all.len() as f64;
@@ -70,7 +70,7 @@ pub(super) fn mean_probabilities(rows: &Predictions<'_>) -> Vec<f64> {
 }
 
 /// Returns the number that `scale` selects for every row of predictions.
-pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale) -> Vec<f64> {
+pub(super) fn values(model: &Model, predictions: &Predictions, scale: Scale) -> Vec<f64> {
     let several = model.latent().likelihood.target_kind() == TargetKind::Class;
     let value = |row: usize| match scale {
         // The probability of one class takes a fraction of the time of all probabilities.

@@ -132,13 +132,13 @@ impl TableModel {
     /// # Errors
     ///
     /// As for [`Schema::design`].
-    pub fn predict(&self, table: &Table, unseen: UnseenLevels) -> Result<Predictions<'_>> {
+    pub fn predict(&self, table: &Table, unseen: UnseenLevels) -> Result<Predictions> {
         let exposure = self.schema.exposure(table)?.unwrap_or_default();
         Ok(self.model.predict_rows(self.schema.design(table, unseen)?.as_ref(), exposure))
     }
 
     /// Predicts some rows, for example held-out ones.
-    pub fn predict_part(&self, part: &TableRows) -> Predictions<'_> {
+    pub fn predict_part(&self, part: &TableRows) -> Predictions {
         self.model.predict_rows(part.inputs(), part.exposure.clone())
     }
 

@@ -63,7 +63,7 @@ impl TableOutputs {
 
 /// Draws the target of an output at a row; the output may mix processes with the other outputs.
 fn row_draws(
-    predictions: &Predictions<'_>,
+    predictions: &Predictions,
     row: usize,
     output: usize,
     mixed: bool,

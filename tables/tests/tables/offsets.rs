@@ -46,7 +46,7 @@ fn of_likelihood(likelihood: LikelihoodKind) -> FitOptions {
 }
 
 /// Returns a number for every row of predictions.
-fn all(predictions: &Predictions<'_>, of_row: impl Fn(&Predictions<'_>, usize) -> f64) -> Vec<f64> {
+fn all(predictions: &Predictions, of_row: impl Fn(&Predictions, usize) -> f64) -> Vec<f64> {
     (0..predictions.rows()).map(|row| of_row(predictions, row)).collect()
 }
 
@@ -97,9 +97,9 @@ fn an_offset_of_gaussian_targets_is_subtracted_in_training_and_added_to_predicti
             values.iter_mut().zip(&offsets).for_each(|(value, offset)| *value += offset);
             values
         };
-        let mean = |all: &Predictions<'_>, row| all.row(row).mean;
-        let low = |all: &Predictions<'_>, row| all.quantile(row, 0.05);
-        let variance = |all: &Predictions<'_>, row| all.row(row).variance;
+        let mean = |all: &Predictions, row| all.row(row).mean;
+        let low = |all: &Predictions, row| all.quantile(row, 0.05);
+        let variance = |all: &Predictions, row| all.row(row).variance;
         assert_near(&all(&got, mean), &added(all(&want, mean)), tolerance, "means");
         assert_near(&all(&got, low), &added(all(&want, low)), tolerance, "quantiles");
         assert_near(&all(&got, variance), &all(&want, variance), 10.0 * tolerance, "variances");
@@ -196,7 +196,7 @@ fn explanations_leave_offsets_at_the_value_of_each_row() {
                 let offset = x[(row, 2)];
                 let around = Mat::from_fn(120, 3, |i, d| if d == 2 { offset } else { background.x[(i, d)] });
                 let predictions = model.predict_rows(around.as_ref(), Vec::new());
-                let value = |all: &Predictions<'_>, row| match found.scale {
+                let value = |all: &Predictions, row| match found.scale {
                     Scale::Latent => all.latent(row, 0).0,
                     Scale::Mean | Scale::Probability(_) => all.row(row).mean,
                 };

@@ -134,7 +134,7 @@ fn texts(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<St
     numbers(models, |model| Ok(say(model)?.bytes().map(f64::from).collect()))
 }
 
-fn of_rows(models: &TableOutputs, table: &Table, say: impl Fn(&Predictions<'_>, usize) -> Vec<f64>) -> Said {
+fn of_rows(models: &TableOutputs, table: &Table, say: impl Fn(&Predictions, usize) -> Vec<f64>) -> Said {
     numbers(models, |model| {
         let predictions = model.predict(table, UnseenLevels::Error)?;
         Ok((0..predictions.rows()).flat_map(|row| say(&predictions, row)).collect())

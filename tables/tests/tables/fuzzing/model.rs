@@ -136,7 +136,7 @@ fn predictions(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     Ok(said.into_iter().map(|value| if value.is_nan() { f64::NAN } else { value }.to_bits()).collect())
 }
 
-fn of_row(predictions: &Predictions<'_>, row: usize) -> Vec<f64> {
+fn of_row(predictions: &Predictions, row: usize) -> Vec<f64> {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(3);
     let moments = predictions.row(row);
     let mut said = vec![moments.mean, moments.variance, moments.latent_mean, moments.latent_variance];
