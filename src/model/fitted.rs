@@ -450,7 +450,7 @@ impl Model {
         Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only() }
     }
 
-    fn add_offsets(&self, latent: &mut Marginals, rows: &Placed) {
+    pub(super) fn add_offsets(&self, latent: &mut Marginals, rows: &Placed) {
         for (at, mean) in latent.mean.iter_mut().enumerate() {
             *mean += offset_at(rows.offsets.as_ref(), at / latent.functions, at % latent.functions);
         }

@@ -10,6 +10,7 @@ mod function_draws;
 mod grouped;
 mod inducing_curve;
 mod latent;
+mod leave_one_out;
 mod linear;
 mod local;
 mod nearby;

@@ -10,6 +10,7 @@ mod function_draws;
 mod grouped;
 mod grouped_intervals;
 mod growth;
+mod leave_one_out;
 mod neighbours;
 mod offsets;
 mod outputs;
