@@ -36,6 +36,7 @@ pub(crate) fn decode<S: DeserializeOwned>(bytes: &[u8]) -> Option<S> {
 }
 
 /// The settings that determine the course of a fit, by name: its options, and digests of its data. A checkpoint belongs to one identity.
+#[doc(hidden)]
 pub type Identity = Vec<(String, String)>;
 
 /// A stage of a fit: the work of one solver, or a whole fit that is done.
