@@ -13,7 +13,7 @@ use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::{LikelihoodKind, Task};
 use crate::objective::{Estimator, Loss, Objective};
 use crate::registry::Registry;
-use crate::variational::{Average, Family, QUpdate, Schedule};
+use crate::variational::{Average, Family, QUpdate};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Dimension, DimensionError, Kernel, check_values};
 
@@ -560,18 +560,6 @@ impl FitOptions {
         FitOptions { hyper, hyper_optimizer, ..self.clone() }
     }
 
-    /// Returns the options with this number of nearest neighbours.
-    #[doc(hidden)]
-    pub fn with_neighbours(&self, count: usize) -> FitOptions {
-        FitOptions { neighbours: Some(count), ..self.clone() }
-    }
-
-    /// Returns the options without nearest neighbours, and with all options about neighbours unset.
-    #[doc(hidden)]
-    pub fn without_neighbours(&self) -> FitOptions {
-        FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
-    }
-
     /// Returns the number of inducing inputs for `n` rows.
     #[doc(hidden)]
     pub fn inducing_for(&self, n: usize) -> usize {
@@ -606,11 +594,5 @@ impl FitOptions {
     /// Returns true if `n` rows are few enough for an exact GP by default.
     pub(crate) fn is_exact_for(&self, n: usize) -> bool {
         n <= EXACT_ROWS && self.can_be_exact()
-    }
-
-    /// Returns the step schedule of the q update; by default it depends on the rule.
-    #[doc(hidden)]
-    pub fn step_schedule(&self) -> Schedule {
-        self.steps.q_step.unwrap_or_else(|| self.steps.q_update.default_schedule(self.learning_rate))
     }
 }

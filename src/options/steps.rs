@@ -1,4 +1,4 @@
-//! The options of the mini-batch steps on q: rule, schedule, batches, averages.
+//! The options of the mini-batch steps on q: rule, schedule, batches, averages; and options with some of them unset.
 
 use super::check::first_of;
 use super::fit::FitOptions;
@@ -86,6 +86,12 @@ impl StepOptions {
 }
 
 impl FitOptions {
+    /// Returns the step schedule of the q update; by default it depends on the rule.
+    #[doc(hidden)]
+    pub fn step_schedule(&self) -> Schedule {
+        self.steps.q_step.unwrap_or_else(|| self.steps.q_update.default_schedule(self.learning_rate))
+    }
+
     /// Returns the options with the defaults of all options about mini-batch steps.
     #[doc(hidden)]
     pub fn without_steps(&self) -> FitOptions {
@@ -97,5 +103,17 @@ impl FitOptions {
             max_steps: default.max_steps,
             ..self.clone()
         }
+    }
+
+    /// Returns the options with this number of nearest neighbours.
+    #[doc(hidden)]
+    pub fn with_neighbours(&self, count: usize) -> FitOptions {
+        FitOptions { neighbours: Some(count), ..self.clone() }
+    }
+
+    /// Returns the options without nearest neighbours, and with all options about neighbours unset.
+    #[doc(hidden)]
+    pub fn without_neighbours(&self) -> FitOptions {
+        FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
     }
 }
