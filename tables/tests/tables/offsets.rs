@@ -155,7 +155,7 @@ fn files_updates_and_continued_fits_keep_the_offsets() {
     assert_eq!(model.schema().offset_names(), ["o"]);
     let without = test.columns().iter().filter(|named| named.name != "o").cloned().collect();
     let without = Table::new("new.csv", without).expect("a table");
-    let error = model.predict(&without, UnseenLevels::New).err().expect("no offset").to_string();
+    let error = model.predict(&without, UnseenLevels::New).expect_err("no offset").to_string();
     assert_eq!(error.lines().next(), Some("new.csv: there is no column named 'o'"));
     // With Gaussian noise and fixed hyper-parameters, an update gives the posterior of all rows. The offset shifts the targets of both.
     let updated = model.updated(&more, 0.0, &mut Session::new(&mut |_| {})).expect("an update");
