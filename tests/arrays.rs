@@ -96,7 +96,7 @@ fn fits_and_predictions_take_all_of_them() {
     assert!(trainer.step(&pairs[..20], &y[..20]).expect("a step").is_finite());
 
     let model = fit.fit(&array, &y).expect("a fit");
-    let error = model.predict(&[[0.0, f64::NAN]], &[]).err().expect("an error").to_string();
+    let error = model.predict(&[[0.0, f64::NAN]], &[]).expect_err("an error").to_string();
     assert!(error.contains("NaN in row 0, column 1"), "{error}");
     let error = fit.fit(&[[f64::NAN]; 3], &[1.0, 2.0, 3.0]).expect_err("an error").to_string();
     assert!(error.contains("row 0"), "{error}");
