@@ -11,8 +11,8 @@ from ._types import Array
 
 
 def training_columns(offset: Any, rows: int, taken: set) -> tuple[list[str], list]:
-    """Returns the names of the columns of offsets, and those of them that a table lacks: none if ``offset`` names columns of the
-    table, all if it is an array. ``taken`` has the names in use, and gets the new ones."""
+    """Returns the names of the columns of offsets, and the new columns: none if ``offset`` names columns of the table, all if it
+    is an array. ``taken`` has the names in use, and gets the new ones."""
     if _tables.is_formula(offset):
         return _tables.names_of(offset), []
     values = _values(offset, rows)
@@ -54,7 +54,7 @@ def assigned(X: Any, offset: Any, needed: list[str]) -> tuple[Any, Any]:
 
 
 def zero_if_absent(X: Any, needed: list[str]) -> Array | None:
-    """Returns offsets of 0 for results of the function itself, unless the table ``X`` has the columns of offsets, or there are none."""
+    """Returns offsets of 0 for results of the function itself; ``None`` if the table ``X`` has the columns of offsets, or the model has none."""
     absent = [name for name in dict.fromkeys(needed) if not _tables.is_named(X) or name not in _tables.named_table(X).names]
     if not absent:
         return None

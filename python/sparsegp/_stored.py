@@ -99,7 +99,7 @@ class Stored(Shown):
         self._take_model(model, kernels=kernels, likelihoods=likelihoods)
         names, self._group_column = _tables.needed_names(self._columns["features"], self._columns["group_columns"])
         if names != _tables.default_names(len(self._columns["features"])):
-            # Offsets of a table may be among its columns, those of an array are apart.
+            # A table may have columns of offsets; an array of offsets is apart.
             names = [*names, *(name for name in dict.fromkeys(self._columns["offset"]) if name not in names)]
         self.n_features_in_ = len(names)
         if sorted(names) != sorted(_tables.default_names(len(names))):

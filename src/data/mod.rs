@@ -20,6 +20,22 @@ pub use warp::{InputWarp, TargetMap, TargetWarp};
 use crate::error::{Error, Result};
 use crate::likelihood::{EXPOSURES, TargetKind};
 
+/// Refuses targets that the likelihood does not admit. `what` names the rows.
+///
+/// # Errors
+///
+/// A data error that names the rows, the value and its position.
+pub(crate) fn check_targets(kind: TargetKind, what: &str, y: &[f64], likelihood: &str) -> Result<()> {
+    match y.iter().position(|&y| !kind.admits(y)) {
+        None => Ok(()),
+        Some(row) => Err(Error::data(format!(
+            "the {what} targets have {} in row {row}, counted from 0, expected {} for the {likelihood} likelihood",
+            y[row],
+            kind.values()
+        ))),
+    }
+}
+
 /// Refuses exposures of targets other than counts, which have none, and exposures outside [`EXPOSURES`]. `what` names the rows.
 ///
 /// # Errors

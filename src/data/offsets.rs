@@ -19,7 +19,7 @@ pub enum Offsets {
 }
 
 impl Offsets {
-    /// Returns true if there are none.
+    /// Returns true without offsets.
     pub fn is_none(&self) -> bool {
         *self == Offsets::None
     }

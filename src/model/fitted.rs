@@ -276,8 +276,7 @@ impl Model {
         exposure: Vec<f64>,
     ) -> Predictions {
         let rows = self.placed(x);
-        let mut latent = posterior.marginals(rows.x.transpose());
-        self.add_offsets(&mut latent, &rows);
+        let latent = posterior.marginals(rows.x.transpose()).with_offsets(rows.offsets.as_ref());
         self.predictions(latent, exposure)
     }
 
@@ -297,8 +296,8 @@ impl Model {
         if kept != self.rows || self.mean_only() || !known || !exposed {
             return None;
         }
-        let mut latent = self.posterior.left_out(rows, self.options.beta)?;
-        self.add_offsets(&mut latent, &self.placed(x));
+        let latent = self.posterior.left_out(rows, self.options.beta)?;
+        let latent = latent.with_offsets(self.placed(x).offsets.as_ref());
         Some(self.predictions(latent, exposure))
     }
 
@@ -450,12 +449,6 @@ impl Model {
         Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only() }
     }
 
-    pub(super) fn add_offsets(&self, latent: &mut Marginals, rows: &Placed) {
-        for (at, mean) in latent.mean.iter_mut().enumerate() {
-            *mean += offset_at(rows.offsets.as_ref(), at / latent.functions, at % latent.functions);
-        }
-    }
-
     /// Mean and covariance of a process with its offsets.
     fn joint_of(&self, process: usize, rows: &Placed) -> (Vec<f64>, Mat<f64>) {
         let x = rows.x.transpose();
@@ -523,7 +516,7 @@ impl Model {
 pub(super) struct Placed {
     /// The inputs and the columns of grouped effects, a column for each row.
     pub x: Mat<f64>,
-    /// The offsets of every function, a row for each row; no columns if there are none.
+    /// The offsets of every function, a row for each row; no columns without offsets.
     pub offsets: Mat<f64>,
 }
 

@@ -3,8 +3,7 @@
 use super::fitted::Model;
 use super::posterior::Marginals;
 use super::predictions::Predictions;
-use crate::collapsed::Dataset;
-use crate::data::Offsets;
+use crate::data::check_targets;
 use crate::error::{Error, Result};
 use crate::latent::{LatentLayer, Layer, whiten};
 use crate::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
@@ -61,7 +60,14 @@ impl Model {
             }
         };
         let predictions = self.predict(x, targets.exposure)?;
-        self.check_targets(targets, x.nrows())?;
+        let (count, weights, likelihood) = (targets.len(), targets.weights.len(), &self.latent.likelihood);
+        if count != x.nrows() || !(weights == 0 || weights == count) {
+            return Err(Error::data(format!(
+                "there are {count} targets and {weights} weights for {} rows, expected one target each, and one weight each or none",
+                x.nrows()
+            )));
+        }
+        check_targets(likelihood.target_kind(), "training", targets.y, likelihood.name())?;
         if self.neighbours().is_some() {
             let all: Vec<u32> = (0..x.nrows() as u32).collect();
             let found = self.predict_left_out(&all, x, targets.exposure.to_vec());
@@ -69,43 +75,24 @@ impl Model {
                 Error::usage("leave-one-out predictions of a model with neighbours need its training rows, and a model that keeps all of them")
             });
         }
-        let rows = self.placed(x);
         let mut y = targets.y.to_vec();
         self.scaling.scale_target(&mut y);
-        let mut offsets = rows.offsets.as_ref();
-        if self.scaling.offsets() == Offsets::Subtracted {
-            y.iter_mut().enumerate().for_each(|(row, y)| *y -= offsets[(row, 0)]);
-            offsets = Offsets::none();
-        }
-        let data = Dataset { x: rows.x.transpose(), targets: Targets { y: &y, offsets, ..targets } };
-        let mut latent = self.cavities(data, objective)?;
-        self.add_offsets(&mut latent, &rows);
+        // The marginals are those of f with its offset, so that losses add none.
+        let targets = Targets { exposure: targets.exposure, weights: targets.weights, ..Targets::of(&y) };
+        let latent = self.cavities(targets, &predictions.latent, &self.on_scale(x), objective)?;
         Ok(Predictions { latent, ..predictions })
     }
 
-    fn check_targets(&self, Targets { y, weights, .. }: Targets<'_>, rows: usize) -> Result<()> {
-        if y.len() != rows || !(weights.is_empty() || weights.len() == rows) {
-            let (targets, weights) = (y.len(), weights.len());
-            return Err(Error::data(format!(
-                "there are {targets} targets and {weights} weights for {rows} rows, expected one target each, and one weight each or none"
-            )));
-        }
-        let kind = self.latent.likelihood.target_kind();
-        match y.iter().position(|&y| !kind.admits(y)) {
-            None => Ok(()),
-            Some(row) => Err(Error::data(format!(
-                "the targets have {} in row {row}, counted from 0, expected {}",
-                y[row],
-                kind.values()
-            ))),
-        }
-    }
-
-    /// The marginals of all functions at rows on the scale the model sees, without the site of each row.
-    fn cavities(&self, rows: Dataset<'_>, objective: Objective) -> Result<Marginals> {
-        let mut marginals = self.posterior.marginals(rows.x);
-        let (n, functions) = (rows.len(), marginals.functions);
-        let residual = self.residual_variances(rows.x)?;
+    /// The marginals of all functions without the site of each row, from the `marginals` at these rows: `on_scale` has a column for each.
+    fn cavities(
+        &self,
+        targets: Targets<'_>,
+        marginals: &Marginals,
+        on_scale: &Mat<f64>,
+        objective: Objective,
+    ) -> Result<Marginals> {
+        let (n, functions, mut marginals) = (targets.len(), marginals.functions, marginals.clone());
+        let residual = self.residual_variances(on_scale.transpose())?;
         let by_function = |values: &[f64]| -> Vec<f64> {
             (0..n * functions).map(|at| values[at % n * functions + at / n]).collect()
         };
@@ -114,7 +101,7 @@ impl Model {
         let zeros = || vec![0.0; n * functions];
         let (mut g, mut h, mut unused, mut curvature) = (zeros(), zeros(), zeros(), zeros());
         let variance = if objective == Objective::fitc() { &linear } else { &all };
-        let inputs = LossInputs { targets: rows.targets, mean: &mean, variance, residual: &residual };
+        let inputs = LossInputs { targets, mean: &mean, variance, residual: &residual };
         let (residual_bar, own) = (&mut unused[..], &mut [][..]);
         let out = Derivatives {
             mean: &mut g,

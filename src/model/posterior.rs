@@ -29,6 +29,14 @@ pub struct Marginals {
 }
 
 impl Marginals {
+    /// Returns the marginals of f + o, for offsets of every row (`n × C`; no columns without offsets).
+    pub(crate) fn with_offsets(mut self, offsets: MatRef<'_, f64>) -> Marginals {
+        for (at, mean) in self.mean.iter_mut().enumerate().filter(|_| offsets.ncols() > 0) {
+            *mean += offsets[(at / self.functions, at % self.functions)];
+        }
+        self
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.mean.len() / self.functions
     }
@@ -344,20 +352,10 @@ impl Posterior {
 
     /// The loss of every datum without its weight, on the scale of the model.
     pub fn losses(&self, data: Dataset<'_>, score: Score) -> Vec<f64> {
-        let marginals = self.marginals(data.x);
         let targets = data.targets;
+        let marginals = self.marginals(data.x).with_offsets(targets.offsets);
         let loss = |tools: &mut Integrator, i: usize| {
-            let marginal = marginals.row(i);
-            let raised: Vec<f64>;
-            let mean = match targets.has_offsets() {
-                true => {
-                    raised =
-                        marginal.mean.iter().zip(0..).map(|(mean, c)| mean + targets.offset(i, c)).collect();
-                    &raised
-                }
-                false => marginal.mean,
-            };
-            let row = Row::new(targets.at(i), Marginal { mean, ..marginal });
+            let row = Row::new(targets.at(i), marginals.row(i));
             match score {
                 Score::LogLoss => {
                     -self.likelihood.expectation(Expectation::LogPredictive, row, Slopes::none(), tools)

@@ -128,7 +128,7 @@ pub struct Targets<'a> {
     /// arbitrary numbers.
     #[doc(hidden)]
     pub outputs: &'a [f64],
-    /// Known additions to the functions, `n × C`; no columns if there are none.
+    /// Known additions to the functions, `n × C`; no columns without offsets.
     #[doc(hidden)]
     pub offsets: MatRef<'a, f64>,
 }
@@ -226,6 +226,15 @@ pub struct LossInputs<'a> {
     pub residual: &'a [f64],
 }
 
+impl LossInputs<'_> {
+    /// Returns the means of f + o, if there are offsets.
+    fn with_offsets(&self) -> Option<Vec<f64>> {
+        let (n, targets) = (self.targets.len(), self.targets);
+        let raised = |(at, mean): (usize, &f64)| mean + targets.offset(at % n, at / n);
+        targets.has_offsets().then(|| self.mean.iter().enumerate().map(raised).collect())
+    }
+}
+
 /// The derivatives of the losses of a block by row. All slices except the last have the length of the block; with several functions, one
 /// function follows the other.
 #[doc(hidden)]
@@ -260,6 +269,8 @@ impl Objective {
             Loss::Square => return square(scale, rows, out),
             Loss::ExpectedLog(_) | Loss::LogPredictive(_) => {}
         }
+        let raised = rows.with_offsets();
+        let rows = LossInputs { mean: raised.as_deref().unwrap_or(rows.mean), ..rows };
         let exact = matches!(self.estimator(), Estimator::Exact);
         if let Some(one) = likelihood.one().filter(|one| exact && one.prefers_many_rows()) {
             return self.losses_at_once(one, scale, rows, out, &mut row.integrator);
@@ -271,8 +282,7 @@ impl Objective {
         let mut sum = 0.0;
         for i in 0..n {
             for c in 0..functions {
-                let mean = mean[c * n + i] + targets.offset(i, c);
-                (row.mean[c], row.variance[c]) = (mean, variance[c * n + i]);
+                (row.mean[c], row.variance[c]) = (mean[c * n + i], variance[c * n + i]);
             }
             row.own.fill(0.0);
             let value = row.gain(self.loss, &**likelihood, targets.at(i), random);
@@ -299,14 +309,6 @@ impl Objective {
     ) -> f64 {
         let rows: Vec<Observation<'_>> = (0..targets.len()).map(|i| targets.at(i)).collect();
         let weight: Vec<f64> = (0..targets.len()).map(|i| -scale * targets.weight(i)).collect();
-        let raised: Vec<f64>;
-        let mean = match targets.has_offsets() {
-            true => {
-                raised = mean.iter().enumerate().map(|(i, mean)| mean + targets.offset(i, 0)).collect();
-                &raised
-            }
-            false => mean,
-        };
         let mut local = vec![Local::default(); rows.len()];
         let block = LatentRows { likelihood, rows: &rows, mean, variance, weight: &weight };
         let of = match self.loss {

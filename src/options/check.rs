@@ -65,15 +65,6 @@ impl FitOptions {
         }
     }
 
-    /// Refuses offsets where fits can't take them; `why` ends the message.
-    #[doc(hidden)]
-    pub fn check_no_offsets(&self, why: &str) -> Result<()> {
-        match self.offsets {
-            0 => Ok(()),
-            _ => Err(Error::usage(format!("⟨offset⟩ {why}"))),
-        }
-    }
-
     /// Refuses a number of offsets other than one for each function of the likelihood.
     pub(crate) fn check_offsets(&self, likelihood: &ObservationModel) -> Result<()> {
         let functions = likelihood.functions();

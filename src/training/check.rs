@@ -2,7 +2,7 @@
 
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;
-use crate::data::check_exposure;
+use crate::data::{check_exposure, check_targets};
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::likelihood::{Moments, Observation, ObservationModel, TargetKind};
@@ -125,12 +125,5 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
             )));
         }
     }
-    if let Some(row) = part.targets.y.iter().position(|&y| !kind.admits(y)) {
-        return Err(Error::data(format!(
-            "the {what} targets have {} in row {row}, counted from 0, expected {} for the {likelihood} likelihood",
-            part.targets.y[row],
-            kind.values()
-        )));
-    }
-    Ok(())
+    check_targets(kind, what, part.targets.y, likelihood)
 }

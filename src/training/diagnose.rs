@@ -178,12 +178,11 @@ fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
     }
     let some = some_rows(fit.train);
     let rows = some.data();
-    let marginals = fit.posterior.marginals(rows.x);
+    let marginals = fit.posterior.marginals(rows.x).with_offsets(rows.targets.offsets);
     let mut integrator = Integrator::new(None);
     let ratios = (0..rows.len()).map(|i| {
         let at = rows.targets.at(i);
-        let latent =
-            LatentMarginal::new(marginals.mean[i] + rows.targets.offset(i, 0), marginals.variance[i]);
+        let latent = LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
         let (mean, variance) = likelihood.predictive_moments(Row::new(at, latent), &mut integrator);
         (at.y - mean).powi(2) / variance
     });

@@ -37,6 +37,15 @@ pub struct OutputRows<'a> {
     pub weights: &'a [f64],
 }
 
+/// Refuses trees and offsets, which belong to one output.
+fn check_inputs(options: &FitOptions, sharing: &str) -> Result<()> {
+    options.check_no_trees(&format!("cannot be combined with {sharing}"))?;
+    if options.offsets > 0 {
+        return Err(Error::usage(format!("⟨offset⟩ cannot be combined with {sharing}")));
+    }
+    Ok(())
+}
+
 /// Fits the linear model of coregionalisation, `f_p = b_p + Σ_l W_pl g_l` (Journel & Huijbregts 1978; Álvarez, Rosasco & Lawrence 2012,
 /// section 4), to the outputs with these names, each with separate Gaussian noise. Returns a model for every output, with the processes
 /// and the posterior of all.
@@ -64,9 +73,7 @@ pub fn fit_outputs(
         )));
     }
     check_outputs(rows, width)?;
-    let with = format!("cannot be combined with ⟨outputs mixed:{processes}⟩");
-    options.check_no_trees(&with)?;
-    options.check_no_offsets(&with)?;
+    check_inputs(options, &format!("⟨outputs mixed:{processes}⟩"))?;
     let options =
         FitOptions { likelihood: None, mean: MeanKind::Zero, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
@@ -168,8 +175,7 @@ pub fn fit_shared_outputs(
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
     check_outputs(rows, names.len())?;
-    options.check_no_trees("cannot be combined with ⟨outputs shared⟩")?;
-    options.check_no_offsets("cannot be combined with ⟨outputs shared⟩")?;
+    check_inputs(options, "⟨outputs shared⟩")?;
     let options = FitOptions { likelihood: None, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
     if options.model == ModelKind::Glm {

@@ -301,7 +301,7 @@ pub struct RowBuffer {
     exposure: Vec<f64>,
     weights: Vec<f64>,
     outputs: Vec<f64>,
-    /// The offsets among the columns; none in the user's units, where they are not told apart.
+    /// The offsets among the columns; none as long as the rows are in the user's units, and offsets are columns like others.
     offsets: Offsets,
 }
 

@@ -153,7 +153,10 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
 /// Starts the likelihood's own parameters from the targets, and returns the constant that suits every function best. The offset of a count's
 /// rate is the logarithm of an exposure; other offsets count by their means.
 fn centres_of(likelihood: &mut ObservationModel, targets: Targets<'_>) -> Vec<f64> {
-    let exposed = likelihood.target_kind() == TargetKind::Count && targets.has_offsets();
+    if !targets.has_offsets() {
+        return likelihood.initialise(targets.y, targets.exposure);
+    }
+    let exposed = likelihood.target_kind() == TargetKind::Count;
     let exposure = |i: usize| targets.at(i).exposure * targets.offset(i, 0).exp();
     let exposures: Vec<f64> = (0..targets.len()).filter(|_| exposed).map(exposure).collect();
     let mut centres = likelihood.initialise(targets.y, if exposed { &exposures } else { targets.exposure });

@@ -71,7 +71,7 @@ fn tolerance(way: &str) -> f64 {
 /// A change of the options of a fit.
 type Change = (&'static str, fn(&mut FitOptions));
 
-/// Ways to train, most of which have a pass of their own. Hyper-parameters stay at the values of the kernel, so that there is one solution;
+/// Ways to train; most have a pass of their own. Hyper-parameters stay at the values of the kernel, so that there is one solution;
 /// with "trained" and "sites" they do not.
 const WAYS: [Change; 7] = [
     ("default", |_| {}),

@@ -141,7 +141,7 @@ impl Chosen {
             Tried { value: with.word_of(part), objection, ..richer.tried() },
         ];
         if is_better {
-            // What is left of the target may have another shape.
+            // The part of the target that trees leave may have another shape.
             let kept =
                 Part::ALL.into_iter().filter(|part| ![Part::Likelihood, Part::WarpTarget].contains(part));
             let open = allowed(&self.asked, more).without(&kept.collect::<Vec<_>>());

@@ -21,7 +21,7 @@ pub struct TableRows {
     pub exposure: Vec<f64>,
     /// The sample weights, empty if all are 1.
     pub weights: Vec<f64>,
-    /// The offsets among the inputs; none in original units, where they are not told apart.
+    /// The offsets among the inputs; none as long as the rows are in original units, and offsets are columns like others.
     pub(super) offsets: Offsets,
 }
 
