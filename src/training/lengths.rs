@@ -2,7 +2,7 @@
 //! the inducing inputs.
 
 use crate::linalg::{Factorizer, add_diagonal, copy_lower, dot, invert_lower, log_det, solve_lower, trace};
-use faer::{Mat, MatRef};
+use faer::{ColRef, Mat, MatRef, Scale};
 use sparsegp_kernels::{Inputs, Kernel, Role, Scratch, Unit};
 use std::f64::consts::TAU;
 
@@ -49,6 +49,42 @@ pub(super) struct LengthSample<'a> {
     all: usize,
 }
 
+/// A covariance G of n values y up to noise: G itself, or `G = FᵀF` by its smaller matrix `F Fᵀ`.
+struct Covariance {
+    /// G or `F Fᵀ`.
+    gram: Mat<f64>,
+    /// y or `F y`, for every function.
+    sides: Vec<Vec<f64>>,
+    /// For `F Fᵀ`, the sum of the squares of y over functions, and the number of values minus that of the rows of F.
+    rest: Option<(f64, usize)>,
+}
+
+impl Covariance {
+    fn trace(&self) -> f64 {
+        trace(self.gram.as_ref())
+    }
+
+    /// Returns `Σ yᵀ(G + ρI)⁻¹y` over functions and `log|G + ρI|`; `None` without a Cholesky factor. With F they are
+    /// `(yᵀy − (Fy)ᵀ(F Fᵀ + ρI)⁻¹Fy)/ρ` and `log|F Fᵀ + ρI|` plus `log ρ` for every other value.
+    fn squares_and_log_det(&self, noise: f64) -> Option<(f64, f64)> {
+        let m = self.gram.nrows();
+        let mut factor = Mat::zeros(m, m);
+        copy_lower(self.gram.as_ref(), factor.as_mut());
+        add_diagonal(factor.as_mut(), noise);
+        Factorizer::new(m).cholesky(factor.as_mut()).ok()?;
+        let solved = self.sides.iter().map(|side| {
+            let mut solved = side.clone();
+            solve_lower(factor.as_ref(), &mut solved);
+            dot(&solved, &solved)
+        });
+        let (solved, log_det) = (solved.sum::<f64>(), log_det(factor.as_ref()));
+        Some(match self.rest {
+            None => (solved, log_det),
+            Some((squares, others)) => ((squares - solved) / noise, log_det + others as f64 * noise.ln()),
+        })
+    }
+}
+
 /// A value of the kernel that is a length.
 struct Length {
     value: usize,
@@ -73,43 +109,33 @@ impl<'a> LengthSample<'a> {
     /// With `C = K/k̄ + ρI` and F functions the best amplitude is `s = Σ yᵀC⁻¹y/(nF)`, and the evidence `−½ F (n log s + log|C|)`; the bound
     /// is less by `½ F tr(K − Q)/(k̄ρ)`.
     pub fn evidence(&self, kernel: &dyn Kernel, z: Option<MatRef<'_, f64>>) -> f64 {
-        let (n, functions) = (self.x.nrows(), self.responses.len() as f64);
-        let mut k = Mat::zeros(n, n);
-        kernel.eval(Inputs::Gram(self.x), k.as_mut(), &mut Scratch::new());
-        let scale = trace(k.as_ref()) / n as f64;
-        let lost = match z {
-            Some(z) => {
-                let Some(q) = self.explained(kernel, z) else { return f64::NEG_INFINITY };
-                let explained = trace(q.as_ref());
-                k = q;
-                (n as f64 - explained / scale).max(0.0)
-            }
-            None => 0.0,
+        let mut diagonal = vec![0.0; self.x.nrows()];
+        kernel.diag(self.x, &mut diagonal, &mut Scratch::new());
+        let (n, functions) = (diagonal.len() as f64, self.responses.len() as f64);
+        let scale = diagonal.iter().sum::<f64>() / n;
+        let Some(covariance) = self.covariance(kernel, z, scale) else { return f64::NEG_INFINITY };
+        let lost = if z.is_some() { (n - covariance.trace()).max(0.0) } else { 0.0 };
+        let of_noise = |noise: f64| {
+            let (squares, log_det) = covariance.squares_and_log_det(noise)?;
+            let value = -0.5 * functions * (n * (squares / (n * functions)).ln() + log_det + lost / noise);
+            value.is_finite().then_some(value)
         };
-        let (mut factorizer, mut factor) = (Factorizer::new(n), Mat::zeros(n, n));
-        let mut best = f64::NEG_INFINITY;
-        for noise in NOISES {
-            copy_lower(k.as_ref(), factor.as_mut());
-            add_diagonal(factor.as_mut(), noise * scale);
-            if factorizer.cholesky(factor.as_mut()).is_err() {
-                continue;
-            }
-            let squares = self.responses.iter().map(|response| {
-                let mut solved = response.clone();
-                solve_lower(factor.as_ref(), &mut solved);
-                dot(&solved, &solved)
-            });
-            let amplitude = squares.sum::<f64>() / (n as f64 * functions);
-            let value =
-                -0.5 * functions * (n as f64 * amplitude.ln() + log_det(factor.as_ref()) + lost / noise);
-            best = if value.is_finite() { best.max(value) } else { best };
-        }
-        best
+        NOISES.into_iter().filter_map(of_noise).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Returns `Q = K_fz K_zz⁻¹ K_zf` over the sample, or `None` if `K_zz` has no Cholesky factor.
-    fn explained(&self, kernel: &dyn Kernel, z: MatRef<'_, f64>) -> Option<Mat<f64>> {
-        let (n, m) = (self.x.nrows(), z.nrows());
+    /// Returns `K/k̄` of the sample, or `Q/k̄` with `Q = K_fz K_zz⁻¹ K_zf`; `None` if `K_zz` has no Cholesky factor.
+    fn covariance(&self, kernel: &dyn Kernel, z: Option<MatRef<'_, f64>>, scale: f64) -> Option<Covariance> {
+        let (n, m) = (self.x.nrows(), z.map_or(0, |z| z.nrows()));
+        let squares = self.responses.iter().map(|y| dot(y, y)).sum();
+        let Some(z) = z else {
+            let mut k = Mat::zeros(n, n);
+            kernel.eval(Inputs::Gram(self.x), k.as_mut(), &mut Scratch::new());
+            return Some(Covariance {
+                gram: k * Scale(1.0 / scale),
+                sides: self.responses.clone(),
+                rest: None,
+            });
+        };
         let (mut factor, mut inverse, mut cross) = (Mat::zeros(m, m), Mat::zeros(m, m), Mat::zeros(m, n));
         kernel.eval(Inputs::Gram(z), factor.as_mut(), &mut Scratch::new());
         let jitter = JITTER * trace(factor.as_ref()) / m as f64;
@@ -117,8 +143,11 @@ impl<'a> LengthSample<'a> {
         Factorizer::new(m).cholesky(factor.as_mut()).ok()?;
         invert_lower(factor.as_ref(), inverse.as_mut());
         kernel.eval(Inputs::Cross { left: z, right: self.x }, cross.as_mut(), &mut Scratch::new());
-        let features = inverse * cross;
-        Some(features.transpose() * &features)
+        let features = inverse * cross * Scale(scale.sqrt().recip());
+        let sides =
+            self.responses.iter().map(|y| (&features * ColRef::from_slice(y)).iter().copied().collect());
+        let sides = sides.collect();
+        Some(Covariance { gram: &features * features.transpose(), sides, rest: Some((squares, n - m)) })
     }
 
     /// Replaces the lengths that a kernel starts with if others explain the sample clearly better, with these inducing inputs if there are

@@ -20,7 +20,7 @@ use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with
 pub use fallback::Chosen;
 use std::sync::Arc;
 use std::time::Instant;
-use trial::{FEWEST_ROWS, INDUCING, Judged, Trials};
+use trial::{FEWEST_ROWS, INDUCING, Judged, NEGLIGIBLE, Trials, leaves_inducing_open};
 pub use trial::{Losses, close_rows, held_out};
 
 /// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
@@ -39,9 +39,6 @@ const STANDARD_ERRORS: f64 = 0.5;
 /// … and does not raise the squared error by more than this share and the standard error of the differences: a sharper density is not
 /// worth worse means.
 const MORE_ERROR: f64 = 0.05;
-
-/// Fewer neighbours, or none, are preferred if the loss is this close: the model is smaller and faster.
-const NEGLIGIBLE: f64 = 0.002;
 
 /// Neighbours have to lower the loss of a likelihood with sites by more than this, because they
 /// make the fit take several times as long.
@@ -79,8 +76,7 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     };
     let options = base(options, open);
     let mut search = Search::new(rows, &options, open, trials, session);
-    search.enter("a first fit");
-    let Some(best) = unless_failed(search.trials.judge(&options, None, search.session))? else {
+    let Some(best) = search.judge_first(&options)? else {
         return Ok(Chosen::new(asked, plain, None));
     };
     let (best, parts) = search.decide_all(best, open)?;
@@ -309,33 +305,46 @@ impl<'s, 'a> Search<'s, 'a> {
         self.session.enter(Stage::Choice { part, rows, number, of, left });
     }
 
+    /// Makes the first short fit. It has half of the usual inducing inputs if these are enough, and so have later ones.
+    fn judge_first(&mut self, options: &FitOptions) -> Result<Option<Judged>> {
+        self.enter("a first fit");
+        self.trials.half = self.trials.can_halve(options);
+        let first = unless_failed(self.trials.judge(options, None, self.session))?;
+        if !self.trials.half || self.session.is_late() {
+            return Ok(first);
+        }
+        self.trials.half = false;
+        let usual = unless_failed(self.trials.judge(options, first.as_ref(), self.session))?;
+        let enough = |half: &Judged| usual.as_ref().is_none_or(|usual| half.is_as_good_as(usual));
+        self.trials.half = first.as_ref().is_some_and(enough);
+        Ok(if self.trials.half { first } else { usual })
+    }
+
     /// Returns the best options with few inducing inputs if a short fit with half of its inducing inputs is as good, otherwise with the
     /// default number.
     fn decide_inducing(&mut self, best: Judged, n: usize) -> Result<(Judged, Option<Choice>)> {
-        let options = &best.options;
         let few = few_inducing(self.trials.train_rows(), n);
-        if options.neighbours.is_some()
-            || options.inducing.is_some()
-            || options.growth.is_some()
-            || options.is_exact_for(n)
-            || few >= options.inducing_for(n)
+        if !leaves_inducing_open(&best.options)
+            || best.options.is_exact_for(n)
+            || few >= best.options.inducing_for(n)
         {
             return Ok((best, None));
         }
         self.enter(Part::Inducing.word());
-        let half = FitOptions { inducing: Some(INDUCING.1 / 2), ..options.clone() };
-        let half = unless_failed(self.trials.judge(&half, Some(&best), self.session))?;
-        let is_as_good = |half: &Judged| half.loss() <= best.loss() + NEGLIGIBLE;
-        let Some(half) = half.filter(|half| !self.session.is_late() && is_as_good(half)) else {
-            return Ok((best, None));
-        };
+        let is_half = self.trials.half;
+        self.trials.half = !is_half;
+        let other = unless_failed(self.trials.judge(&best.options, Some(&best), self.session))?;
+        let Some(other) = other.filter(|_| !self.session.is_late()) else { return Ok((best, None)) };
+        let (mut usual, half) = if is_half { (other, best) } else { (best, other) };
+        if !half.is_as_good_as(&usual) {
+            return Ok((usual, None));
+        }
         let tried = vec![
-            Tried { value: few.to_string(), ..best.tried() },
+            Tried { value: few.to_string(), ..usual.tried() },
             Tried { value: (few / 2).to_string(), ..half.tried() },
         ];
-        let mut best = best;
-        best.options.inducing = Some(few);
-        Ok((best, Some(Choice { part: Part::Inducing, tried })))
+        usual.options.inducing = Some(few);
+        Ok((usual, Some(Choice { part: Part::Inducing, tried })))
     }
 
     /// Decides whether a likelihood with sites gets few neighbours. Neighbours help more if rows lie closer together, so these fits have

@@ -58,6 +58,9 @@ const EXACT_EPOCHS: usize = 100;
 const HARDLY_ANY: f64 = 1e-4;
 const LITTLE: f64 = 1e-2;
 
+/// A smaller model is preferred if its loss, in nats per row, is this close to that of a larger one.
+pub(super) const NEGLIGIBLE: f64 = 0.002;
+
 /// The difference of log evidences, in nats, that decides alone between kernels without noise.
 const DECISIVE: f64 = 10.0;
 
@@ -68,6 +71,10 @@ pub(super) struct Trials {
     /// Both together, if they are few enough for exact GPs.
     all: Option<RowBuffer>,
     levels: usize,
+    /// True if only the held-out rows are missing from the rows to fit to.
+    whole: bool,
+    /// True if fits in the place of [`INDUCING`] have half of these inducing inputs.
+    pub half: bool,
 }
 
 /// Options with the losses of their short fit on held-out rows.
@@ -109,7 +116,8 @@ impl Trials {
         let varies = train.y.iter().any(|&y| y != train.y[0]);
         let few = data.len() <= EXACT_ROWS && data.targets.weights.is_empty();
         let all = few.then(|| RowBuffer::of(data));
-        varies.then_some(Trials { train, held, all, levels })
+        let whole = train.y.len() + held.y.len() == data.len();
+        varies.then_some(Trials { train, held, all, levels, whole, half: false })
     }
 
     pub(crate) fn train_rows(&self) -> usize {
@@ -118,6 +126,16 @@ impl Trials {
 
     pub(crate) fn held_rows(&self) -> usize {
         self.held.y.len()
+    }
+
+    /// Returns true if half of the inducing inputs can be tried, because neither the options nor the number of rows decide their number.
+    pub fn can_halve(&self, options: &FitOptions) -> bool {
+        leaves_inducing_open(options) && !self.has_few_rows(options)
+    }
+
+    /// Returns true if the rows are so few that a short fit without noise is as accurate as the fit will be.
+    fn has_few_rows(&self, options: &FitOptions) -> bool {
+        self.whole && options.is_exact_for(self.train_rows())
     }
 
     /// Makes a short fit with these options, and computes its losses on the held-out rows.
@@ -134,7 +152,9 @@ impl Trials {
         // Hyper-parameters of numbers have other units than those of counts.
         let from = from.filter(|from| from.kind() == options.likelihood_kind().target_kind());
         let (rows, started) = (self.train_rows(), Instant::now());
-        let short = short(options, rows, from.is_some());
+        let usual = if self.half { INDUCING.1 / 2 } else { INDUCING.1 };
+        let inducing = if self.has_few_rows(options) { rows.clamp(usual, EXACT_ROWS) } else { usual };
+        let short = short(options, rows, inducing, from.is_some());
         let model = Arc::new(self.fitted(&self.train, &short, from.map(|from| &*from.model), session)?);
         let (losses, errors) = self.losses(&model, model.posterior())?;
         let per_row = |model: &Model, rows: usize| model.summary().elbo_sum.map(|sum| sum / rows as f64);
@@ -210,6 +230,11 @@ impl Judged {
     /// largest counts decide them.
     pub(crate) fn kind(&self) -> TargetKind {
         self.options.likelihood_kind().target_kind()
+    }
+
+    /// Returns true if the loss is hardly higher than that of a larger model.
+    pub fn is_as_good_as(&self, larger: &Judged) -> bool {
+        self.loss() <= larger.loss() + NEGLIGIBLE
     }
 
     pub(super) fn losses(&self) -> &Losses {
@@ -322,6 +347,14 @@ impl Judged {
     }
 }
 
+/// Returns true if the model has inducing inputs and the options say nothing about their number.
+pub(super) fn leaves_inducing_open(options: &FitOptions) -> bool {
+    options.model == ModelKind::Gp
+        && options.neighbours.is_none()
+        && options.inducing.is_none()
+        && options.growth.is_none()
+}
+
 /// Returns the name of a hyper-parameter; that of a lengthscale of the only kernel is the same for all kernels.
 fn stem(descriptor: &Descriptor) -> String {
     match descriptor.role {
@@ -332,18 +365,17 @@ fn stem(descriptor: &Descriptor) -> String {
     }
 }
 
-fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
+/// Returns the options of a short fit to `rows` rows, with at most `inducing` inducing inputs.
+fn short(options: &FitOptions, rows: usize, inducing: usize, goes_on: bool) -> FitOptions {
     let Epochs { beside, closed, classes, batches } = if goes_on { LATER } else { FIRST };
     let exact = options.is_exact_for(rows) && rows <= EXACT_ROWS;
     let (epochs, inducing) = match options.neighbours {
-        Some(_) => (beside, INDUCING.0),
-        None if exact && options.decided_for(rows).is_collapsed() => (EXACT_EPOCHS, INDUCING.1),
-        None if options.decided_for(rows).is_collapsed() => (closed, INDUCING.1),
-        None if options.likelihood_kind().target_kind() == TargetKind::Class => (classes, INDUCING.1),
-        None => (batches, INDUCING.1),
+        Some(_) => (beside, inducing.min(INDUCING.0)),
+        None if exact && options.decided_for(rows).is_collapsed() => (EXACT_EPOCHS, inducing),
+        None if options.decided_for(rows).is_collapsed() => (closed, inducing),
+        None if options.likelihood_kind().target_kind() == TargetKind::Class => (classes, inducing),
+        None => (batches, inducing),
     };
-    // So few rows make a short fit without noise as accurate as the fit will be.
-    let inducing = if options.is_exact_for(rows) { rows.clamp(inducing, EXACT_ROWS) } else { inducing };
     let most = options.inducing.unwrap_or(inducing).min(inducing);
     // With neighbours, a non-Gaussian likelihood needs rounds of sites, which take a hundred times as long as a fit without neighbours.
     // Hyper-parameters found without neighbours are good enough to decide whether neighbours help.
