@@ -62,7 +62,7 @@ impl Axis {
     /// Returns the axis on which continuous targets of this kind are integrated.
     pub(super) fn of(kind: TargetKind) -> Axis {
         match kind {
-            TargetKind::Positive => Axis::Log,
+            TargetKind::Positive | TargetKind::Lifetime => Axis::Log,
             TargetKind::UnitInterval => Axis::Logit,
             _ => Axis::Line,
         }

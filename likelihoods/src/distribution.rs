@@ -70,9 +70,12 @@ impl Distribution {
     /// Integrates the density of targets of a kind; `near` is a guess of y.
     pub fn new(kind: TargetKind, near: f64, density: &mut LogDensity<'_>) -> Distribution {
         match kind {
-            TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval => {
-                Distribution::continuous(Axis::of(kind), near, density)
-            }
+            TargetKind::Real
+            | TargetKind::Measured
+            | TargetKind::Censored
+            | TargetKind::Positive
+            | TargetKind::Lifetime
+            | TargetKind::UnitInterval => Distribution::continuous(Axis::of(kind), near, density),
             TargetKind::Count => Distribution::whole(density),
             _ => Distribution::of_sums(0.0, &[density(0.0).exp(), density(1.0).exp()]),
         }

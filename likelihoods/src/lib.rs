@@ -104,6 +104,7 @@ pub mod functions;
 mod gamma;
 mod gaussian;
 mod list;
+mod location_scale;
 mod moments;
 mod negative_binomial;
 mod noise;
@@ -133,6 +134,7 @@ pub use formula::{DensityFormula, FormulaLikelihood};
 pub use gamma::Gamma;
 pub use gaussian::Gaussian;
 pub use list::{LikelihoodKind, NameError};
+pub use location_scale::{CensoredGaussian, LocationScale, LogLogistic, LogNormal, Standard, Weibull};
 pub use moments::Moments;
 pub use negative_binomial::NegativeBinomial;
 pub use noise::{GaussianHeteroskedastic, NormalNoise, StudentNoise, StudentTHeteroskedastic};
@@ -156,8 +158,11 @@ use std::fmt::{self, Debug};
 pub struct Observation<'a> {
     /// The target, coded as its kind says (classes 0 and 1, levels 0, 1, …).
     pub y: f64,
-    /// The factor of a count's rate; 1 for other kinds.
+    /// The factor of a count's rate, or the known standard error of a measured target; 1 for other kinds.
     pub exposure: f64,
+    /// The other end of the interval that is known to contain a [censored](TargetKind::is_censored) target, infinite for an interval without
+    /// end; NaN if y itself is known.
+    pub other_end: f64,
     /// The targets of several outputs, with NaN for an unobserved one; empty for one output.
     pub outputs: &'a [f64],
 }
@@ -167,6 +172,9 @@ impl fmt::Display for Observation<'_> {
         match self.outputs {
             [] => write!(f, "y = {}", self.y)?,
             outputs => write!(f, "y = {outputs:?}")?,
+        }
+        if !self.other_end.is_nan() {
+            write!(f, " to {}", self.other_end)?;
         }
         if self.exposure == 1.0 { Ok(()) } else { write!(f, " with exposure {}", self.exposure) }
     }
@@ -180,7 +188,12 @@ impl Observation<'_> {
 
     /// An observation of one output.
     pub fn exposed(y: f64, exposure: f64) -> Self {
-        Observation { y, exposure, outputs: &[] }
+        Observation { y, exposure, other_end: f64::NAN, outputs: &[] }
+    }
+
+    /// An observation of a target between y and another end, which is infinite if the target is censored at y.
+    pub fn between(y: f64, other_end: f64) -> Self {
+        Observation { other_end, ..Observation::of(y) }
     }
 
     /// Returns the observation with another target of one output.
@@ -365,7 +378,7 @@ pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
 
     /// Returns true if fits standardise the target.
     fn scales_target(&self) -> bool {
-        self.of_mixture().map_or(self.target_kind() == TargetKind::Real, |one| one.scales_target())
+        self.of_mixture().map_or(self.target_kind().is_standardised(), |one| one.scales_target())
     }
 
     /// `log p(y|f)` and its slopes `∂/∂f_c` at every node.

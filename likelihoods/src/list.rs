@@ -1,9 +1,9 @@
 //! The list of the built-in likelihoods: names, targets, constructors and defaults.
 
 use super::{
-    Bernoulli, BetaLogit, BetaPrecise, BetaProbit, Gamma, GammaShaped, Gaussian, GaussianHeteroskedastic,
-    Likelihood, NegativeBinomial, NegativeBinomialDispersed, Ordinal, Poisson, Softmax, StudentT,
-    StudentTHeteroskedastic, TargetKind, Task, ZeroAltered,
+    Bernoulli, BetaLogit, BetaPrecise, BetaProbit, CensoredGaussian, Gamma, GammaShaped, Gaussian,
+    GaussianHeteroskedastic, Likelihood, LogLogistic, LogNormal, NegativeBinomial, NegativeBinomialDispersed,
+    Ordinal, Poisson, Softmax, StudentT, StudentTHeteroskedastic, TargetKind, Task, Weibull, ZeroAltered,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -76,6 +76,18 @@ built_in! {
     NegativeBinomial = "negative-binomial", Count => |_| Box::new(NegativeBinomial::new(0.5));
     /// y = f + noise with heavy tails: a scale times Student's t.
     StudentT = "student-t", Real => |_| Box::new(StudentT::new(1.0, 4.0));
+    /// y = f + noise with variance σ² + s², where s is the known standard error of the row.
+    GaussianKnownNoise = "gaussian-known-noise", Measured => |_| Box::new(Gaussian::new(1.0).with_known_noise());
+    /// y = f + noise with heavy tails: √(scale² + s²) times Student's t, where s is the known standard error of the row.
+    StudentTKnownNoise = "student-t-known-noise", Measured => |_| Box::new(StudentT::new(1.0, 4.0).with_known_noise());
+    /// y = f + normal noise, known or censored.
+    GaussianCensored = "gaussian-censored", Censored => |_| Box::new(CensoredGaussian::new(1.0));
+    /// A time, known or censored, whose logarithm is f plus normal noise.
+    LogNormal = "log-normal", Lifetime => |_| Box::new(LogNormal::new(1.0));
+    /// A time, known or censored, that survives t with probability exp(−(t/e^f)^{1/s}).
+    Weibull = "weibull", Lifetime => |_| Box::new(Weibull::new(1.0));
+    /// A time, known or censored, that survives t with probability 1/(1 + (t/e^f)^{1/s}).
+    LogLogistic = "log-logistic", Lifetime => |_| Box::new(LogLogistic::new(0.5));
     /// A positive number, gamma distributed with shape k and scale e^f.
     Gamma = "gamma", Positive => |_| Box::new(Gamma::new(1.0));
     /// A positive number, exponentially distributed with mean e^f.
@@ -113,7 +125,7 @@ built_in! {
 impl LikelihoodKind {
     /// Creates the kind of a likelihood with this name and kind of target, with defaults for all other facts.
     pub const fn new(name: &'static str, target_kind: TargetKind) -> Self {
-        let scales_target = matches!(target_kind, TargetKind::Real);
+        let scales_target = target_kind.is_standardised();
         LikelihoodKind { name, target_kind, scales_target, has_gaussian_noise: false, is_joint: false }
     }
 

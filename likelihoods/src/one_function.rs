@@ -33,7 +33,7 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
 
     /// Returns true if fits standardise the target, which is valid if f and the own parameters absorb its location and scale.
     fn scales_target(&self) -> bool {
-        self.target_kind() == TargetKind::Real
+        self.target_kind().is_standardised()
     }
 
     /// Returns σ² if `p(y|f) = N(y; f, σ²)` and σ² is the only own parameter. The best q, and

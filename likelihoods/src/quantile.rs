@@ -12,12 +12,14 @@ pub(crate) fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMu
             (0..levels).map(|level| level as f64).find(|&y| cdf(y) >= p).unwrap_or(levels as f64 - 1.0)
         }
         TargetKind::Count => whole(p, cdf),
-        TargetKind::Positive => bisect(p, &mut |u: f64| cdf(u.exp()), AROUND_0, EXACT).exp(),
+        TargetKind::Positive | TargetKind::Lifetime => {
+            bisect(p, &mut |u: f64| cdf(u.exp()), AROUND_0, EXACT).exp()
+        }
         TargetKind::UnitInterval => {
             let logistic = |u: f64| 1.0 / (1.0 + (-u).exp());
             logistic(bisect(p, &mut |u| cdf(logistic(u)), AROUND_0, EXACT))
         }
-        TargetKind::Real => bisect(p, cdf, AROUND_0, EXACT),
+        TargetKind::Real | TargetKind::Measured | TargetKind::Censored => bisect(p, cdf, AROUND_0, EXACT),
     }
 }
 

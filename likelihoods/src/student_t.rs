@@ -15,11 +15,14 @@ use sparsegp_kernels::{Parameter, Transform};
 use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
 
-/// `y = f + scale·t`, t Student-t distributed with `df` degrees of freedom.
+/// `y = f + scale·t`, t Student-t distributed with `df` degrees of freedom. With [known noise](Self::with_known_noise) it is
+/// `f + √(scale² + s²)·t`, where s is the standard error of the row.
 #[derive(Clone, Debug)]
 pub struct StudentT {
     scale: Parameter,
     df: Parameter,
+    /// True if rows have a known standard error each, which [`Observation::exposure`] contains.
+    has_known: bool,
 }
 
 impl StudentT {
@@ -41,22 +44,35 @@ impl StudentT {
         let bounded = Transform::Bounded { lower, upper };
         let transform = if bounded.admits(df) { bounded } else { Transform::POSITIVE };
         let scale = Parameter::new("scale", vec![scale], Transform::Positive { lower: floor });
-        StudentT { scale: scale.as_given(), df: Parameter::new("df", vec![df], transform).as_given() }
+        let df = Parameter::new("df", vec![df], transform);
+        StudentT { scale: scale.as_given(), df: df.as_given(), has_known: false }
+    }
+
+    /// Adds the known standard error s of every row to the scale, which is `√(scale² + s²)` then. [`Observation::exposure`] contains s, on
+    /// the scale of f.
+    #[must_use]
+    pub fn with_known_noise(self) -> Self {
+        StudentT { has_known: true, ..self }
     }
 
     fn values(&self) -> (f64, f64) {
         (self.scale.values[0], self.df.values[0])
     }
 
+    /// The scale of a row, and the degrees of freedom.
+    fn values_at(&self, at: Observation) -> (f64, f64) {
+        let (scale, df) = self.values();
+        (if self.has_known { scale.hypot(at.exposure) } else { scale }, df)
+    }
+
     /// Fills these buffers with the mixture over w of `N(residual; 0, v + scale²/w)`, weighted by the densities if that is requested.
     fn mixture(
-        &self,
+        (scale, df): (f64, f64),
         residual: f64,
         v: f64,
         with_densities: bool,
         [mut u, mut variance, mut log_weight]: [Vec<f64>; 3],
     ) -> Mixture {
-        let (scale, df) = self.values();
         // For v = 0 the integrand is exp of (df + 1)/2 u − (df + (residual/scale)²)/2 e^u, whose
         // peak is then farthest to the left. Both sides fall by e^{−40} from the peak, as e^u − 1 −
         // u ≥ max(−1 − u, u²/3, …).
@@ -132,29 +148,30 @@ impl OneFunction for StudentT {
     own_parameters!(scale, df);
 
     fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::StudentT
+        if self.has_known { LikelihoodKind::StudentTKnownNoise } else { LikelihoodKind::StudentT }
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        let (scale, df) = self.values();
+        let (scale, df) = self.values_at(at);
         let constant = ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * PI).ln() - scale.ln();
         fill(LogStudent { y: at.y, scale, df, constant }, f, value, first);
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
-        let (scale, df) = self.values();
+        let (scale, df) = self.values_at(at);
         let square = ((at.y - f) / scale).powi(2);
         (df + 1.0) * ((square - df) / (df + square)) / (df + square) / (scale * scale)
     }
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let (scale, df) = self.values();
+        let (scale, df) = self.values_at(at);
         let constant = digamma(0.5 * (df + 1.0)) - digamma(0.5 * df) - 1.0 / df;
         for (f, w) in f.iter().zip(weights) {
             let square = ((at.y - f) / scale).powi(2) / df;
             let share =
                 (df + 1.0) * if square < 1.0 { square / (1.0 + square) } else { 1.0 / (1.0 + 1.0 / square) };
-            own[0] += w * (share - 1.0) / scale;
+            // ∂ log √(scale² + s²)/∂ scale.
+            own[0] += w * (share - 1.0) * self.scale.values[0] / (scale * scale);
             own[1] += w * 0.5 * (constant - square.ln_1p() + share / df);
         }
     }
@@ -163,11 +180,12 @@ impl OneFunction for StudentT {
     fn loss_curvature(&self) -> Option<(f64, f64)> {
         let (scale, df) = self.values();
         let most = (df + 1.0) / (df * scale * scale);
+        // Known noise widens the scale, which only lowers both.
         Some((-0.125 * most, most))
     }
 
-    fn density_bounds(&self, _: Observation) -> Option<DensityBounds> {
-        let (scale, df) = self.values();
+    fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
+        let (scale, df) = self.values_at(at);
         let peak = (ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df)).exp() / ((PI * df).sqrt() * scale);
         let grade = (df + 1.0) / df;
         let fall = ((df + 3.0) / (df + 2.0)).powf(-0.5 * (df + 3.0));
@@ -179,7 +197,7 @@ impl OneFunction for StudentT {
 
     /// The argument `1 + (y − f)²/(df·scale²)` of the logarithm is 0 at `y ± i√df·scale`.
     fn resolution(&self, at: Observation) -> Resolution {
-        let (scale, df) = self.values();
+        let (scale, df) = self.values_at(at);
         Resolution { strip: df.sqrt() * scale, step: 0.33 * scale, concave: false, pole: Some(at.y) }
     }
 
@@ -191,10 +209,10 @@ impl OneFunction for StudentT {
     /// v.
     fn log_predictive(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
         let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
-        let (scale, df) = self.values();
-        let residual = at.y - mu;
+        let values = self.values_at(at);
+        let ((scale, df), residual) = (values, at.y - mu);
         let Mixture { score, variance, log_weight: mut weight } =
-            self.mixture(residual, v, true, integrator.take());
+            Self::mixture(values, residual, v, true, integrator.take());
         let top = weight.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if !top.is_finite() {
             integrator.give([score, variance, weight]);
@@ -212,7 +230,7 @@ impl OneFunction for StudentT {
             local.mean += share * score;
             local.variance += slope;
             if !own.is_empty() {
-                scale_bar += 2.0 * slope * (variance - v.max(0.0)) / scale;
+                scale_bar += 2.0 * slope * (variance - v.max(0.0)) * self.scale.values[0] / (scale * scale);
                 df_bar += 0.5 * share * in_df;
             }
         }
@@ -224,25 +242,25 @@ impl OneFunction for StudentT {
         local
     }
 
-    fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
-        self.moments(f, 0.0)
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        self.moments(Row::new(at, LatentMarginal { mean: f, variance: 0.0 }))
     }
 
     fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
-        self.cdf(at.y - f, 0.0, &mut Integrator::default())
+        self.cdf(Row::new(at, LatentMarginal { mean: f, variance: 0.0 }), &mut Integrator::default())
     }
 
-    fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
-        let (scale, df) = self.values();
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        let (scale, df) = self.values_at(at);
         rand_distr::StudentT::new(df).map_or(f64::NAN, |d| f + scale * d.sample(random))
     }
 
     fn predictive_moments(&self, row: LatentRow, _: &mut Integrator) -> (f64, f64) {
-        self.moments(row.marginal.mean, row.marginal.variance)
+        self.moments(row)
     }
 
     fn predictive_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
-        self.cdf(row.at.y - row.marginal.mean, row.marginal.variance, integrator)
+        self.cdf(row, integrator)
     }
 
     /// Starts with a tenth of the variance of the targets as noise, as for Gaussian noise,
@@ -258,16 +276,18 @@ impl OneFunction for StudentT {
 
 impl StudentT {
     /// Returns the moments of a Student-t variable plus independent normal noise; the variance is infinite up to two degrees of freedom.
-    fn moments(&self, mean: f64, v: f64) -> (f64, f64) {
-        let (scale, df) = self.values();
+    fn moments(&self, row: LatentRow) -> (f64, f64) {
+        let LatentMarginal { mean, variance: v } = row.marginal;
+        let (scale, df) = self.values_at(row.at);
         let noise = if df > 2.0 { scale * scale * df / (df - 2.0) } else { f64::INFINITY };
         (if df > 1.0 { mean } else { f64::NAN }, v + noise)
     }
 
     /// `E_w Φ(residual/√(v + scale²/w))`.
-    fn cdf(&self, residual: f64, v: f64, integrator: &mut Integrator) -> f64 {
+    fn cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        let (residual, v) = (row.at.y - row.marginal.mean, row.marginal.variance);
         let Mixture { mut score, mut variance, log_weight: mut weight } =
-            self.mixture(residual, v, false, integrator.take());
+            Self::mixture(self.values_at(row.at), residual, v, false, integrator.take());
         exp_in_place(&mut weight);
         variance.iter_mut().for_each(|x| *x = residual / x.sqrt());
         normal::log_cdf_in_place(&mut variance, &mut score);

@@ -53,8 +53,14 @@ impl FromStr for Task {
 pub enum TargetKind {
     /// Any real number.
     Real,
+    /// Any real number, with a known standard error of each.
+    Measured,
+    /// Any real number, of which some are censored: known only to lie in an interval.
+    Censored,
     /// A number above 0.
     Positive,
+    /// A time above 0 until an event, of which some are censored.
+    Lifetime,
     /// A number above 0 and below 1.
     UnitInterval,
     /// 0, 1, 2, …
@@ -85,12 +91,27 @@ impl TargetKind {
         matches!(self, TargetKind::Binary | TargetKind::Class)
     }
 
+    /// Returns true for any real numbers, which fits standardise.
+    pub const fn is_standardised(self) -> bool {
+        matches!(self, TargetKind::Real | TargetKind::Measured | TargetKind::Censored)
+    }
+
+    /// The exposure of a row without one: 1, or a standard error of 0.
+    pub const fn usual_exposure(self) -> f64 {
+        if matches!(self, TargetKind::Measured) { 0.0 } else { 1.0 }
+    }
+
+    /// Returns true if some targets are known only to lie in an interval.
+    pub const fn is_censored(self) -> bool {
+        matches!(self, TargetKind::Censored | TargetKind::Lifetime)
+    }
+
     /// Returns true if a coded target is of this kind.
     pub fn admits(self, y: f64) -> bool {
         let whole = (0.0..=HIGHEST_WHOLE).contains(&y) && y.fract() == 0.0;
         match self {
-            TargetKind::Real => y.is_finite(),
-            TargetKind::Positive => y > 0.0 && y.is_finite(),
+            TargetKind::Real | TargetKind::Measured | TargetKind::Censored => y.is_finite(),
+            TargetKind::Positive | TargetKind::Lifetime => y > 0.0 && y.is_finite(),
             TargetKind::UnitInterval => y > 0.0 && y < 1.0,
             TargetKind::Count | TargetKind::Ordinal | TargetKind::Class => whole,
             TargetKind::Binary => y == 0.0 || y == 1.0,
@@ -111,6 +132,9 @@ impl TargetKind {
     fn facts(self) -> (&'static str, &'static str, Task) {
         match self {
             TargetKind::Real => ("real", "a finite number", Task::Regression),
+            TargetKind::Measured => ("measured", "a finite number", Task::Regression),
+            TargetKind::Censored => ("censored", "a finite number", Task::Regression),
+            TargetKind::Lifetime => ("lifetime", "a number above 0", Task::Regression),
             TargetKind::Positive => ("positive", "a number above 0", Task::Regression),
             TargetKind::UnitInterval => ("unit interval", "a number above 0 and below 1", Task::Regression),
             TargetKind::Count => ("count", "a whole number, 0 or more", Task::Count),

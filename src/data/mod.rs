@@ -42,6 +42,9 @@ pub(crate) fn check_targets(kind: TargetKind, what: &str, y: &[f64], likelihood:
 ///
 /// Data errors that name the rows, and the likelihood or the position.
 pub fn check_exposure(kind: TargetKind, what: &str, exposure: &[f64], likelihood: &str) -> Result<()> {
+    if kind == TargetKind::Measured {
+        return check_standard_errors(what, exposure);
+    }
     if !exposure.is_empty() && kind != TargetKind::Count {
         return Err(Error::data(format!(
             "the {what} rows have exposures, but the {likelihood} likelihood is not for counts and uses none"
@@ -55,6 +58,16 @@ pub fn check_exposure(kind: TargetKind, what: &str, exposure: &[f64], likelihood
             exposure[row],
             EXPOSURES.start(),
             EXPOSURES.end()
+        ))),
+    }
+}
+
+fn check_standard_errors(what: &str, errors: &[f64]) -> Result<()> {
+    match errors.iter().position(|value| !(0.0..=f64::MAX).contains(value)) {
+        None => Ok(()),
+        Some(row) => Err(Error::data(format!(
+            "the {what} standard errors have {:?} in row {row}, counted from 0, expected a number of 0 or more",
+            errors[row]
         ))),
     }
 }

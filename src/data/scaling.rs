@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::offsets::Offsets;
 use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
 use crate::error::{Error, Result};
-use crate::likelihood::Moments;
 use crate::likelihood::quadrature::Integrator;
+use crate::likelihood::{Moments, TargetKind};
 use sparsegp_kernels::{Axis, Dimension};
 
 /// The largest distance from the centre, in standard deviations, at which inputs are distinguished. Beyond it, squared differences would
@@ -86,6 +86,9 @@ pub struct Scaling {
     /// The offsets among the inputs, which come last.
     #[serde(default, skip_serializing_if = "Offsets::is_none")]
     pub(super) offsets: Offsets,
+    /// True if targets have known standard errors, which have the scale of the target.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    measured: bool,
 }
 
 impl Scaling {
@@ -103,7 +106,8 @@ impl Scaling {
 
     /// Shifts and scales alone.
     pub fn linear(inputs: Vec<Affine>, target: Affine) -> Scaling {
-        Scaling { inputs, target, scores: Vec::new(), map: TargetMap::None, offsets: Offsets::None }
+        let (scores, map, offsets) = (Vec::new(), TargetMap::None, Offsets::None);
+        Scaling { inputs, target, scores, map, offsets, measured: false }
     }
 
     /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) after their warps. Inputs that `dimensions` describe as
@@ -152,7 +156,7 @@ impl Scaling {
 
     /// The scaling of the target alone.
     pub(crate) fn of_target(&self) -> Scaling {
-        Scaling { map: self.map, ..Scaling::linear(Vec::new(), self.target) }
+        Scaling { map: self.map, measured: self.measured, ..Scaling::linear(Vec::new(), self.target) }
     }
 
     /// Removes the maps of the inputs from `first` on.
@@ -259,6 +263,22 @@ impl Scaling {
         for value in y {
             *value = self.scaled_target(*value);
         }
+    }
+
+    /// Returns the scaling for a likelihood of targets of this kind.
+    pub(crate) fn for_targets(self, kind: TargetKind) -> Scaling {
+        Scaling { measured: kind == TargetKind::Measured, ..self }
+    }
+
+    /// Changes the standard errors and the other ends of targets from the user's units to the scale the model sees. Exposures have no unit.
+    pub fn scale_known(&self, exposure: &mut [f64], other_ends: &mut [f64]) {
+        exposure.iter_mut().for_each(|known| *known = self.scaled_exposure(*known));
+        self.scale_target(other_ends);
+    }
+
+    /// Returns the exposure or standard error of a row on the scale the model sees.
+    pub(crate) fn scaled_exposure(&self, known: f64) -> f64 {
+        if self.measured { known / self.target.scale } else { known }
     }
 
     /// A target as the model sees it.

@@ -60,6 +60,7 @@ pub(super) struct Gathered {
     y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
+    other_ends: Vec<f64>,
     outputs: Vec<f64>,
     /// The offsets of every row, row by row.
     offsets: Vec<f64>,
@@ -70,9 +71,10 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Gathers the rows of a block.
     pub fn take(&mut self, given: GivenRows<'_>, members: &Members, block: &Block) {
-        let Gathered { rows, y, exposure, weights, outputs, offsets, sites } = self;
-        let all = [&mut *y, &mut *exposure, &mut *weights, &mut *outputs, &mut *offsets, &mut *sites];
-        all.into_iter().for_each(Vec::clear);
+        let Gathered { rows, y, exposure, weights, other_ends, outputs, offsets, sites } = self;
+        for values in [&mut *y, exposure, weights, other_ends, outputs, offsets, sites] {
+            values.clear();
+        }
         rows.clear();
         rows.extend(members.rows(&block.members[..block.count]));
         let (all, width) = (given.targets, given.targets.width());
@@ -80,6 +82,7 @@ impl Gathered {
             y.push(all.y[row]);
             exposure.extend(all.exposure.get(row));
             weights.extend(all.weights.get(row));
+            other_ends.extend(all.other_ends.get(row));
             outputs.extend_from_slice(&all.outputs[row * width..(row + 1) * width]);
             offsets.extend((0..all.offsets.ncols()).map(|function| all.offset(row, function)));
         }
@@ -90,10 +93,10 @@ impl Gathered {
 
     /// Returns the observations.
     pub fn targets(&self) -> Targets<'_> {
-        let Gathered { y, exposure, weights, outputs, offsets, .. } = self;
+        let Gathered { y, exposure, weights, other_ends, outputs, offsets, .. } = self;
         let functions = offsets.len() / y.len().max(1);
         let offsets = MatRef::from_row_major_slice(offsets, y.len(), functions);
-        Targets { y, exposure, weights, outputs, offsets }
+        Targets { y, exposure, weights, other_ends, outputs, offsets }
     }
 }
 

@@ -20,10 +20,13 @@ const BINS: usize = 10;
 pub struct Compared {
     /// The target y. Classification: 1 for the positive class, 0 for the other. Ordinal: the index of the level.
     pub target: f64,
+    /// True if the target is censored: known only to lie in an interval that begins or ends at y.
+    #[doc(hidden)]
+    pub censored: bool,
     /// The predictive mean of y. Two classes: the probability of the positive one; NaN for several
     /// classes.
     pub mean: f64,
-    /// The log predictive density, or probability, of y; NaN when the model defines none.
+    /// The log predictive density, or probability, of y or of its interval; NaN when the model defines none.
     pub log_density: f64,
     /// The predictive distribution function just below and at y, P(Y < y) and P(Y ≤ y): equal for a
     /// continuous target. The probability integral transform lies between them. NaN when not
@@ -173,6 +176,9 @@ impl Metrics {
     /// Adds a row.
     pub fn push(&mut self, row: &Compared) {
         self.log_density.push(row.log_density);
+        if row.censored {
+            return;
+        }
         self.crps.push(row.crps);
         match self.task {
             Task::Classification => match row.classes {

@@ -446,7 +446,8 @@ impl Model {
     /// Predictions from latent marginals with offsets.
     fn predictions(&self, latent: Marginals, exposure: Vec<f64>) -> Predictions {
         let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
-        Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only() }
+        let mean_only = self.mean_only();
+        Predictions { scaling, likelihood, latent, exposure, other_ends: Vec::new(), mean_only }
     }
 
     /// Mean and covariance of a process with its offsets.

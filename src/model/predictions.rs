@@ -51,6 +51,8 @@ pub struct Predictions {
     pub(super) latent: Marginals,
     /// Exposures, or empty if all are 1.
     pub(super) exposure: Vec<f64>,
+    /// The other ends of the intervals of censored targets, NaN for known ones, or empty.
+    pub(super) other_ends: Vec<f64>,
     /// True if the model defines a mean but no distribution (square-loss training).
     pub(super) mean_only: bool,
 }
@@ -134,9 +136,7 @@ impl Predictions {
             TargetKind::Binary => f64::from(u8::from(self.moments(row, tools).mean > 0.5)),
             TargetKind::Class => self.class_scores(row, f64::NAN, tools).0,
             TargetKind::Ordinal => self.most_probable_level(row, tools),
-            TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval | TargetKind::Count => {
-                f64::NAN
-            }
+            _ => f64::NAN,
         };
         (place >= 0.0).then_some(place as usize)
     }
@@ -211,6 +211,7 @@ impl Predictions {
             let log_density = self.log_density_with(row, targets[row], tools);
             let distance = match self.kind() {
                 TargetKind::Class => 1.0 - log_density.exp(),
+                _ if self.is_censored(row) => 0.0,
                 _ => targets[row] - self.moments(row, tools).mean,
             };
             (log_density, distance * distance)
@@ -234,9 +235,19 @@ impl Predictions {
     pub fn raised(&self, function: usize, by: f64) -> Predictions {
         let mut latent = self.latent.clone();
         latent.mean.iter_mut().skip(function).step_by(latent.functions).for_each(|mean| *mean += by);
-        let (scaling, likelihood, exposure) =
-            (self.scaling.clone(), self.likelihood.clone(), self.exposure.clone());
-        Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only }
+        Predictions { latent, ..self.clone() }
+    }
+
+    /// Says which targets that predictions are compared with are censored: `other_ends` has the other end of the interval of every target, NaN
+    /// for a known one; it is empty if all are known. Log densities of censored targets are log probabilities of their intervals, and count
+    /// no errors.
+    #[must_use]
+    pub fn with_other_ends(self, other_ends: &[f64]) -> Predictions {
+        Predictions { other_ends: other_ends.to_vec(), ..self }
+    }
+
+    fn is_censored(&self, row: usize) -> bool {
+        self.other_ends.get(row).is_some_and(|end| !end.is_nan())
     }
 
     fn probabilities_with(&self, row: usize, tools: &mut Integrator) -> Vec<f64> {
@@ -259,8 +270,9 @@ impl Predictions {
 
     /// Returns a row with this target on the scale of the model; any number if the target is unknown.
     fn at(&self, row: usize, y: f64) -> Row<'_> {
-        let exposure = self.exposure.get(row).copied().unwrap_or(1.0);
-        Row::new(Observation::exposed(y, exposure), self.latent.row(row))
+        let exposure = self.exposure.get(row).copied().unwrap_or(self.kind().usual_exposure());
+        let at = Observation::exposed(y, self.scaling.scaled_exposure(exposure));
+        Row::new(at, self.latent.row(row))
     }
 
     fn defined(&self, value: f64) -> f64 {
@@ -293,8 +305,12 @@ impl Predictions {
         if self.mean_only || target.is_nan() {
             return f64::NAN;
         }
-        let at = self.at(row, self.scaling.scaled_target(target));
+        let mut at = self.at(row, self.scaling.scaled_target(target));
         let (of, likelihood) = (Expectation::LogPredictive, &self.likelihood);
+        if self.is_censored(row) {
+            at.at.other_end = self.scaling.scaled_target(self.other_ends[row]);
+            return likelihood.expectation(of, at, Slopes::none(), tools);
+        }
         likelihood.expectation(of, at, Slopes::none(), tools) + self.scaling.log_density_shift(target)
     }
 
@@ -330,6 +346,7 @@ impl Predictions {
         }
         Compared {
             target,
+            censored: self.is_censored(row),
             mean,
             log_density: self.log_density_with(row, target, tools),
             pit,
@@ -396,7 +413,7 @@ impl ConstantModel {
     pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions {
         let latent = self.posterior.marginals(Mat::zeros(rows, 0).as_ref());
         let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
-        Predictions { scaling, likelihood, latent, exposure, mean_only: false }
+        Predictions { scaling, likelihood, latent, exposure, other_ends: Vec::new(), mean_only: false }
     }
 
     /// The name of its likelihood.

@@ -124,6 +124,8 @@ pub struct Targets<'a> {
     pub exposure: &'a [f64],
     /// Sample weights, which multiply the losses, or empty when all are 1.
     pub weights: &'a [f64],
+    /// The other ends of the intervals of censored targets ([`Observation::other_end`]), NaN for known ones, or empty when all are known.
+    pub other_ends: &'a [f64],
     /// The targets of P outputs, row by row, with NaN for an unobserved one; empty for one output. With several outputs, `y` holds
     /// arbitrary numbers.
     #[doc(hidden)]
@@ -142,7 +144,7 @@ impl<'a, T: AsRef<[f64]> + ?Sized> From<&'a T> for Targets<'a> {
 impl<'a> Targets<'a> {
     /// Targets with exposures and weights of 1.
     pub fn of(y: &'a [f64]) -> Self {
-        Targets { y, exposure: &[], weights: &[], outputs: &[], offsets: Offsets::none() }
+        Targets { y, exposure: &[], weights: &[], other_ends: &[], outputs: &[], offsets: Offsets::none() }
     }
 
     /// Returns the number of rows.
@@ -165,6 +167,7 @@ impl<'a> Targets<'a> {
             y: &self.y[from..to],
             exposure: part(self.exposure),
             weights: part(self.weights),
+            other_ends: part(self.other_ends),
             outputs: &self.outputs[from * self.width()..to * self.width()],
             offsets: if self.has_offsets() { self.offsets.subrows(from, to - from) } else { self.offsets },
         }
@@ -202,7 +205,8 @@ impl<'a> Targets<'a> {
             let width = self.width();
             &self.outputs[i * width..(i + 1) * width]
         };
-        Observation { y: self.y[i], exposure, outputs }
+        let other_end = self.other_ends.get(i).copied().unwrap_or(f64::NAN);
+        Observation { y: self.y[i], exposure, other_end, outputs }
     }
 
     /// Returns the weight of row `i`.

@@ -53,6 +53,7 @@ pub(super) fn check_alike(what: &str, rows: Targets<'_>, training: Targets<'_>) 
     for (name, own, known) in [
         ("exposures", rows.exposure, training.exposure),
         ("weights", rows.weights, training.weights),
+        ("other ends", rows.other_ends, training.other_ends),
         ("outputs", rows.outputs, training.outputs),
     ] {
         if own.is_empty() != known.is_empty() {
@@ -92,6 +93,17 @@ pub(super) fn check_groups(x: MatRef<'_, f64>, effects: &[EffectTerm]) -> Result
     Ok(())
 }
 
+/// Refuses other ends of intervals for likelihoods that have none.
+fn check_other_ends(kind: TargetKind, what: &str, other_ends: &[f64], likelihood: &str) -> Result<()> {
+    if !other_ends.is_empty() && !kind.is_censored() {
+        return Err(Error::data(format!(
+            "the {what} targets are censored, which the {likelihood} likelihood does not allow for"
+        ))
+        .hint("choose a likelihood of censored targets, such as weibull, log-normal or gaussian-censored"));
+    }
+    Ok(())
+}
+
 /// Checks the training rows or the validation rows; `what` names them in errors.
 fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str) -> Result<()> {
     let (n, d) = (part.len(), part.x.ncols());
@@ -101,8 +113,8 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
             part.x.nrows()
         )));
     }
-    let Targets { exposure, weights, .. } = part.targets;
-    for (name, given) in [("exposures", exposure), ("weights", weights)] {
+    let Targets { exposure, weights, other_ends, .. } = part.targets;
+    for (name, given) in [("exposures", exposure), ("weights", weights), ("other ends", other_ends)] {
         if !(given.is_empty() || given.len() == n) {
             let count = given.len();
             return Err(Error::data(format!(
@@ -111,6 +123,7 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
         }
     }
     check_exposure(kind, what, exposure, likelihood)?;
+    check_other_ends(kind, what, other_ends, likelihood)?;
     if let Some(row) = weights.iter().position(|&value| !(value > 0.0 && value.is_finite())) {
         return Err(Error::data(format!(
             "the {what} weights have {} in row {row}, counted from 0, expected a positive number",

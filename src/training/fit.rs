@@ -50,6 +50,7 @@ pub struct Fit {
     likelihood: Option<ObservationModel>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
+    other_ends: Vec<f64>,
     validation: Option<RowBuffer>,
 }
 
@@ -101,7 +102,7 @@ impl Fit {
         self
     }
 
-    /// Sets exposures of the training rows, for counts.
+    /// Sets exposures of the training rows, for counts, or the standard errors of measured targets, in the units of the target.
     pub fn exposure(mut self, exposure: &[f64]) -> Self {
         self.exposure = exposure.to_vec();
         self
@@ -110,6 +111,30 @@ impl Fit {
     /// Sets sample weights of the training rows, which multiply their losses.
     pub fn weights(mut self, weights: &[f64]) -> Self {
         self.weights = weights.to_vec();
+        self
+    }
+
+    /// Says which training targets are censored: `other_ends` has the other end of the interval that contains the target and begins or ends at
+    /// y, in the units of the target: infinity if the target is only known to be above y, minus infinity if below, NaN if it is y.
+    ///
+    /// ```
+    /// use faer::Mat;
+    /// use sparsegp::kernels::Stationary;
+    /// use sparsegp::likelihood::Weibull;
+    /// use sparsegp::prelude::*;
+    ///
+    /// // Observation ends after 8 hours; longer times are only known to be longer.
+    /// let x = Mat::from_fn(90, 1, |i, _| i as f64 / 9.0);
+    /// let hours = |i: usize| (1.0 + i as f64 / 40.0).exp() * (0.7 + 0.15 * (i % 5) as f64);
+    /// let y: Vec<f64> = (0..90).map(|i| hours(i).min(8.0)).collect();
+    /// let other_ends: Vec<f64> = (0..90).map(|i| if hours(i) > 8.0 { f64::INFINITY } else { f64::NAN }).collect();
+    /// let gp = Inducing::new(Stationary::rbf(1.0, &[5.0]));
+    /// let model = Fit::new(gp, Weibull::new(0.5)).other_ends(&other_ends).fit(&x, &y)?;
+    /// assert!(model.predict(&[[9.5]], &[])?.means()[0] > 12.0);
+    /// # Ok::<(), sparsegp::Error>(())
+    /// ```
+    pub fn other_ends(mut self, other_ends: &[f64]) -> Self {
+        self.other_ends = other_ends.to_vec();
         self
     }
 
@@ -183,7 +208,8 @@ impl Fit {
     }
 
     fn targets<'a>(&'a self, y: &'a [f64]) -> Targets<'a> {
-        Targets { exposure: &self.exposure, weights: &self.weights, ..Targets::of(y) }
+        let Fit { exposure, weights, other_ends, .. } = self;
+        Targets { exposure, weights, other_ends, ..Targets::of(y) }
     }
 
     /// Returns everything that a fit needs, on the scale the model sees.
@@ -302,8 +328,10 @@ impl FitOptions {
 pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     let kind = options.likelihood_kind();
     let (offsets, subtracts) = (options.offsets, kind.has_gaussian_noise());
+    let scaling = scaling.for_targets(kind.target_kind());
     if !options.standardize {
-        return Scaling::none(scaling.dims()).with_offsets(offsets, false, subtracts);
+        let none = Scaling::none(scaling.dims()).for_targets(kind.target_kind());
+        return none.with_offsets(offsets, false, subtracts);
     }
     let scales = kind.scales_target();
     let scaling = scaling.with_offsets(offsets, scales, subtracts);

@@ -300,6 +300,7 @@ pub struct RowBuffer {
     pub(super) y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
+    other_ends: Vec<f64>,
     outputs: Vec<f64>,
     /// The offsets among the columns; none as long as the rows are in the user's units, and offsets are columns like others.
     offsets: Offsets,
@@ -324,6 +325,7 @@ impl RowBuffer {
             y: room(),
             exposure: room(),
             weights: room(),
+            other_ends: Vec::new(),
             outputs: Vec::new(),
             offsets: Offsets::None,
         }
@@ -355,13 +357,14 @@ impl RowBuffer {
 
     /// Creates a buffer with all rows of `data`, whose numbers of inputs and targets need not match before they are checked.
     pub(super) fn of(data: Dataset<'_>) -> Self {
-        let Targets { y, exposure, weights, outputs, .. } = data.targets;
+        let Targets { y, exposure, weights, other_ends, outputs, .. } = data.targets;
         RowBuffer {
             columns: data.x.transpose().to_owned(),
             len: data.x.nrows(),
             y: y.to_vec(),
             exposure: exposure.to_vec(),
             weights: weights.to_vec(),
+            other_ends: other_ends.to_vec(),
             outputs: outputs.to_vec(),
             offsets: Offsets::None,
         }
@@ -370,6 +373,7 @@ impl RowBuffer {
     /// Changes the rows from the user's units to the scale the model sees.
     pub(super) fn scale(&mut self, scaling: &Scaling) {
         scaling.scale_rows(&mut self.columns, self.len, &mut self.y);
+        scaling.scale_known(&mut self.exposure, &mut self.other_ends);
         self.offsets = scaling.offsets();
     }
 
@@ -379,6 +383,7 @@ impl RowBuffer {
         self.y.clear();
         self.exposure.clear();
         self.weights.clear();
+        self.other_ends.clear();
         self.outputs.clear();
     }
 
@@ -392,19 +397,25 @@ impl RowBuffer {
         self.weights.extend(weight);
     }
 
+    /// Adds the other end of the interval of the target of the row last pushed.
+    pub fn push_other_end(&mut self, other_end: f64) {
+        self.other_ends.push(other_end);
+    }
+
     /// Copies `rows` of `data`.
     pub(crate) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
         if rows.len() > self.columns.ncols() {
             self.columns = Mat::zeros(self.columns.nrows(), rows.len().max(2 * self.columns.ncols()));
         }
         self.clear();
-        let Targets { y, exposure, weights, outputs, offsets } = data.targets;
+        let Targets { y, exposure, weights, other_ends, outputs, offsets } = data.targets;
         let width = data.targets.width();
         for &row in rows {
             for function in 0..offsets.ncols() {
                 self.columns[(data.x.ncols() + function, self.len)] = offsets[(row, function)];
             }
             self.push(data.x.row(row), y[row], exposure.get(row).copied(), weights.get(row).copied());
+            self.other_ends.extend(other_ends.get(row));
             self.outputs.extend_from_slice(&outputs[row * width..(row + 1) * width]);
         }
     }
@@ -412,7 +423,7 @@ impl RowBuffer {
     /// Returns the rows last taken.
     pub fn data(&self) -> Dataset<'_> {
         let (x, offsets) = self.offsets.split(self.columns.transpose().subrows(0, self.len));
-        let RowBuffer { y, exposure, weights, outputs, .. } = self;
-        Dataset { x, targets: Targets { y, exposure, weights, outputs, offsets } }
+        let RowBuffer { y, exposure, weights, other_ends, outputs, .. } = self;
+        Dataset { x, targets: Targets { y, exposure, weights, other_ends, outputs, offsets } }
     }
 }

@@ -81,8 +81,8 @@ pub fn any_family(
     [a, b, c, d]: [f64; 4],
 ) -> (Box<dyn OneFunction>, Observation<'static>) {
     let y = match kind.target_kind() {
-        TargetKind::Real => 10.0 * (d - 0.5),
-        TargetKind::Positive => 10.0 * scale(d),
+        TargetKind::Real | TargetKind::Measured | TargetKind::Censored => 10.0 * (d - 0.5),
+        TargetKind::Positive | TargetKind::Lifetime => 10.0 * scale(d),
         TargetKind::UnitInterval => 0.01 + 0.98 * d,
         TargetKind::Count => (100.0 * d * d * d).floor(),
         TargetKind::Binary => d.round(),

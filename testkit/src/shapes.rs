@@ -23,10 +23,10 @@ pub fn targets(x: &Mat<f64>) -> Vec<f64> {
 pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
     use sparsegp::likelihood::TargetKind;
     let code = |f: f64| match kind.target_kind() {
-        TargetKind::Real => f,
+        TargetKind::Real | TargetKind::Measured | TargetKind::Censored => f,
         TargetKind::Binary => f64::from(f > 0.0),
         TargetKind::Count => (2.0 * f.exp()).round(),
-        TargetKind::Positive => f.exp(),
+        TargetKind::Positive | TargetKind::Lifetime => f.exp(),
         TargetKind::UnitInterval => 1.0 / (1.0 + (-f).exp()),
         TargetKind::Ordinal | TargetKind::Class => (f + 1.0).round().clamp(0.0, 2.0),
     };

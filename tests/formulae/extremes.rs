@@ -48,8 +48,10 @@ fn any_case() -> impl Strategy<Value = Case> {
 fn extreme_target(kind: TargetKind, place: f64, levels: usize) -> f64 {
     let from_middle = 2.0 * (place - 0.5);
     match kind {
-        TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
-        TargetKind::Positive => 10f64.powf(150.0 * from_middle),
+        TargetKind::Real | TargetKind::Measured | TargetKind::Censored => {
+            (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle)
+        }
+        TargetKind::Positive | TargetKind::Lifetime => 10f64.powf(150.0 * from_middle),
         TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
         TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
         TargetKind::Count => (2f64.powf(30.0 * place) - 1.0).floor(),
@@ -81,6 +83,11 @@ fn overflows(likelihood: &dyn Likelihood, at: Observation, latent: LatentMargina
     match LikelihoodKind::of(likelihood) {
         LikelihoodKind::Poisson => log_linked(latent.mean + at.exposure.ln()),
         LikelihoodKind::Gamma | LikelihoodKind::Exponential => log_linked(at.y.ln() - latent.mean),
+        LikelihoodKind::Weibull => {
+            let mut scale = 1.0;
+            likelihood.for_each_parameter(&mut |own| scale = own.values[0]);
+            (at.y.ln() - latent.mean) / scale + 0.5 * latent.variance / (scale * scale) > 650.0
+        }
         _ => false,
     }
 }
@@ -109,7 +116,8 @@ fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Te
         found.push(local);
     }
     let (expected, predictive) = (found[0].value, found[1].value);
-    let discrete = !matches!(kind, TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval);
+    let discrete = !kind.is_standardised()
+        && !matches!(kind, TargetKind::Positive | TargetKind::Lifetime | TargetKind::UnitInterval);
     // Log probabilities of counts are differences of terms like y f and y log y.
     let size = marginal.mean.iter().fold(0.0f64, |a, b| a.max(b.abs()));
     let counted = if discrete { 1e-15 * at.y * (1.0 + at.y.ln_1p() + size) } else { 0.0 };
@@ -151,8 +159,8 @@ fn check_slopes(
 /// Returns true if y is a value that targets can take, or an infinity at the end of its range.
 fn admissible(kind: TargetKind, y: f64) -> bool {
     match kind {
-        TargetKind::Real => !y.is_nan(),
-        TargetKind::Positive => y >= 0.0,
+        TargetKind::Real | TargetKind::Measured | TargetKind::Censored => !y.is_nan(),
+        TargetKind::Positive | TargetKind::Lifetime => y >= 0.0,
         TargetKind::UnitInterval => (0.0..=1.0).contains(&y),
         TargetKind::Count => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
         TargetKind::Binary => y == 0.0 || y == 1.0,

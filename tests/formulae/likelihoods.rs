@@ -64,8 +64,8 @@ fn moderate() -> Vec<(Box<dyn Likelihood>, Vec<f64>, f64)> {
     let of_one = every_kind().map(|kind| {
         let (likelihood, exposure) = predictive_setting(kind);
         let targets = match kind.target_kind() {
-            TargetKind::Real => [-1.7, 0.4, 3.1],
-            TargetKind::Positive => [0.2, 1.1, 6.0],
+            TargetKind::Real | TargetKind::Measured | TargetKind::Censored => [-1.7, 0.4, 3.1],
+            TargetKind::Positive | TargetKind::Lifetime => [0.2, 1.1, 6.0],
             TargetKind::UnitInterval => [0.04, 0.5, 0.9],
             TargetKind::Count => [0.0, 2.0, 9.0],
             TargetKind::Binary => [0.0, 1.0, 1.0],

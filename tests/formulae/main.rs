@@ -10,6 +10,7 @@ mod grouped;
 mod grouped_sites;
 mod guarantees;
 mod hyper;
+mod known;
 mod likelihoods;
 mod linalg;
 mod metrics;

@@ -5,6 +5,7 @@ use approx::assert_relative_eq;
 use sparsegp::metrics::{ClassScores, Compared, Metrics, Report};
 
 const UNDEFINED: Compared = Compared {
+    censored: false,
     target: f64::NAN,
     mean: f64::NAN,
     log_density: f64::NAN,

@@ -75,7 +75,7 @@ impl<'a> Case<'a> {
     /// The distance of y from the ends of the domain.
     fn room(self, y: f64) -> f64 {
         match self.likelihood.target_kind() {
-            TargetKind::Positive => y,
+            TargetKind::Positive | TargetKind::Lifetime => y,
             TargetKind::UnitInterval => y.min(1.0 - y),
             _ => f64::INFINITY,
         }
@@ -295,12 +295,12 @@ fn slow_score(row: Case<'_>, y: f64) -> f64 {
     // An even grid in x gives steps in t that grow with the distance from the centre, or from the
     // ends of the range.
     let x = |t: f64| match kind {
-        TargetKind::Positive => t.ln(),
+        TargetKind::Positive | TargetKind::Lifetime => t.ln(),
         TargetKind::UnitInterval => t.ln() - (-t).ln_1p(),
         _ => ((t - centre) / width).asinh(),
     };
     let place = |x: f64| match kind {
-        TargetKind::Positive => (x.exp(), x.exp()),
+        TargetKind::Positive | TargetKind::Lifetime => (x.exp(), x.exp()),
         TargetKind::UnitInterval => (1.0 / (1.0 + (-x).exp()), 0.25 / (0.5 * x).cosh().powi(2)),
         _ => (centre + width * x.sinh(), width * x.cosh()),
     };
@@ -314,7 +314,7 @@ fn slow_score(row: Case<'_>, y: f64) -> f64 {
     };
     // Next to the ends of a range there is nothing to integrate.
     let (low, high) = match kind {
-        TargetKind::Positive => (low.max(1e-14 * y), high),
+        TargetKind::Positive | TargetKind::Lifetime => (low.max(1e-14 * y), high),
         TargetKind::UnitInterval => (low.max(1e-14 * y), high.min(1.0 - 1e-15)),
         _ => (low, high),
     };

@@ -211,6 +211,7 @@ impl Trials {
     fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, Losses)> {
         let held = self.held.data();
         let predictions = model.predict_by(posterior, held.x, held.targets.exposure.to_vec());
+        let predictions = predictions.with_other_ends(held.targets.other_ends);
         let mut rows = predictions.losses(held.targets.y);
         let mean = held.targets.weights.iter().sum::<f64>() / held.len() as f64;
         for ((density, error), weight) in rows.iter_mut().zip(held.targets.weights) {

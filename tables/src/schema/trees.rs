@@ -146,7 +146,12 @@ impl Schema {
     /// Returns the loss that trees minimise for the target.
     pub(crate) fn tree_loss(&self) -> Loss {
         match self.encoding.kind() {
-            TargetKind::Real | TargetKind::Positive | TargetKind::Ordinal => Loss::Squared,
+            TargetKind::Real
+            | TargetKind::Measured
+            | TargetKind::Censored
+            | TargetKind::Positive
+            | TargetKind::Lifetime
+            | TargetKind::Ordinal => Loss::Squared,
             TargetKind::UnitInterval | TargetKind::Binary => Loss::Logistic,
             TargetKind::Count => Loss::Poisson,
             TargetKind::Class => Loss::Softmax { classes: self.encoding.levels().len() },

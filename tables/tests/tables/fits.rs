@@ -30,10 +30,12 @@ fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f6
 
 /// Returns real data that suit a likelihood, and the name of the target.
 pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
-    use sparsegp::likelihood::TargetKind::{Binary, Class, Count, Ordinal, Positive, Real, UnitInterval};
+    use sparsegp::likelihood::TargetKind::{
+        Binary, Censored, Class, Count, Lifetime, Measured, Ordinal, Positive, Real, UnitInterval,
+    };
     match kind.target_kind() {
-        Real => (table(CO2, 5, "co2", &|y| y), "co2"),
-        Positive => (table(CO2, 5, "co2", &|y| y - 300.0), "co2"),
+        Real | Measured | Censored => (table(CO2, 5, "co2", &|y| y), "co2"),
+        Positive | Lifetime => (table(CO2, 5, "co2", &|y| y - 300.0), "co2"),
         UnitInterval => (table(CO2, 5, "co2", &|y| (y - 300.0) / 100.0), "co2"),
         Count => (table(VISITS, 50, "visits", &|y| y), "visits"),
         Ordinal | Class => (table(VISITS, 50, "visits", &|y| y.min(4.0)), "visits"),
