@@ -101,7 +101,7 @@ impl Fit {
         self
     }
 
-    /// Sets exposures of the training rows, for counts.
+    /// Sets exposures of the training rows, for counts, or numbers of trials, for counts of successes.
     pub fn exposure(mut self, exposure: &[f64]) -> Self {
         self.exposure = exposure.to_vec();
         self

@@ -4,6 +4,7 @@ mod common;
 mod constraints;
 mod defaults;
 mod diagnosis;
+mod families;
 mod fit;
 mod formulas;
 mod function_draws;

@@ -20,4 +20,5 @@ mod reference;
 mod rules;
 mod sampling;
 mod scores;
+mod successes_and_ends;
 mod sums;

@@ -147,8 +147,10 @@ impl Schema {
     pub(crate) fn tree_loss(&self) -> Loss {
         match self.encoding.kind() {
             TargetKind::Real | TargetKind::Positive | TargetKind::Ordinal => Loss::Squared,
-            TargetKind::UnitInterval | TargetKind::Binary => Loss::Logistic,
-            TargetKind::Count => Loss::Poisson,
+            TargetKind::UnitInterval | TargetKind::Share | TargetKind::Binary | TargetKind::Trials => {
+                Loss::Logistic
+            }
+            TargetKind::Count | TargetKind::Amount => Loss::Poisson,
             TargetKind::Class => Loss::Softmax { classes: self.encoding.levels().len() },
         }
     }
