@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from . import _sparsegp
+from . import _exposures, _sparsegp
 from ._base import Estimator
 from ._options import seed_of
 from ._targets import checked_target, named_target
@@ -101,6 +101,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> Array: ...
     @overload
     def predict(
@@ -113,6 +114,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -126,6 +128,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -139,6 +142,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> tuple[Array, Array, Array]: ...
     @overload
     def predict(
@@ -152,6 +156,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -165,6 +170,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[True],
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -178,6 +184,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[True],
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> tuple[Array, Array, Array, Array]: ...
     @overload
     def predict(
@@ -190,6 +197,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: bool = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> Any: ...
     def predict(
         self,
@@ -201,6 +209,7 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: bool = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
     ) -> Any:
         """Predict the target.
 
@@ -223,6 +232,8 @@ class Regression(RegressorMixin, Estimator):
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them: the mean and the quantiles are then numbers of successes.
 
         Returns
         -------
@@ -242,6 +253,7 @@ class Regression(RegressorMixin, Estimator):
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True")
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, exposure=exposure, offset=offset, groups=groups)
         wanted: list = ["moments"]
         if quantiles is not None:
@@ -274,6 +286,7 @@ class Regression(RegressorMixin, Estimator):
         joint: bool = True,
         *,
         offset: Column = None,
+        trials: Column = None,
     ) -> Array:
         """Draw targets: first the function jointly at all rows, then a target at every row given the function.
 
@@ -292,17 +305,22 @@ class Regression(RegressorMixin, Estimator):
             models and of kernels without random features (see :meth:`sample_f`) take at most 2000 rows.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, exposure=exposure, offset=offset)
         draw = partial(_sparsegp.draws_together, model) if joint else model.draws
         draws = draw(table, int(n_samples), seed_of(random_state), threads=self.n_threads)
         return draws + self._first_level()
 
-    def crps(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
+    def crps(
+        self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None, trials: Column = None
+    ) -> Array:
         """The continuous ranked probability score of each target, in its units; smaller is better.
 
         Parameters
@@ -315,15 +333,20 @@ class Regression(RegressorMixin, Estimator):
             Exposures, for counts that were fitted with them.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         ndarray of shape (n,)
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.predict(table, ["crps"], threads=self.n_threads)[0][:, 0].copy()
 
-    def pit(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
+    def pit(
+        self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None, trials: Column = None
+    ) -> Array:
         """The probability integral transform of each target: P(Y < y) and P(Y ≤ y). It is uniform if the predictions are calibrated.
 
         Parameters
@@ -336,12 +359,15 @@ class Regression(RegressorMixin, Estimator):
             Exposures, for counts that were fitted with them.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         ndarray of shape (n, 2)
             The two columns are equal unless targets are discrete.
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.pit(table, threads=self.n_threads)
 

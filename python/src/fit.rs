@@ -45,6 +45,8 @@ pub struct Columns {
     categorical: Vec<String>,
     ordered: Vec<(String, Vec<String>)>,
     #[pyo3(default)]
+    trials: Option<String>,
+    #[pyo3(default)]
     offset: Vec<String>,
     #[pyo3(default)]
     groups: Vec<String>,
@@ -67,6 +69,7 @@ impl Columns {
             places,
             target: self.target,
             exposure: self.exposure,
+            trials: self.trials,
             offset: self.offset,
             weights: self.weights,
             keep: self.keep,

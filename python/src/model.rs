@@ -15,6 +15,7 @@ use sparsegp::data::{Purpose, generator};
 use sparsegp::files::AtomicFile;
 use sparsegp::hyper::Session;
 use sparsegp::latent::Layer;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
@@ -277,7 +278,9 @@ impl Model {
         let place = place.map(|(places, inputs)| (places.columns.to_vec(), inputs.collect::<Vec<usize>>()));
         columns.set_item("place", place)?;
         columns.set_item("target", schema.target_name())?;
-        columns.set_item("exposure", schema.exposure_name())?;
+        let trials = schema.encoding().kind() == TargetKind::Trials;
+        columns.set_item("exposure", schema.exposure_name().filter(|_| !trials))?;
+        columns.set_item("trials", schema.exposure_name().filter(|_| trials))?;
         columns.set_item("offset", schema.offset_names())?;
         columns.set_item("weights", schema.weights_name())?;
         columns.set_item("kind", schema.encoding().kind().to_string())?;

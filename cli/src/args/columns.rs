@@ -61,6 +61,9 @@ pub struct ColumnArgs {
     /// Column of exposures (time at risk, area, …), which multiply the rates of counts; predictions need it too
     #[arg(long, value_name = "COL")]
     pub exposure: Option<String>,
+    /// Column of numbers of trials, of which the target counts the successes: 0 to n; predictions need it too
+    #[arg(long, value_name = "COL")]
+    pub trials: Option<String>,
     /// Columns of known additions to the latent functions, one for each function, separated by commas: in units of the target, or on the
     /// scale of the link (log rates, log odds); predictions need them too
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
@@ -116,6 +119,7 @@ impl ColumnArgs {
             ordered: self.ordered.clone(),
             positive_label: self.positive_label.clone(),
             exposure: self.exposure.clone(),
+            trials: self.trials.clone(),
             offset: self.offset.clone(),
             weights: self.weights.clone(),
             keep: self.keep.clone(),

@@ -133,7 +133,8 @@ pub struct SchemaOptions {
     /// True if categories make one input for each level except the first, instead of a code. Linear models need this: their intercept
     /// represents the first level.
     pub drop_first: bool,
-    /// The kind of target. `None` means counts if there is an exposure; otherwise the values decide (see [`Schema::infer`]).
+    /// The kind of target. `None` means counts if there is an exposure, and successes if there are trials; otherwise the values decide (see
+    /// [`Schema::infer`]).
     pub target_kind: Option<TargetKind>,
     /// True if a target written as numbers is a regression target, not counts or classes, unless `target_kind` is set.
     pub numbers: bool,
@@ -143,6 +144,9 @@ pub struct SchemaOptions {
     pub positive_label: Option<String>,
     /// The column of exposures (time or area at risk), for a target of counts.
     pub exposure: Option<String>,
+    /// The column of numbers of trials, for a target of successes; it excludes an exposure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trials: Option<String>,
     /// The columns of offsets, known additions to the latent functions: none, or one for each function. A column may be the offset of
     /// several functions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -213,6 +217,7 @@ pub struct Schema {
     // Old model files, whose targets are always numbers, have none of the following fields.
     #[serde(default)]
     pub(crate) encoding: TargetEncoding,
+    /// The column of exposures or, for a target of successes, of numbers of trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exposure: Option<String>,
     /// The columns of offsets, one for each latent function.
@@ -311,7 +316,7 @@ impl Schema {
         &self.encoding
     }
 
-    /// The name of the column of exposures, where there is one.
+    /// The name of the column of exposures or, for a target of successes, of numbers of trials, where there is one.
     pub fn exposure_name(&self) -> Option<&str> {
         self.exposure.as_deref()
     }
@@ -432,17 +437,6 @@ impl Schema {
         self.weights(table).map(|_| ())
     }
 
-    pub(crate) fn check_exposure_kind(&self) -> Result<()> {
-        let kind = self.encoding.kind();
-        let Some(exposure) = self.exposure.as_ref().filter(|_| kind != TargetKind::Count) else {
-            return Ok(());
-        };
-        let (exposure, target) = (quoted(exposure), quoted(&self.target));
-        let needs = format!("the exposure {exposure} needs a target of counts");
-        Err(Error::usage(format!("{needs}, but the target {target} is of kind {kind}"))
-            .hint("choose a likelihood of counts, or leave the exposure out"))
-    }
-
     pub(crate) fn check_columns<'a>(
         &self,
         source: &str,
@@ -520,7 +514,8 @@ pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
 
 /// The columns that can never be features, each with its role: the target, the exposure, the weights and the offsets.
 pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
-    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
+    let trials = options.trials.iter().map(|name| ("trials", name.as_str()));
+    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str())).chain(trials);
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
     // A column may be the offset of several functions.
     let offsets =

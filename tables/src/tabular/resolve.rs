@@ -110,6 +110,9 @@ pub(crate) fn find_schema(
 /// Returns the options of the schema, completed by the options of the fit.
 pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> Result<SchemaOptions> {
     let kind = asked_kind(options)?.or(columns.target_kind);
+    // Trials make the task count one of successes.
+    let counts = options.likelihood.is_none() && kind == Some(TargetKind::Count);
+    let kind = if counts && columns.trials.is_some() { Some(TargetKind::Trials) } else { kind };
     // The intercept of a linear model represents the first category of every column.
     let drop_first = columns.drop_first || options.model == ModelKind::Glm;
     // Objectives with a closed form of q need Gaussian noise.
