@@ -64,3 +64,20 @@ def test_numbers_with_exact_ends():
         model = SparseGPRegressor(likelihood=likelihood, auto="none", **PARAMETERS).fit(X[TRAIN], amount[TRAIN])
         mean, low = model.predict(X[TEST], quantiles=[0.01])
         assert np.all(mean > 0) and np.all(low >= 0)
+
+
+def test_partitions_have_trials():
+    distributed = pytest.importorskip("distributed")
+    import dask.array as da
+
+    from sparsegp.dask import DaskSparseGPCountRegressor
+
+    rows = [da.from_array(values, chunks=(150, *values.shape[1:])) for values in (X, WINS, TRIALS)]
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        model = DaskSparseGPCountRegressor("rbf", likelihood="binomial", n_inducing=10, auto="none", client=client)
+        model.fit(rows[0], rows[1], trials=rows[2])
+        mean = model.predict(rows[0], trials=rows[2]).compute()
+        np.testing.assert_allclose(mean / TRIALS, P, atol=0.12)
+        assert model.score(rows[0], rows[1], trials=rows[2]) > 0.8
+        with pytest.raises(ValueError, match="exposure is given, but the model was fitted without exposure"):
+            model.predict(rows[0], exposure=rows[2])

@@ -25,4 +25,5 @@ mod resume;
 mod serve;
 mod stream;
 mod tasks;
+mod trials;
 mod updates;
