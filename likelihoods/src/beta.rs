@@ -127,6 +127,12 @@ impl<L: Link> Beta<L> {
         Beta { scale: Parameter::positive("scale", vec![scale]).as_given(), link: PhantomData }
     }
 
+    /// Creates the likelihood as a part of another one, which calls the sum of the shapes `precision`.
+    pub(super) fn part(precision: f64) -> Self {
+        let scale = Parameter::positive("precision", vec![precision]).as_given();
+        Beta { scale, link: PhantomData }
+    }
+
     fn scale(&self) -> f64 {
         self.scale.values[0]
     }
@@ -154,7 +160,31 @@ impl<L: Link> Beta<L> {
     }
 }
 
-fn log_odds(y: f64) -> f64 {
+/// Returns the zero of a slope that is positive far below and negative far above, by Newton's method in a bracket; `terms` returns the slope
+/// and its derivative.
+pub(super) fn newton_peak(start: f64, terms: &mut dyn FnMut(f64) -> (f64, f64)) -> f64 {
+    let (mut low, mut high) = (-40.0, 40.0);
+    let mut f = if start.is_nan() { 0.0 } else { start };
+    for _ in 0..60 {
+        let (first, curvature) = terms(f);
+        if first > 0.0 {
+            low = f;
+        } else {
+            high = f;
+        }
+        let newton = f - first / curvature;
+        let inside = curvature < 0.0 && newton > low && newton < high;
+        let next = if inside { newton } else { 0.5 * (low + high) };
+        let change = (next - f).abs();
+        f = next;
+        if change.is_nan() || change <= 1e-9 * (1.0 + f.abs()) {
+            break;
+        }
+    }
+    f
+}
+
+pub(super) fn log_odds(y: f64) -> f64 {
     y.ln() - (-y).ln_1p()
 }
 
@@ -189,29 +219,8 @@ impl<L: Link> OneFunction for Beta<L> {
         Resolution { strip: L::strip(s), step: 0.33 / (1.0 + 0.25 * s).sqrt(), concave: false, pole: None }
     }
 
-    /// Returns the zero of the slope, which is positive far below and negative far above, by
-    /// Newton's method in a bracket.
     fn peak(&self, at: Observation) -> f64 {
-        let (mut low, mut high) = (-40.0, 40.0);
-        let start = L::inverse(at.y);
-        let mut f = if start.is_nan() { 0.0 } else { start };
-        for _ in 0..60 {
-            let (first, curvature) = self.first_and_curvature(at, f);
-            if first > 0.0 {
-                low = f;
-            } else {
-                high = f;
-            }
-            let newton = f - first / curvature;
-            let inside = curvature < 0.0 && newton > low && newton < high;
-            let next = if inside { newton } else { 0.5 * (low + high) };
-            let change = (next - f).abs();
-            f = next;
-            if change.is_nan() || change <= 1e-9 * (1.0 + f.abs()) {
-                break;
-            }
-        }
-        f
+        newton_peak(L::inverse(at.y), &mut |f| self.first_and_curvature(at, f))
     }
 
     fn working_response(&self, at: Observation) -> f64 {

@@ -44,6 +44,9 @@ const MOST_PANELS: usize = 400;
 /// slowly that sums can be replaced by integrals with Euler–Maclaurin terms for their ends.
 const SUMMED: f64 = 32.0;
 
+/// The probabilities whose quantiles are about one standard deviation from the centre.
+const ONE_SPREAD: [f64; 2] = [0.16, 0.84];
+
 /// From this number on, distribution functions of counts are also evaluated at fractional numbers.
 pub(super) const SMOOTH: f64 = SUMMED - 2.0;
 
@@ -62,8 +65,8 @@ impl Axis {
     /// Returns the axis on which continuous targets of this kind are integrated.
     pub(super) fn of(kind: TargetKind) -> Axis {
         match kind {
-            TargetKind::Positive | TargetKind::Lifetime => Axis::Log,
-            TargetKind::UnitInterval => Axis::Logit,
+            TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => Axis::Log,
+            TargetKind::UnitInterval | TargetKind::Share => Axis::Logit,
             _ => Axis::Line,
         }
     }
@@ -105,10 +108,35 @@ impl Axis {
     }
 }
 
-/// The score of y for a distribution function on a continuous kind of target.
+/// The score of y for a distribution function on a continuous kind of target, which may jump at the ends of the range.
 pub fn continuous(kind: TargetKind, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     let axis = Axis::of(kind);
+    if kind.has_ends() {
+        return with_ends(axis, y, cdf);
+    }
     let mut score = Score::new(axis, axis.locate(y), f64::NEG_INFINITY, cdf);
+    score.spread_out(ONE_SPREAD);
+    score.integrate();
+    score.total
+}
+
+/// The largest number below 1.
+pub(super) const BELOW_1: f64 = 1.0 - 0.5 * f64::EPSILON;
+
+/// The score of y for a distribution function that jumps at 0 and, on the axis of shares, at 1.
+fn with_ends(axis: Axis, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    // The part of the range that is left out next to an end is this many units of x away: e^{−40} of the score.
+    const OUT: f64 = 40.0;
+    let (low, high) = (cdf(0.0), if axis == Axis::Logit { cdf(BELOW_1) } else { 1.0 });
+    let x = axis.locate(y);
+    let mut score = Score::new(axis, if x.is_finite() { x } else { 0.0 }, f64::NEG_INFINITY, cdf);
+    if high - low > 1e-9 {
+        score.spread_out(ONE_SPREAD.map(|p| low + p * (high - low)));
+    }
+    score.cut = match axis {
+        Axis::Logit => x.clamp(-OUT, OUT),
+        _ => x.max(score.centre - OUT),
+    };
     score.integrate();
     score.total
 }
@@ -119,6 +147,12 @@ pub(super) fn of<L: Likelihood + ?Sized>(likelihood: &L, row: Row, integrator: &
         return f64::NAN;
     }
     let (kind, y) = (likelihood.target_kind(), row.at.y);
+    if kind == TargetKind::Trials {
+        return trials(y, row.at.exposure, &mut |k| match likelihood.one() {
+            Some(one) => one.smooth_count_cdf(row.of(0).with(k), integrator),
+            None => between(k, &mut |k| likelihood.predictive_cdf(row.with(k), integrator)),
+        });
+    }
     let mut cdf = |y| likelihood.predictive_cdf(row.with(y), integrator);
     match (kind, likelihood.one()) {
         (TargetKind::Class, _) | (TargetKind::Binary, None) => f64::NAN,
@@ -158,8 +192,8 @@ pub(super) fn counts(y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     let cut = y.max(SUMMED);
     let mut score = Score::new(Axis::Log, cut.ln(), SUMMED.ln(), &mut shifted);
     score.total = summed;
+    score.spread_out(ONE_SPREAD);
     if y < SUMMED {
-        score.spread_out();
         score.march(1.0);
     } else {
         score.integrate();
@@ -173,6 +207,40 @@ pub(super) fn counts(y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
         if SUMMED * below * below > NEGLIGIBLE * total {
             total += (0..SUMMED as usize).map(|k| square_error(k as f64, y, cdf)).sum::<f64>();
         }
+    }
+    total
+}
+
+/// The score of y successes of n trials for a distribution function that is smooth between whole numbers from 31 to n − 31: the sum of F²
+/// below y, and that of (1 − F)² from y on, which is the sum below n − y for the number of failures.
+fn trials(y: f64, n: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    if !TargetKind::Trials.admits_with(y, n) {
+        return f64::NAN;
+    }
+    squares_below(y, n, cdf) + squares_below(n - y, n, &mut |k| 1.0 - cdf(n - 1.0 - k))
+}
+
+/// `Σ_{k<y} F(k)²` for a distribution function of whole numbers up to n.
+fn squares_below(y: f64, n: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    let top = y.min(n - SUMMED).max(SUMMED).min(y);
+    let mut sum = |from: f64, to: f64| -> f64 {
+        (0..(to - from) as usize).rev().map(|k| cdf(from + k as f64).powi(2)).sum()
+    };
+    let summed = sum(top, y);
+    if top <= SUMMED {
+        return summed + sum(0.0, top);
+    }
+    let mut shifted = |t: f64| cdf(t - 0.5);
+    let mut score = Score::new(Axis::Log, top.ln(), SUMMED.ln(), &mut shifted);
+    score.total = summed;
+    score.spread_out(ONE_SPREAD);
+    score.march(-1.0);
+    let mut total = score.total;
+    let [start, at_top] = [SUMMED, top].map(|end| End::at(end, cdf));
+    total += start.term(|below| below * below) - at_top.term(|below| below * below);
+    let below = cdf(SUMMED - 1.0);
+    if SUMMED * below * below > NEGLIGIBLE * total {
+        total += (0..SUMMED as usize).map(|k| cdf(k as f64).powi(2)).sum::<f64>();
     }
     total
 }
@@ -243,19 +311,22 @@ impl<'a> Score<'a> {
             self.total = f64::NAN;
             return;
         }
-        self.spread_out();
         let sign = if self.centre > self.cut { 1.0 } else { -1.0 };
         self.march(sign);
         self.march(-sign);
     }
 
-    fn spread_out(&mut self) {
+    /// Sets the centre and the spread from the quantiles of two probabilities.
+    fn spread_out(&mut self, [p_low, p_high]: [f64; 2]) {
+        if !self.cut.is_finite() {
+            return;
+        }
         let around = Interval { low: self.cut - 2.0, high: self.cut + 2.0 };
         let effort = Effort { steps: 24, close: 0.04 };
         let Score { axis, cdf, .. } = self;
         let mut quantile = |p, around| quantile::bisect(p, &mut |x| cdf(axis.target(x).0), around, effort);
-        let low = quantile(0.16, around);
-        let high = quantile(0.84, Interval { low, high: low + 1.0 });
+        let low = quantile(p_low, around);
+        let high = quantile(p_high, Interval { low, high: low + 1.0 });
         self.centre = 0.5 * (low + high);
         self.spread = (0.5 * (high - low)).max(1e-14 * (1.0 + self.centre.abs()));
         if !self.spread.is_finite() {

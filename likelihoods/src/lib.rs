@@ -92,6 +92,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod amounts;
 mod bernoulli;
 mod beta;
 mod crps;
@@ -109,6 +110,7 @@ mod moments;
 mod negative_binomial;
 mod noise;
 mod one_function;
+mod ordered_beta;
 mod ordinal;
 mod outputs;
 mod poisson;
@@ -121,6 +123,9 @@ mod sums;
 mod target;
 pub mod testkit;
 mod threshold;
+mod trials;
+mod truncated;
+mod tweedie;
 mod zeros;
 
 pub use crate::quadrature::{Expectation, LatentMarginal};
@@ -139,6 +144,7 @@ pub use moments::Moments;
 pub use negative_binomial::NegativeBinomial;
 pub use noise::{GaussianHeteroskedastic, NormalNoise, StudentNoise, StudentTHeteroskedastic};
 pub use one_function::{OneFunction, OneFunctionBox};
+pub use ordered_beta::OrderedBeta;
 pub use ordinal::Ordinal;
 pub use outputs::{Mixed, Outputs};
 pub use poisson::Poisson;
@@ -146,6 +152,8 @@ pub use shaped::{BetaPrecise, Dispersion, GammaShaped, NegativeBinomialDispersed
 pub use softmax::Softmax;
 pub use student_t::StudentT;
 pub use target::{EXPOSURES, HIGHEST_WHOLE, TargetKind, Task};
+pub use trials::{BetaBinomial, Binomial};
+pub use tweedie::Tweedie;
 pub use zeros::ZeroAltered;
 
 use crate::quadrature::Integrator;
@@ -158,7 +166,8 @@ use std::fmt::{self, Debug};
 pub struct Observation<'a> {
     /// The target, coded as its kind says (classes 0 and 1, levels 0, 1, …).
     pub y: f64,
-    /// The factor of a count's rate, or the known standard error of a measured target; 1 for other kinds.
+    /// The factor of a count's rate, the number of trials of a count of successes, or the known standard error of a measured target, as the
+    /// kind of target says; 1 for other kinds.
     pub exposure: f64,
     /// The other end of the interval that is known to contain a [censored](TargetKind::is_censored) target, infinite for an interval without
     /// end; NaN if y itself is known.

@@ -1,9 +1,10 @@
 //! The list of the built-in likelihoods: names, targets, constructors and defaults.
 
 use super::{
-    Bernoulli, BetaLogit, BetaPrecise, BetaProbit, CensoredGaussian, Gamma, GammaShaped, Gaussian,
-    GaussianHeteroskedastic, Likelihood, LogLogistic, LogNormal, NegativeBinomial, NegativeBinomialDispersed,
-    Ordinal, Poisson, Softmax, StudentT, StudentTHeteroskedastic, TargetKind, Task, Weibull, ZeroAltered,
+    Bernoulli, BetaBinomial, BetaLogit, BetaPrecise, BetaProbit, Binomial, CensoredGaussian, Gamma,
+    GammaShaped, Gaussian, GaussianHeteroskedastic, Likelihood, LogLogistic, LogNormal, NegativeBinomial,
+    NegativeBinomialDispersed, OrderedBeta, Ordinal, Poisson, Softmax, StudentT, StudentTHeteroskedastic,
+    TargetKind, Task, Tweedie, Weibull, ZeroAltered,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -96,6 +97,14 @@ built_in! {
     BetaLogit = "beta-logit", UnitInterval => |_| Box::new(BetaLogit::new(4.0));
     /// A number between 0 and 1, beta distributed with mean Φ(f).
     BetaProbit = "beta-probit", UnitInterval => |_| Box::new(BetaProbit::new(4.0));
+    /// A number of successes in n trials, each with probability 1/(1 + e^{−f}).
+    Binomial = "binomial", Trials => |_| Box::new(Binomial);
+    /// A number of successes in n trials, whose common probability is beta distributed with mean 1/(1 + e^{−f}).
+    BetaBinomial = "beta-binomial", Trials => |_| Box::new(BetaBinomial::new(10.0));
+    /// A number from 0 to 1: exactly 0, exactly 1, or between them and beta distributed with mean 1/(1 + e^{−f}).
+    OrderedBeta = "ordered-beta", Share => |_| Box::new(OrderedBeta::new(-2.0, 4.0, 4.0));
+    /// An amount of mean e^f that may be exactly 0: the sum of a Poisson number of gamma distributed amounts.
+    Tweedie = "tweedie", Amount => |_| Box::new(Tweedie::new(1.5, 1.0));
     /// A level: the interval between edges that f plus normal noise falls in.
     Ordinal = "ordinal", Ordinal => |levels| Box::new(Ordinal::new(levels));
     /// One of several classes: class c has a probability proportional to e^{f_c}.
@@ -120,6 +129,10 @@ built_in! {
     /// 0 with probability 1/(1 + e^{−f₂}), otherwise a negative binomial count of mean e^{f₁} above 0.
     HurdleNegativeBinomial = "hurdle-negative-binomial", Count.joint()
         => |_| Box::new(ZeroAltered::hurdle_negative_binomial(0.5));
+    /// 0 with probability 1/(1 + e^{−f₂}), otherwise a positive amount, gamma distributed with shape k and scale e^{f₁}.
+    HurdleGamma = "hurdle-gamma", Amount.joint() => |_| Box::new(ZeroAltered::hurdle_gamma(1.0));
+    /// 0 with probability 1/(1 + e^{−f₂}), otherwise a positive amount, whose logarithm is f₁ plus normal noise.
+    HurdleLogNormal = "hurdle-log-normal", Amount.joint() => |_| Box::new(ZeroAltered::hurdle_log_normal(1.0));
 }
 
 impl LikelihoodKind {
@@ -189,7 +202,24 @@ impl LikelihoodKind {
     pub fn default_of(kind: TargetKind) -> Self {
         match kind {
             TargetKind::Class => LikelihoodKind::Softmax,
+            TargetKind::Trials => LikelihoodKind::Binomial,
+            TargetKind::Measured => LikelihoodKind::GaussianKnownNoise,
+            TargetKind::Censored => LikelihoodKind::GaussianCensored,
+            TargetKind::Lifetime => LikelihoodKind::Weibull,
+            TargetKind::Share => LikelihoodKind::OrderedBeta,
+            TargetKind::Amount => LikelihoodKind::HurdleGamma,
             kind => LikelihoodKind::default_for(kind.task()),
+        }
+    }
+
+    /// Returns the likelihood with the same noise for another kind of target, if there is one: that of numbers with known standard errors, or
+    /// of censored ones.
+    pub fn for_target(self, kind: TargetKind) -> Self {
+        match (self, kind) {
+            (LikelihoodKind::Gaussian, TargetKind::Measured) => LikelihoodKind::GaussianKnownNoise,
+            (LikelihoodKind::StudentT, TargetKind::Measured) => LikelihoodKind::StudentTKnownNoise,
+            (LikelihoodKind::Gaussian, TargetKind::Censored) => LikelihoodKind::GaussianCensored,
+            _ => self,
         }
     }
 

@@ -46,15 +46,17 @@ pub trait Standard: Copy + Debug + Send + Sync + 'static {
     /// `log F(e)` and `log S(e)`, each to full relative accuracy.
     fn log_tails(e: f64) -> (f64, f64);
 
+    /// The hazard `λ = p/S` and its derivative.
+    fn hazard(e: f64) -> [f64; 2];
+
+    /// The reversed hazard `p/F` and its derivative.
+    fn reversed_hazard(e: f64) -> [f64; 2];
+
     /// A draw of ε.
     fn draw(random: &mut ChaCha8Rng) -> f64;
 
     /// `E e^{tε}`, infinite if it does not exist; of times only.
     fn exponential_moment(t: f64) -> f64;
-}
-
-fn normal_tails(e: f64) -> (f64, f64) {
-    (normal::log_cdf_at(e).0, normal::log_cdf_at(-e).0)
 }
 
 /// Normal noise around f.
@@ -81,7 +83,17 @@ macro_rules! normal {
             }
 
             fn log_tails(e: f64) -> (f64, f64) {
-                normal_tails(e)
+                (normal::log_cdf_at(e).0, normal::log_cdf_at(-e).0)
+            }
+
+            fn hazard(e: f64) -> [f64; 2] {
+                let rate = normal::log_cdf_at(-e).1;
+                [rate, rate * (rate - e)]
+            }
+
+            fn reversed_hazard(e: f64) -> [f64; 2] {
+                let [rate, bend] = Self::hazard(-e);
+                [rate, -bend]
             }
 
             fn draw(random: &mut ChaCha8Rng) -> f64 {
@@ -118,6 +130,16 @@ impl Standard for LogisticTime {
         (e.min(0.0) - log, -e.max(0.0) - log)
     }
 
+    fn hazard(e: f64) -> [f64; 2] {
+        let (below, above) = Self::log_tails(e);
+        [below.exp(), (below + above).exp()]
+    }
+
+    fn reversed_hazard(e: f64) -> [f64; 2] {
+        let [rate, bend] = Self::hazard(-e);
+        [rate, -bend]
+    }
+
     fn draw(random: &mut ChaCha8Rng) -> f64 {
         let u: f64 = random.random();
         (u / (1.0 - u)).ln()
@@ -150,6 +172,17 @@ impl Standard for ExtremeTime {
         let hazard = e.exp();
         // e^e underflows where F is e^e to the last digit.
         (if e < -40.0 { e } else { (-(-hazard).exp_m1()).ln() }, -hazard)
+    }
+
+    fn hazard(e: f64) -> [f64; 2] {
+        [e.exp(); 2]
+    }
+
+    /// `r = h/(e^h − 1)` with `h = e^e`, and `r (1 − r − h)`.
+    fn reversed_hazard(e: f64) -> [f64; 2] {
+        let h = e.exp();
+        let rate = if h < 1e-300 { 1.0 } else { h / h.exp_m1() };
+        [rate, if rate == 0.0 { 0.0 } else { rate * (1.0 - rate - h) }]
     }
 
     fn draw(random: &mut ChaCha8Rng) -> f64 {
@@ -253,24 +286,23 @@ impl<D: Standard> LocationScale<D> {
         }
     }
 
-    /// The terms of an interval of ε. With `r = p/(F(e_b) − F(e_a))` at its ends, the derivatives in e are r at b and −r at a.
+    /// The terms of an interval of ε, from the side where its tails are small.
     fn terms_between(low: f64, high: f64, scale: f64) -> Terms {
-        let value = log_between::<D>(low, high);
-        let end = |e: f64| {
-            if e.is_infinite() {
-                return [0.0; 3];
-            }
-            let [log, slope, _] = D::log_density(e);
-            let ratio = (log - value).exp();
-            [ratio, ratio * slope, ratio * e]
+        let [value, first, second, moment] = if low > 0.0 || high == f64::INFINITY {
+            of_ends((low, high), |e| D::log_tails(e).1, D::hazard)
+        } else {
+            // The same for −ε.
+            let hazard = |e: f64| {
+                let [rate, bend] = D::reversed_hazard(-e);
+                [rate, -bend]
+            };
+            let [value, first, second, moment] = of_ends((-high, -low), |e| D::log_tails(-e).0, hazard);
+            [value, -first, second, moment]
         };
-        let (low, high) = (end(low), end(high));
-        let [ratio, bend, moment] = std::array::from_fn(|k| high[k] - low[k]);
         Terms {
             value,
-            first: -ratio / scale,
-            // A difference of rounded terms may be above 0, although log F(b) − F(a) is concave.
-            second: (bend - ratio * ratio).min(0.0) / (scale * scale),
+            first: -first / scale,
+            second: second.min(0.0) / (scale * scale),
             by_scale: -moment / scale,
         }
     }
@@ -287,21 +319,28 @@ impl<D: Standard> LocationScale<D> {
     }
 }
 
-/// `log (F(high) − F(low))`, from the side where the tails are small.
-fn log_between<D: Standard>(low: f64, high: f64) -> f64 {
-    let (less, more) = if low > 0.0 {
-        (D::log_tails(high).1, D::log_tails(low).1)
-    } else {
-        (D::log_tails(low).0, D::log_tails(high).0)
-    };
-    // Infinite ends have tails of probability 0 and 1.
-    let less = if low == f64::NEG_INFINITY || (low > 0.0 && high == f64::INFINITY) {
-        f64::NEG_INFINITY
-    } else {
-        less
-    };
-    let more = if low <= 0.0 && high == f64::INFINITY { 0.0 } else { more };
-    if less == f64::NEG_INFINITY { more } else { more + (-(less - more).exp_m1()).ln() }
+/// Returns `ℓ = log (S(a) − S(b))`, its first and second derivative as both ends move, and `Σ e ∂ℓ/∂e` over the ends. With
+/// `d = log S(a) − log S(b)` and the hazard λ: `ℓ = log S(a) + log (1 − e^{−d})` and `ℓ′ = −λ(a) + d′/(e^d − 1)`.
+fn of_ends(
+    (low, high): (f64, f64),
+    log_survival: impl Fn(f64) -> f64,
+    hazard: impl Fn(f64) -> [f64; 2],
+) -> [f64; 4] {
+    if low == f64::NEG_INFINITY {
+        // Everything.
+        return [0.0; 4];
+    }
+    let (above, [rate, bend]) = (log_survival(low), hazard(low));
+    let d = above - log_survival(high);
+    // This is 0 where the hazard at the upper end may be infinite.
+    let share = 1.0 / d.exp_m1();
+    if share == 0.0 {
+        return [above, -rate, -bend, -low * rate];
+    }
+    let [upper, upper_bend] = hazard(high);
+    let (moved, change) = (upper - rate, (upper - rate) * share);
+    let second = (upper_bend - bend) * share - change * (change + moved) - bend;
+    [above + (-(-d).exp_m1()).ln(), change - rate, second, (high * upper - low * rate) * share - low * rate]
 }
 
 impl<D: Standard> OneFunction for LocationScale<D> {
@@ -332,12 +371,17 @@ impl<D: Standard> OneFunction for LocationScale<D> {
         Resolution { strip: strip * self.scale(), step: step * self.scale(), concave: true, pole: None }
     }
 
-    /// Returns g(y), the middle of an interval, or ten scales beyond a censored y.
+    /// Returns g(y), or forty scales beyond a censored y. For an interval of a symmetric distribution it is the middle; for one of width w
+    /// scales of the extreme value distribution the hazard at its lower end is `w/(e^w − 1)` there.
     fn peak(&self, at: Observation) -> f64 {
         match Self::known(at) {
             Known::Exactly(g) => g,
-            Known::Between(low, f64::INFINITY) => low + 10.0 * self.scale(),
-            Known::Between(f64::NEG_INFINITY, high) => high - 10.0 * self.scale(),
+            Known::Between(low, f64::INFINITY) => low + 40.0 * self.scale(),
+            Known::Between(f64::NEG_INFINITY, high) => high - 40.0 * self.scale(),
+            Known::Between(low, high) if D::IS_EXTREME => {
+                let width = (high - low) / self.scale();
+                low - self.scale() * (width / width.exp_m1()).ln()
+            }
             Known::Between(low, high) => 0.5 * (low + high),
         }
     }

@@ -208,6 +208,17 @@ pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
         self.peak(at)
     }
 
+    /// Returns the names of the values in a prediction other than the moments of y, such as `probability`.
+    fn details(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The values of the [`details`](Self::details), for a row of unknown y.
+    fn detail(&self, which: usize, row: LatentRow, integrator: &mut Integrator) -> f64 {
+        let _ = (which, row, integrator);
+        f64::NAN
+    }
+
     /// Checks the likelihood at some rows of the data before a fit; by default it is not checked.
     ///
     /// # Errors
@@ -329,6 +340,14 @@ impl<L: OneFunction + Clone + 'static> Likelihood for L {
         let local = OneFunction::expectation(self, of, row.of(0), slopes.own, integrator);
         slopes.set([(local.mean, local.variance)]);
         local.value
+    }
+
+    fn details(&self) -> &'static [&'static str] {
+        OneFunction::details(self)
+    }
+
+    fn detail(&self, which: usize, row: Row, integrator: &mut Integrator) -> f64 {
+        OneFunction::detail(self, which, row.of(0), integrator)
     }
 
     fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {

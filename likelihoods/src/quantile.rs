@@ -1,6 +1,7 @@
 //! Quantiles from a distribution function by bracketing and bisection, on each kind of target.
 
 use crate::TargetKind;
+use crate::crps::BELOW_1;
 use crate::quadrature::Interval;
 
 /// Returns the smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is
@@ -11,11 +12,13 @@ pub(crate) fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMu
         TargetKind::Binary | TargetKind::Ordinal => {
             (0..levels).map(|level| level as f64).find(|&y| cdf(y) >= p).unwrap_or(levels as f64 - 1.0)
         }
-        TargetKind::Count => whole(p, cdf),
-        TargetKind::Positive | TargetKind::Lifetime => {
+        TargetKind::Count | TargetKind::Trials => whole(p, cdf),
+        TargetKind::Amount | TargetKind::Share if cdf(0.0) >= p => 0.0,
+        TargetKind::Share if cdf(BELOW_1) < p => 1.0,
+        TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => {
             bisect(p, &mut |u: f64| cdf(u.exp()), AROUND_0, EXACT).exp()
         }
-        TargetKind::UnitInterval => {
+        TargetKind::UnitInterval | TargetKind::Share => {
             let logistic = |u: f64| 1.0 / (1.0 + (-u).exp());
             logistic(bisect(p, &mut |u| cdf(logistic(u)), AROUND_0, EXACT))
         }

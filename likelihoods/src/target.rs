@@ -1,6 +1,7 @@
 //! The kinds of targets and tasks.
 
 use crate::NameError;
+use crate::crps::BELOW_1;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -61,10 +62,16 @@ pub enum TargetKind {
     Positive,
     /// A time above 0 until an event, of which some are censored.
     Lifetime,
+    /// A number of 0 or more, with a probability of exactly 0.
+    Amount,
     /// A number above 0 and below 1.
     UnitInterval,
+    /// A number from 0 to 1, with probabilities of exactly 0 and exactly 1.
+    Share,
     /// 0, 1, 2, …
     Count,
+    /// 0, 1, …, n: a number of successes in n trials.
+    Trials,
     /// One of two classes, coded 0 and 1.
     Binary,
     /// One of several ordered levels, coded 0, 1, …, K.
@@ -106,14 +113,52 @@ impl TargetKind {
         matches!(self, TargetKind::Censored | TargetKind::Lifetime)
     }
 
+    /// Returns true for counts: numbers of events, and numbers of successes in trials.
+    pub fn is_of_counts(self) -> bool {
+        matches!(self, TargetKind::Count | TargetKind::Trials)
+    }
+
+    /// Returns true for targets that are continuous except at ends of the range, which have probabilities.
+    pub fn has_ends(self) -> bool {
+        matches!(self, TargetKind::Amount | TargetKind::Share)
+    }
+
+    /// Returns the meaning of [`exposure`](crate::Observation::exposure), if targets of this kind have one: a factor of the rate of counts,
+    /// the number of trials, or a known standard error.
+    pub fn exposure(self) -> Option<&'static str> {
+        match self {
+            TargetKind::Count => Some("exposure"),
+            TargetKind::Trials => Some("trials"),
+            TargetKind::Measured => Some("noise-std"),
+            _ => None,
+        }
+    }
+
+    /// Returns the largest number below an end of the range that has a probability, although targets are continuous elsewhere; y itself for
+    /// other targets.
+    pub fn before(self, y: f64) -> f64 {
+        match self {
+            TargetKind::Amount | TargetKind::Share if y == 0.0 => -f64::MIN_POSITIVE,
+            TargetKind::Share if y == 1.0 => BELOW_1,
+            _ => y,
+        }
+    }
+
+    /// Returns true if a coded target can occur in a row with this exposure or number of trials, which only [`Trials`](Self::Trials) limit.
+    pub fn admits_with(self, y: f64, exposure: f64) -> bool {
+        self.admits(y) && (self != TargetKind::Trials || y <= exposure)
+    }
+
     /// Returns true if a coded target is of this kind.
     pub fn admits(self, y: f64) -> bool {
         let whole = (0.0..=HIGHEST_WHOLE).contains(&y) && y.fract() == 0.0;
         match self {
             TargetKind::Real | TargetKind::Measured | TargetKind::Censored => y.is_finite(),
             TargetKind::Positive | TargetKind::Lifetime => y > 0.0 && y.is_finite(),
+            TargetKind::Amount => y >= 0.0 && y.is_finite(),
             TargetKind::UnitInterval => y > 0.0 && y < 1.0,
-            TargetKind::Count | TargetKind::Ordinal | TargetKind::Class => whole,
+            TargetKind::Share => (0.0..=1.0).contains(&y),
+            TargetKind::Count | TargetKind::Trials | TargetKind::Ordinal | TargetKind::Class => whole,
             TargetKind::Binary => y == 0.0 || y == 1.0,
         }
     }
@@ -136,8 +181,11 @@ impl TargetKind {
             TargetKind::Censored => ("censored", "a finite number", Task::Regression),
             TargetKind::Lifetime => ("lifetime", "a number above 0", Task::Regression),
             TargetKind::Positive => ("positive", "a number above 0", Task::Regression),
+            TargetKind::Amount => ("amount", "a number of 0 or more", Task::Regression),
+            TargetKind::Share => ("share", "a number from 0 to 1", Task::Regression),
             TargetKind::UnitInterval => ("unit interval", "a number above 0 and below 1", Task::Regression),
             TargetKind::Count => ("count", "a whole number, 0 or more", Task::Count),
+            TargetKind::Trials => ("trials", "a whole number from 0 to the number of trials", Task::Count),
             TargetKind::Binary => ("binary", "0 or 1", Task::Classification),
             TargetKind::Ordinal => ("ordinal", "the number of a level, 0 or more", Task::Ordinal),
             TargetKind::Class => ("class", "the number of a class, 0 or more", Task::Classification),

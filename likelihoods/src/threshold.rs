@@ -62,6 +62,37 @@ impl Threshold {
         }
     }
 
+    /// Returns the width of the density of u at its peak.
+    pub(super) fn width(self) -> f64 {
+        self.peak().1.sqrt().recip()
+    }
+
+    /// Returns the distances from the peak beyond which the density is left out.
+    fn range(self) -> (f64, f64) {
+        let reach = |sign: f64| {
+            let mut distance = (2.0 * DROP).sqrt() * self.width();
+            while -self.log_density::<pulp::Scalar>(sign * distance) < DROP && distance < 1e6 {
+                distance *= 1.25;
+            }
+            sign * distance
+        };
+        (reach(-1.0), reach(1.0))
+    }
+
+    /// Returns `E g(u)` for a bounded function that varies at most as fast as this density does.
+    pub(super) fn expectation(self, g: &mut dyn FnMut(f64) -> f64) -> f64 {
+        let (peak, (low, high)) = (self.peak().0, self.range());
+        let step = STEP.min(0.5 * WIDTH * self.width());
+        let (mut total, mut sum) = (0.0, 0.0);
+        for k in (low / step).ceil() as i64..=(high / step).floor() as i64 {
+            let d = k as f64 * step;
+            let weight = self.log_density::<pulp::Scalar>(d).exp();
+            total += weight;
+            sum += weight * g(peak + d);
+        }
+        sum / total
+    }
+
     /// Returns `E Φ((X(u) − μ)/√v)` for a monotone X whose steepest slope is `steep(u)` at the far end of u's range; `None` if that takes
     /// too many nodes.
     pub(super) fn average(
@@ -72,16 +103,8 @@ impl Threshold {
         integrator: &mut Integrator,
     ) -> Option<f64> {
         let LatentMarginal { mean: mu, variance: v } = latent;
-        let (peak, curvature) = self.peak();
-        let width = curvature.sqrt().recip();
-        let reach = |sign: f64| {
-            let mut distance = (2.0 * DROP).sqrt() * width;
-            while -self.log_density::<pulp::Scalar>(sign * distance) < DROP && distance < 1e6 {
-                distance *= 1.25;
-            }
-            sign * distance
-        };
-        let (low, high) = (reach(-1.0), reach(1.0));
+        let (peak, width) = (self.peak().0, self.width());
+        let (low, high) = self.range();
         let own = STEP.min(WIDTH * width);
         let step = own.recip().hypot(steep(peak + high) / (WIDTH * v.sqrt())).recip();
         let count = ((high - low) / step).ceil();

@@ -1,5 +1,5 @@
-//! Counts with additional zeros: zero inflation and hurdles, for any family of counts with one
-//! function.
+//! Counts and amounts with additional zeros: zero inflation and hurdles, for any family of counts with one
+//! function, and hurdles for families of positive amounts.
 //!
 //! With `w = 1/(1 + e^{−f_2})` and the counts' own `p(y|f_1)`:
 //!
@@ -11,14 +11,17 @@
 //! `log P(0) = log(1 + e^{−f_2}·e^{−t}) − log(1 + e^{−f_2})`, so that it is `A(μ_2) − E A(μ_2 + t)`
 //! for `A(m) = E log 1/(1 + e^{−f})`, f ~ N(m, v_2): an expectation over f_1 of one over f_2.
 //!
-//! The counts of a hurdle are [`Truncated`]: `p(y|f)/(1 − p(0|f))` for y = 1, 2, ….
+//! The counts of a hurdle are [`Truncated`]: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …. Positive amounts are never 0, so their family needs no
+//! truncation.
 
+use super::amounts::LogNormal;
 use super::bernoulli::logistic;
+use super::truncated::Truncated;
 use super::{
-    Bernoulli, Expectation, LatentMarginal, LatentRow, Likelihood, LikelihoodKind, Local, NegativeBinomial,
-    Observation, OneFunction, Poisson, Row, Slopes, crps,
+    Bernoulli, Expectation, Gamma, LatentMarginal, Likelihood, LikelihoodKind, Local, NegativeBinomial,
+    Observation, OneFunction, Poisson, Row, Slopes, TargetKind, crps,
 };
-use crate::quadrature::{Integrator, Point, Resolution, smallest};
+use crate::quadrature::{Integrator, Point};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
@@ -35,7 +38,8 @@ enum Zeros {
     Hurdle,
 }
 
-/// Counts with additional zeros: `rate` f_1 of the counts, and `zero` f_2, the log odds of an additional zero.
+/// Counts or amounts with additional zeros: `rate` or `amount` f_1 of the counts or the positive amounts, and `zero` f_2, the log odds of an
+/// additional zero.
 ///
 /// The detail `probability_of_zero` is P(y = 0) given the exposure. Zero inflation also has `probability_of_excess_zero`, which is E w,
 /// the probability of an additional zero; for a hurdle both are equal. The unit deviance is that of the counts without additional zeros:
@@ -44,8 +48,10 @@ enum Zeros {
 pub struct ZeroAltered {
     kind: LikelihoodKind,
     zeros: Zeros,
-    /// The counts, or those above 0 of a hurdle.
+    /// The counts, those above 0 of a hurdle, or the positive amounts.
     counts: Box<dyn OneFunction>,
+    /// The f_1 at which a zero amount, which says nothing about f_1, counts in the regressions for a start.
+    centre: f64,
 }
 
 impl ZeroAltered {
@@ -70,12 +76,31 @@ impl ZeroAltered {
         Self::hurdle(LikelihoodKind::HurdleNegativeBinomial, Box::new(NegativeBinomial::new(alpha)), false)
     }
 
+    /// Creates a likelihood of zeros, and of positive amounts with a gamma distribution of shape k > 0, the own parameter, and scale `e^{f_1}`.
+    pub fn hurdle_gamma(shape: f64) -> Self {
+        Self::of_amounts(LikelihoodKind::HurdleGamma, Box::new(Gamma::new(shape)))
+    }
+
+    /// Creates a likelihood of zeros, and of positive amounts whose logarithm is `f_1` plus normal noise of variance σ² > 0, the own parameter.
+    pub fn hurdle_log_normal(noise: f64) -> Self {
+        Self::of_amounts(LikelihoodKind::HurdleLogNormal, Box::new(LogNormal::new(noise)))
+    }
+
+    fn of_amounts(kind: LikelihoodKind, amounts: Box<dyn OneFunction>) -> Self {
+        ZeroAltered { kind, zeros: Zeros::Hurdle, counts: amounts, centre: 0.0 }
+    }
+
     fn inflated(kind: LikelihoodKind, counts: Box<dyn OneFunction>) -> Self {
-        ZeroAltered { kind, zeros: Zeros::Inflated, counts }
+        ZeroAltered { kind, zeros: Zeros::Inflated, counts, centre: 0.0 }
     }
 
     fn hurdle(kind: LikelihoodKind, counts: Box<dyn OneFunction>, concave: bool) -> Self {
-        ZeroAltered { kind, zeros: Zeros::Hurdle, counts: Box::new(Truncated { counts, concave }) }
+        let counts = Box::new(Truncated { counts, concave });
+        ZeroAltered { kind, zeros: Zeros::Hurdle, counts, centre: 0.0 }
+    }
+
+    fn is_of_amounts(&self) -> bool {
+        self.kind.target_kind() == TargetKind::Amount
     }
 
     /// Returns true if a zero also gives information about f_1.
@@ -216,7 +241,8 @@ impl Likelihood for ZeroAltered {
     }
 
     fn function_names(&self) -> Vec<String> {
-        vec!["rate".into(), "zero".into()]
+        let first = if self.is_of_amounts() { "amount" } else { "rate" };
+        vec![first.into(), "zero".into()]
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
@@ -275,6 +301,9 @@ impl Likelihood for ZeroAltered {
         if !row.is_finite() {
             return f64::NAN;
         }
+        if self.is_of_amounts() {
+            return crps::of(self, row, integrator);
+        }
         let shares = Self::log_shares(row, integrator);
         crps::counts(row.at.y, &mut |k| {
             Self::below(shares, k, self.counts.smooth_count_cdf(row.with(k).of(0), integrator))
@@ -307,7 +336,9 @@ impl Likelihood for ZeroAltered {
     /// Returns odds of 3 for or against an additional zero, and the response of the counts.
     fn working_response(&self, at: Observation, out: &mut [f64]) {
         let odds = 3f64.ln();
-        let response = [self.counts.working_response(at), if at.y == 0.0 { odds } else { -odds }];
+        let (zero, amounts) = (at.y == 0.0, self.is_of_amounts());
+        let first = if zero && amounts { self.centre } else { self.counts.working_response(at) };
+        let response = [first, if zero { odds } else { -odds }];
         out.iter_mut().zip(response).for_each(|(out, value)| *out = value);
     }
 
@@ -333,226 +364,8 @@ impl Likelihood for ZeroAltered {
         let n = y.len() as f64;
         let share = ((zeros - explained).max(0.0) + 0.5) / ((n - explained).max(0.0) + 1.0);
         let share = share.clamp(0.02, 0.98);
+        self.centre = rate;
         vec![rate, (share / (1.0 - share)).ln()]
-    }
-
-    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        self.counts.for_each_parameter(visit);
-    }
-
-    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        self.counts.for_each_parameter_mut(visit);
-    }
-}
-
-/// Positive counts.
-#[derive(Clone, Debug)]
-struct Truncated {
-    counts: Box<dyn OneFunction>,
-    /// True if the logarithm of the truncated density is concave in f, as it is if f is the
-    /// natural parameter of the counts.
-    concave: bool,
-}
-
-/// The number up to which probabilities of single counts are summed if 1 − p(0) has few digits.
-const SUMMED: f64 = 64.0;
-
-impl Truncated {
-    /// `log p(0|f)` and its slope.
-    fn log_zero(&self, at: Observation, f: f64) -> (f64, f64) {
-        self.counts.value_and_slope(at.with(0.0), f)
-    }
-
-    /// `−log(1 − p(0))` and its slopes in `log p(0)`: first `p(0)/(1 − p(0))`, then the second
-    /// derivative.
-    fn rest(log_zero: f64) -> [f64; 3] {
-        let above = -log_zero.exp_m1();
-        let odds = log_zero.exp() / above;
-        [-above.ln(), odds, odds / above]
-    }
-
-    /// Returns `−log(1 − p(0|f))` and its slope; adds the derivative in its own parameters, times `weight`.
-    fn log_rest(&self, at: Observation, f: f64, weight: f64, own: &mut [f64]) -> (f64, f64) {
-        let (log_zero, slope) = self.log_zero(at, f);
-        let [rest, odds, _] = Self::rest(log_zero);
-        if !rest.is_finite() {
-            // The chance of any count is proportional to the rate before it underflows.
-            return (-f - at.exposure.ln(), -1.0);
-        }
-        if !own.is_empty() && odds > 0.0 {
-            self.counts.own_gradient(at.with(0.0), &[f], &[weight * odds], own);
-        }
-        (rest, if odds == 0.0 { 0.0 } else { odds * slope })
-    }
-
-    /// Returns the amounts by which `E Y` and `E Y²` exceed those of counts with zeros, averaged
-    /// over f.
-    fn beyond(&self, Row { at, marginal }: LatentRow) -> [f64; 2] {
-        let beyond = |power: i32| {
-            let mut point = |f: f64, _: &mut Integrator| {
-                let (mean, variance) = self.counts.conditional_moments(at, f);
-                let [_, odds, _] = Self::rest(self.log_zero(at, f).0);
-                // The ratio of the rate to the probability of a positive count tends to 1 as both vanish.
-                let single = if odds.is_finite() && mean > 0.0 { mean * odds } else { 1.0 };
-                let value =
-                    if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
-                if odds == 0.0 { 0.0 } else { value }
-            };
-            Integrator::default().nested_average(marginal, &mut point)
-        };
-        [beyond(1), beyond(2)]
-    }
-}
-
-impl OneFunction for Truncated {
-    fn kind(&self) -> LikelihoodKind {
-        self.counts.kind()
-    }
-
-    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        self.counts.log_density(at, f, value, first);
-        for ((f, value), first) in f.iter().zip(value).zip(first) {
-            let (rest, slope) = self.log_rest(at, *f, 0.0, &mut []);
-            *value += rest;
-            *first += slope;
-        }
-    }
-
-    fn curvature(&self, at: Observation, f: f64) -> f64 {
-        let (log_zero, slope) = self.log_zero(at, f);
-        let [_, odds, again] = Self::rest(log_zero);
-        let own = self.counts.curvature(at, f);
-        let bend = odds * self.counts.curvature(at.with(0.0), f) + again * slope * slope;
-        if bend.is_finite() { own + bend } else { own }
-    }
-
-    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        self.counts.own_gradient(at, f, weights, own);
-        for (f, w) in f.iter().zip(weights) {
-            self.log_rest(at, *f, *w, own);
-        }
-    }
-
-    fn resolution(&self, at: Observation) -> Resolution {
-        // 1 − p(0) is 0 where the rate is 2πi: at ±iπ/2 off the line, or a little more.
-        let own = self.counts.resolution(at);
-        Resolution { strip: own.strip.min(1.5), concave: self.concave, ..own }
-    }
-
-    /// The term of the truncation grows like f, while the counts' own term may grow like e^f and have a closed form.
-    fn expected_log(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {
-        let Row { at, marginal: LatentMarginal { mean: mu, variance: v } } = row;
-        let mut local = self.counts.expected_log(row, own, integrator);
-        let sd = smallest(mu, v).sqrt();
-        integrator.place(self.resolution(at), mu, sd);
-        for ((z, f), w) in integrator.z.iter().zip(&integrator.f).zip(&integrator.weight) {
-            let (rest, slope) = self.log_rest(at, *f, *w, own);
-            local.value += w * rest;
-            local.mean += w * slope;
-            local.variance += 0.5 * w * z * slope / sd;
-        }
-        local
-    }
-
-    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
-        let (mean, variance) = self.counts.conditional_moments(at, f);
-        let above = -self.log_zero(at, f).0.exp_m1();
-        if above == 1.0 {
-            return (mean, variance);
-        }
-        if mean == 0.0 || above == 0.0 {
-            return (1.0, 0.0);
-        }
-        let truncated = mean / above;
-        (truncated, (truncated * (variance / mean + mean - truncated)).max(0.0))
-    }
-
-    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
-        if at.y < 1.0 {
-            return 0.0;
-        }
-        let log_zero = self.log_zero(at, f).0;
-        let above = -log_zero.exp_m1();
-        if above > 1e-4 {
-            let below = self.counts.conditional_cdf(at, f);
-            return ((below - log_zero.exp()) / above).clamp(0.0, 1.0);
-        }
-        let mut total = 0.0;
-        for k in 1..=at.y.min(SUMMED) as i32 {
-            total += self.value_and_slope(at.with(f64::from(k)), f).0.exp();
-        }
-        if at.y > SUMMED {
-            let beyond = self.counts.conditional_cdf(at, f) - self.counts.conditional_cdf(at.with(SUMMED), f);
-            total += if above > 0.0 { beyond / above } else { 0.0 };
-        }
-        total.clamp(0.0, 1.0)
-    }
-
-    /// Poisson counts with a non-negligible probability of zero have practically no mass beyond 31.
-    fn smooth_count_cdf(&self, row: LatentRow, integrator: &mut Integrator) -> f64 {
-        if self.concave && row.at.y >= crps::SMOOTH {
-            return self.counts.smooth_count_cdf(row, integrator);
-        }
-        crps::between(row.at.y, &mut |y| OneFunction::predictive_cdf(self, row.with(y), integrator))
-    }
-
-    fn cdf_strip(&self, at: Observation) -> f64 {
-        self.counts.cdf_strip(at).min(1.0)
-    }
-
-    fn predictive_moments(&self, row: LatentRow, integrator: &mut Integrator) -> (f64, f64) {
-        let (mean, variance) = self.counts.predictive_moments(row, integrator);
-        let [first, second] = self.beyond(row);
-        (mean + first, (variance + second - 2.0 * mean * first - first * first).max(0.0))
-    }
-
-    /// Draws counts until one is positive, or by inversion if that would take long.
-    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
-        let above = -self.log_zero(at, f).0.exp_m1();
-        if above.is_nan() {
-            return f64::NAN;
-        }
-        if above > 0.05 {
-            loop {
-                let y = self.counts.sample(at, f, random);
-                if y != 0.0 {
-                    return y;
-                }
-            }
-        }
-        let mut left: f64 = random.random();
-        let mut y = 1.0;
-        loop {
-            left -= self.value_and_slope(at.with(y), f).0.exp();
-            if left <= 0.0 || left.is_nan() || y > 1e4 {
-                return y;
-            }
-            y += 1.0;
-        }
-    }
-
-    fn working_response(&self, at: Observation) -> f64 {
-        self.counts.working_response(at)
-    }
-
-    /// Starts at the rate for which the mean of positive counts is that of the targets.
-    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
-        self.counts.initialise(y, exposure);
-        let total: f64 = y.iter().sum();
-        if y.is_empty() || !total.is_finite() {
-            return 0.0;
-        }
-        let expected = |f: f64| -> f64 {
-            let exposed = |i: usize| Observation::exposed(0.0, exposure.get(i).copied().unwrap_or(1.0));
-            let of = |i: usize| self.conditional_moments(exposed(i), f).0;
-            (0..y.len()).map(of).sum()
-        };
-        let (mut low, mut high) = (-12.0, 12.0);
-        for _ in 0..50 {
-            let middle = 0.5 * (low + high);
-            if expected(middle) < total { low = middle } else { high = middle }
-        }
-        0.5 * (low + high)
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
-from . import _means, _offsets, _sparsegp, _tables
+from . import _exposures, _means, _offsets, _sparsegp, _tables
 from ._functions import ExactDraws, FunctionDraws
 from ._options import PARAMETER_OF, custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
@@ -43,7 +43,9 @@ class Estimator(Stored):
     _given: dict[str, Any] = {}
 
     #: The kinds of target of saved models of this class, and True if the models are linear.
-    _kinds: tuple = ("real", "positive", "unit interval", "ordinal", "count")
+    _kinds: tuple = tuple(
+        "real,measured,censored,positive,lifetime,amount,unit interval,share,ordinal,count,trials".split(",")
+    )
     _linear = False
 
     def _engine_params(self) -> dict:
@@ -100,6 +102,19 @@ class Estimator(Stored):
             raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
         return values
 
+    def _exposure_column(self, exposure, table):
+        """Returns the column of exposures or trials of rows to predict or to learn from, if the model has one and it is given."""
+        role, values = _exposures.unwrapped(exposure)
+        known = next((one for one in ("trials", "noise_std") if self._columns[one] is not None), "exposure")
+        name = self._columns[known]
+        if values is None:
+            if name is not None and name not in table.names and known != "noise_std":
+                raise ValueError(f"the model was fitted with {known}, but {known} is not given: predictions need it too")
+            return []
+        if name is None or role != known:
+            raise ValueError(f"{role} is given, but the model was fitted without {role}")
+        return [(name, ("number", self._column_of(values, table, role)))]
+
     def _prediction_table(self, X, *, y=None, targets=(), exposure=None, offset=None, weights=None, groups=None):
         """Returns the model, and the table of rows to predict or to learn from, with columns of targets and weights if
         they are given: ``y``, or named columns of several targets."""
@@ -123,13 +138,7 @@ class Estimator(Stored):
             table = table.with_columns(_sparsegp.Table.of_columns("mean", self._mean.columns(scores)))
         self._tell_unseen(model, table)
         names, more = self._columns, []
-        if names["exposure"] is not None:
-            if exposure is None and names["exposure"] not in table.names:
-                raise ValueError("the model was fitted with exposure, but exposure is not given: predictions need it too")
-            if exposure is not None:
-                more.append((names["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
-        elif exposure is not None:
-            raise ValueError("exposure is given, but the model was fitted without exposure")
+        more.extend(self._exposure_column(exposure, table))
         more.extend(_offsets.prediction_columns(offset, len(table), names["offset"], table.names))
         if y is not None:
             check_consistent_length(np.empty(len(table)), y)
@@ -165,13 +174,14 @@ class Estimator(Stored):
 
     # Fitting.
 
-    def _fit(self, X, y, sample_weight=None, exposure=None, groups=None, offset=None, **given):
+    def _fit(self, X, y, sample_weight=None, exposure=None, groups=None, offset=None, censored=None, **given):
         """Fits the model, with more options; ``y`` was checked by the caller."""
         self.__dict__.pop("_model", None)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
-        table, columns = self._training_table(X, y, self._named_targets, sample_weight, exposure, groups, offset)
+        known = (exposure, groups, offset, censored)
+        table, columns = self._training_table(X, y, self._named_targets, sample_weight, *known)
         model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, betas=betas, **hearing))
         self._take_model(model, **custom_parts(self._engine_params()))
         self._tell_left_out()
@@ -219,7 +229,7 @@ class Estimator(Stored):
             if progress is not None:
                 progress.close()
 
-    def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None, offset=None):
+    def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None, offset=None, censored=None):
         """Returns the table of rows with targets, exposures, offsets and weights, and the roles of its columns. Rows of weight 0
         are left out. ``targets`` makes named columns from ``y``, given the names that are already used."""
         self.__dict__.pop("_mean", None)
@@ -233,7 +243,8 @@ class Estimator(Stored):
             X = _tables.take_rows(X, rows)
             table, keep_all = self._rows(X, reset=True)
             y, weights = _tables.take_rows(y, rows), weights[rows]
-            exposure = None if exposure is None else _tables.take_rows(exposure, rows)
+            exposure = _exposures.taken(exposure, rows)
+            censored = None if censored is None else _tables.take_rows(censored, rows)
             groups = groups if _tables.is_formula(groups) else _tables.take_rows(groups, rows)
             offset = offset if _tables.is_formula(offset) else _tables.take_rows(offset, rows)
         more = targets(y, set(table.names))
@@ -243,6 +254,9 @@ class Estimator(Stored):
             "target": named[0],
             "targets": named,
             "exposure": None,
+            "trials": None,
+            "noise_std": None,
+            "censored": None,
             "weights": None,
             "keep": table.names if keep_all else _tables.names_of(self.keep),
             "exclude": _tables.names_of(self.exclude),
@@ -258,9 +272,14 @@ class Estimator(Stored):
             columns["groups"] = [self._group_column]
             more.append((self._group_column, _tables.column(groups, self._group_column)))
             taken.add(self._group_column)
-        if exposure is not None:
-            columns["exposure"] = _tables.free_name("exposure", taken)
-            more.append((columns["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
+        role, values = _exposures.unwrapped(exposure)
+        if values is not None:
+            columns[role] = _tables.free_name(role, taken)
+            more.append((columns[role], ("number", self._column_of(values, table, role))))
+        if censored is not None:
+            check_consistent_length(np.empty(len(table)), censored)
+            columns["censored"] = _tables.free_name("censored", {*taken, *(name for name, _ in more)})
+            more.append((columns["censored"], _tables.column(_exposures.censoring(censored), columns["censored"])))
         columns["offset"], new = _offsets.training_columns(offset, len(table), taken)
         more.extend(new)
         if weights is not None and not np.all(weights == 1.0):
@@ -321,6 +340,7 @@ class Estimator(Stored):
         exposure: Column = None,
         *,
         offset: Column = None,
+        trials: Column = None,
     ) -> None:
         """Write a report of the fit with figures, as one self-contained HTML file.
 
@@ -339,12 +359,15 @@ class Estimator(Stored):
             The exposures of these rows, for counts that were fitted with exposures.
         offset : array-like of shape (n,) or (n, functions), optional
             The offsets of these rows, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            The numbers of trials of these rows, for models that were fitted with them.
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._fitted(), None
         if X_test is not None:
             model, table = self._prediction_table(X_test, y=y_test, exposure=exposure, offset=offset)
         elif any(given is not None for given in (y_test, exposure, offset)):
-            raise ValueError("y_test, exposure or offset is given without X_test, expected their rows in X_test")
+            raise ValueError("y_test, exposure, trials or offset is given without X_test, expected their rows in X_test")
         rows = "" if X_test is None else ", X_test" if y_test is None else ", X_test, y_test"
         model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
 
@@ -530,11 +553,15 @@ class Estimator(Stored):
     def _unit_exposure(self, X):
         """Returns exposures of 1, for results that do not depend on exposures; None for a model without exposures."""
         self._fitted()
-        if self._columns["exposure"] is None:
+        trials = self._columns["trials"] is not None
+        if self._columns["exposure"] is None and not trials:
             return None
-        return np.ones(len(X) if hasattr(X, "__len__") else X.shape[0])
+        ones = np.ones(len(X) if hasattr(X, "__len__") else X.shape[0])
+        return _exposures.given(None, ones) if trials else ones
 
-    def log_density(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
+    def log_density(
+        self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None, trials: Column = None
+    ) -> Array:
         """The log predictive density of each target, or for discrete targets its log probability.
 
         Parameters
@@ -547,11 +574,14 @@ class Estimator(Stored):
             Exposures, for counts that were fitted with them.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         ndarray of shape (n,)
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.predict(table, ["log_density"], threads=self.n_threads)[0][:, 0].copy()
 

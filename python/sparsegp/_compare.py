@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from . import _sparsegp, _tables
+from . import _exposures, _sparsegp, _tables
 from ._options import custom_of, engine_options
 from ._types import Column, Rows, Seed, Texts
 from .kernels import Kernel
@@ -115,6 +115,7 @@ def compare(
     n_threads: int | None = None,
     random_state: Seed = None,
     options: dict[str, Any] | None = None,
+    trials: Column = None,
 ) -> Comparison:
     """Compare objectives by held-out rows, over repeats and numbers of training rows.
 
@@ -155,6 +156,8 @@ def compare(
         The random seed.
     options : dict, optional
         Other options of the command line's ``compare``, by name.
+    trials : array-like of shape (n,), optional
+        Numbers of trials, for targets that are numbers of successes.
 
     Returns
     -------
@@ -178,12 +181,14 @@ def compare(
     name = getattr(y, "name", None)
     target = _tables.free_name(name if isinstance(name, str) and name else "y", names)
     more = [(target, _tables.column(np.asarray(y), target))]
-    columns = {"target": target, "exposure": None, "weights": None, "keep": table.names if array else _tables.names_of(keep)}
+    columns = {"target": target, **dict.fromkeys(("exposure", "trials", "noise_std", "censored", "weights"))}
+    columns["keep"] = table.names if array else _tables.names_of(keep)
     columns["exclude"] = _tables.names_of(exclude)
     columns |= _tables.category_columns(X, categorical, ordered) | {"positive_label": None}
-    if exposure is not None:
-        columns["exposure"] = _tables.free_name("exposure", names | {target})
-        more.append((columns["exposure"], ("number", np.asarray(exposure, dtype=np.float64))))
+    role, values = _exposures.unwrapped(_exposures.given(exposure, trials))
+    if values is not None:
+        columns[role] = _tables.free_name(role, names | {target})
+        more.append((columns[role], ("number", np.asarray(values, dtype=np.float64))))
     table = table.with_columns(_sparsegp.Table.of_columns("y", more))
     with tempfile.TemporaryDirectory() as own:
         results, summary, notes = _sparsegp.compare(

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from sklearn.utils.metaestimators import available_if
 
+from . import _exposures
 from ._classification import Classification
 from ._documentation import documented
 from ._regression import Regression
@@ -289,7 +290,7 @@ class SparseGPClassifier(Classification, _Parameters):
 
 @documented
 class SparseGPCountRegressor(Regression, _Parameters):
-    """Sparse Gaussian process regression of counts, with exposures.
+    """Sparse Gaussian process regression of counts, with exposures, or of successes in trials.
 
     Parameters
     ----------
@@ -320,7 +321,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
     """
 
     _task = "count"
-    _kinds = ("count",)
+    _kinds = ("count", "trials")
 
     def fit(
         self,
@@ -331,6 +332,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         *,
         exposure: Column = None,
         offset: Any = None,
+        trials: Column = None,
     ) -> Self:
         """Fit the model.
 
@@ -351,11 +353,15 @@ class SparseGPCountRegressor(Regression, _Parameters):
         offset : str, list of str or array-like of shape (n,) or (n, functions), optional
             Known additions to the latent function in each row: names of columns of the table ``X``, or numbers, which predictions need
             too. They are logarithms of rates, or on the scale of another link. A likelihood of several functions needs one for each.
+        trials : array-like of shape (n,), optional
+            The number of trials of which each count is the number of successes; predictions need it too. The likelihood is then
+            ``"binomial"`` or ``"beta-binomial"``.
 
         Returns
         -------
         self
         """
+        exposure = _exposures.given(exposure, trials)
         return self._fit(X, named_target(y, numeric=True), sample_weight, exposure, groups, offset)
 
     def partial_fit(
@@ -367,6 +373,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         exposure: Column = None,
         forget: float = 0.0,
         offset: Any = None,
+        trials: Column = None,
     ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
@@ -388,15 +395,25 @@ class SparseGPCountRegressor(Regression, _Parameters):
             The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
         offset : str, list of str or array-like of shape (n,) or (n, functions), optional
             Known additions to the latent function, as in :meth:`fit`.
+        trials : array-like of shape (n,), optional
+            The number of trials of each row, as in :meth:`fit`.
 
         Returns
         -------
         self
         """
+        exposure = _exposures.given(exposure, trials)
         return self._partial_fit(X, named_target(y, numeric=True), sample_weight, exposure, forget, offset)
 
     def score(
-        self, X: Rows, y: Column, sample_weight: Column = None, exposure: Column = None, *, offset: Column = None
+        self,
+        X: Rows,
+        y: Column,
+        sample_weight: Column = None,
+        exposure: Column = None,
+        *,
+        offset: Column = None,
+        trials: Column = None,
     ) -> float:
         """The coefficient of determination R² of the predicted means.
 
@@ -412,6 +429,8 @@ class SparseGPCountRegressor(Regression, _Parameters):
             Exposures, for a model that was fitted with them.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for a model that was fitted with them.
 
         Returns
         -------
@@ -419,7 +438,8 @@ class SparseGPCountRegressor(Regression, _Parameters):
         """
         from sklearn.metrics import r2_score
 
-        return float(r2_score(y, self.predict(X, exposure=exposure, offset=offset), sample_weight=sample_weight))
+        means = self.predict(X, exposure=exposure, offset=offset, trials=trials)
+        return float(r2_score(y, means, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

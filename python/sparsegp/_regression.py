@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from . import _sparsegp
+from . import _exposures, _sparsegp
 from ._base import Estimator
 from ._options import seed_of
 from ._targets import checked_target, named_target
@@ -31,7 +31,15 @@ class Regression(RegressorMixin, Estimator):
     _training_target = _target_column
 
     def fit(
-        self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None, *, offset: Any = None
+        self,
+        X: Rows,
+        y: Column,
+        sample_weight: Column = None,
+        groups: Any = None,
+        *,
+        offset: Any = None,
+        noise_std: Column = None,
+        censored: Column = None,
     ) -> Self:
         """Fit the model.
 
@@ -50,12 +58,20 @@ class Regression(RegressorMixin, Estimator):
         offset : str, list of str or array-like of shape (n,) or (n, functions), optional
             Known additions to the latent function in each row: names of columns of the table ``X``, or numbers, which predictions need
             too. They are in units of the target, or on the scale of the link, such as log rates. A likelihood of several functions needs one for each.
+        noise_std : array-like of shape (n,), optional
+            The known standard error of each target, in its units: its square adds to the variance of the noise, like ``alpha`` of
+            scikit-learn. The likelihood is then ``"gaussian-known-noise"`` or ``"student-t-known-noise"``.
+        censored : array-like of shape (n,), optional
+            Which targets are only known to lie beyond ``y``: True, 1 or ``"right"`` for those above it, ``"left"`` for those below it, False,
+            0 or ``"none"`` for known ones. The likelihood is then ``"weibull"``, ``"log-normal"`` or ``"log-logistic"``, for times above 0,
+            or with ``likelihood="gaussian"`` that of any numbers.
 
         Returns
         -------
         self
         """
-        return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups, offset=offset)
+        known = {"exposure": _exposures.given(None, noise_std=noise_std), "censored": censored}
+        return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups, offset=offset, **known)
 
     def partial_fit(
         self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0, offset: Any = None
@@ -101,6 +117,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> Array: ...
     @overload
     def predict(
@@ -113,6 +131,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -126,6 +146,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -139,6 +161,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> tuple[Array, Array, Array]: ...
     @overload
     def predict(
@@ -152,6 +176,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[False] = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -165,6 +191,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[True],
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -178,6 +206,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: Literal[True],
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> tuple[Array, Array, Array, Array]: ...
     @overload
     def predict(
@@ -190,6 +220,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: bool = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> Any: ...
     def predict(
         self,
@@ -201,6 +233,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient: bool = False,
         groups: Column = None,
         offset: Column = None,
+        trials: Column = None,
+        noise_std: Column = None,
     ) -> Any:
         """Predict the target.
 
@@ -223,6 +257,11 @@ class Regression(RegressorMixin, Estimator):
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them: the mean and the quantiles are then numbers of successes.
+        noise_std : array-like of shape (n,), optional
+            Known standard errors of the targets to predict, for models that were fitted with them. Without them, the predicted targets have no
+            known noise.
 
         Returns
         -------
@@ -242,6 +281,7 @@ class Regression(RegressorMixin, Estimator):
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True")
+        exposure = _exposures.given(exposure, trials, noise_std)
         model, table = self._prediction_table(X, exposure=exposure, offset=offset, groups=groups)
         wanted: list = ["moments"]
         if quantiles is not None:
@@ -274,6 +314,7 @@ class Regression(RegressorMixin, Estimator):
         joint: bool = True,
         *,
         offset: Column = None,
+        trials: Column = None,
     ) -> Array:
         """Draw targets: first the function jointly at all rows, then a target at every row given the function.
 
@@ -292,17 +333,22 @@ class Regression(RegressorMixin, Estimator):
             models and of kernels without random features (see :meth:`sample_f`) take at most 2000 rows.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, exposure=exposure, offset=offset)
         draw = partial(_sparsegp.draws_together, model) if joint else model.draws
         draws = draw(table, int(n_samples), seed_of(random_state), threads=self.n_threads)
         return draws + self._first_level()
 
-    def crps(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
+    def crps(
+        self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None, trials: Column = None
+    ) -> Array:
         """The continuous ranked probability score of each target, in its units; smaller is better.
 
         Parameters
@@ -315,15 +361,20 @@ class Regression(RegressorMixin, Estimator):
             Exposures, for counts that were fitted with them.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         ndarray of shape (n,)
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.predict(table, ["crps"], threads=self.n_threads)[0][:, 0].copy()
 
-    def pit(self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None) -> Array:
+    def pit(
+        self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None, trials: Column = None
+    ) -> Array:
         """The probability integral transform of each target: P(Y < y) and P(Y ≤ y). It is uniform if the predictions are calibrated.
 
         Parameters
@@ -336,12 +387,15 @@ class Regression(RegressorMixin, Estimator):
             Exposures, for counts that were fitted with them.
         offset : array-like of shape (n,) or (n, functions), optional
             Offsets, for models that were fitted with an array of them.
+        trials : array-like of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         ndarray of shape (n, 2)
             The two columns are equal unless targets are discrete.
         """
+        exposure = _exposures.given(exposure, trials)
         model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
         return model.pit(table, threads=self.n_threads)
 

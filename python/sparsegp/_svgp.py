@@ -328,10 +328,11 @@ class SVGP:
         if not len(X) == len(y) == len(y if exposure is None else exposure):
             raise ValueError(f"X has {len(X)} rows and y {len(y)}, expected equal numbers, also of exposures if they are given")
         table, more = _tables.matrix_table(X), [("y", ("number", y))]
-        columns = dict.fromkeys(("exposure", "weights", "positive_label"))
+        columns = dict.fromkeys(("exposure", "trials", "noise_std", "censored", "weights", "positive_label"))
         columns |= {"target": "y", "keep": table.names, "exclude": [], "categorical": [], "ordered": [], "groups": []}
         if exposure is not None:
-            columns["exposure"] = "exposure"
+            role = "trials" if self._arguments["likelihood"] in ("binomial", "beta-binomial") else "exposure"
+            columns[role] = "exposure"
             more.append(("exposure", ("number", exposure)))
         table = table.with_columns(_sparsegp.Table.of_columns("y", more))
         model = self._svgp.table_model(table, columns, (X, y, exposure))

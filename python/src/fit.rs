@@ -45,6 +45,12 @@ pub struct Columns {
     categorical: Vec<String>,
     ordered: Vec<(String, Vec<String>)>,
     #[pyo3(default)]
+    trials: Option<String>,
+    #[pyo3(default)]
+    noise_std: Option<String>,
+    #[pyo3(default)]
+    censored: Option<String>,
+    #[pyo3(default)]
     offset: Vec<String>,
     #[pyo3(default)]
     groups: Vec<String>,
@@ -67,6 +73,9 @@ impl Columns {
             places,
             target: self.target,
             exposure: self.exposure,
+            trials: self.trials,
+            noise_std: self.noise_std,
+            censored: self.censored,
             offset: self.offset,
             weights: self.weights,
             keep: self.keep,

@@ -138,6 +138,13 @@ impl State {
             return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
         }
         check_exposure(kind, "batch", &exposure, likelihood.name()).map_err(raised)?;
+        let trials = |row: usize| exposure.get(row).copied().unwrap_or(1.0);
+        if let Some(row) = (0..y.len()).find(|&row| !kind.admits_with(y[row], trials(row))) {
+            let (found, most) = (y[row], trials(row));
+            return Err(PyValueError::new_err(format!(
+                "y has {found}, expected at most the {most} trials of its row"
+            )));
+        }
         Ok((x, y, exposure))
     }
 

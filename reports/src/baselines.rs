@@ -82,7 +82,7 @@ impl<'a> BesideModel<'a> {
     }
 
     pub fn push_part(&mut self, own: &[Compared], part: &TableRows) {
-        self.constant.push(own, &self.baselines.constant.compare(&part.targets, &part.exposure));
+        self.constant.push(own, &self.baselines.constant.compare(part.observations()));
         if let Some(linear) = &self.baselines.linear {
             let part = part.without_codes(self.schema);
             self.linear.push(own, &linear.predict_part(&part).compare(&part.targets));

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 use sparsegp::error::Say;
 use sparsegp::hyper::Record;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::metrics::Report;
 use sparsegp::model::{Coefficient, InducingCurve};
 use sparsegp::options::ModelKind;
@@ -205,12 +206,16 @@ fn config(model: &TableModel) -> Value {
     let (options, schema) = (model.options(), model.schema());
     let features: Vec<&str> = schema.features().iter().map(|feature| feature.name.as_str()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
+    let known = |kind: TargetKind| schema.exposure_name().filter(|_| schema.encoding().kind() == kind);
     let gp = |value: Value| if sparse { value } else { Value::Null };
     json!({
         "task": model.task(),
         "likelihood": model.latent().likelihood.name(),
         "features": features,
-        "exposure": schema.exposure_name(),
+        "exposure": known(TargetKind::Count),
+        "trials": known(TargetKind::Trials),
+        "noise_std": known(TargetKind::Measured),
+        "censored": schema.censored_name(),
         "offset": schema.offset_names(),
         "weights": schema.weights_name(),
         "positive_label": schema.encoding().positive(),

@@ -270,8 +270,12 @@ impl Scaling {
         Scaling { measured: kind == TargetKind::Measured, ..self }
     }
 
-    /// Changes the standard errors and the other ends of targets from the user's units to the scale the model sees. Exposures have no unit.
-    pub fn scale_known(&self, exposure: &mut [f64], other_ends: &mut [f64]) {
+    /// Changes the standard errors and the other ends of this number of targets from the user's units to the scale the model sees. Standard
+    /// errors that are not given are 0. Exposures have no unit.
+    pub fn scale_known(&self, rows: usize, exposure: &mut Vec<f64>, other_ends: &mut [f64]) {
+        if self.measured && exposure.is_empty() {
+            exposure.resize(rows, 0.0);
+        }
         exposure.iter_mut().for_each(|known| *known = self.scaled_exposure(*known));
         self.scale_target(other_ends);
     }

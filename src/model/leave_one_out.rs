@@ -78,7 +78,7 @@ impl Model {
         let Targets { y, exposure, weights, other_ends, .. } = targets;
         let (mut y, mut exposure, mut other_ends) = (y.to_vec(), exposure.to_vec(), other_ends.to_vec());
         self.scaling.scale_target(&mut y);
-        self.scaling.scale_known(&mut exposure, &mut other_ends);
+        self.scaling.scale_known(y.len(), &mut exposure, &mut other_ends);
         // The marginals are those of f with its offset, so that losses add none.
         let targets = Targets { exposure: &exposure, weights, other_ends: &other_ends, ..Targets::of(&y) };
         let latent = self.cavities(targets, &predictions.latent, &self.on_scale(x), objective)?;

@@ -21,7 +21,8 @@ const NOISE_SD: &str = "noise_sd";
 
 /// Predictions for the rows of one table; everything is in original units of the target.
 ///
-/// Of two classes, 1 is the positive one and 0 the other. Ordered levels are 0, 1, …. The mean of a count is for the exposure of its row.
+/// Of two classes, 1 is the positive one and 0 the other. Ordered levels are 0, 1, …. The mean of a count is for the exposure, or the number of
+/// trials, of its row.
 ///
 /// ```
 /// use faer::{Mat, mat};
@@ -264,7 +265,7 @@ impl Predictions {
         all
     }
 
-    fn kind(&self) -> TargetKind {
+    pub(crate) fn kind(&self) -> TargetKind {
         self.likelihood.target_kind()
     }
 
@@ -325,7 +326,8 @@ impl Predictions {
         self.likelihood.crps(at, tools) * self.scaling.target.scale
     }
 
-    fn cdf(&self, row: usize, y: f64, tools: &mut Integrator) -> f64 {
+    /// Returns `P(Y ≤ y)` at a row.
+    pub(crate) fn cdf(&self, row: usize, y: f64, tools: &mut Integrator) -> f64 {
         let at = self.at(row, self.scaling.scaled_target(y));
         self.likelihood.predictive_cdf(at, tools)
     }
@@ -333,7 +335,7 @@ impl Predictions {
     fn compared(&self, row: usize, target: f64, tools: &mut Integrator) -> Compared {
         let kind = self.kind();
         let mean = self.moments(row, tools).mean;
-        let discrete = matches!(kind, TargetKind::Count | TargetKind::Binary | TargetKind::Ordinal);
+        let discrete = kind.is_of_counts() || matches!(kind, TargetKind::Binary | TargetKind::Ordinal);
         let (mut pit, mut interval_95) = ((f64::NAN, f64::NAN), (f64::NAN, f64::NAN));
         let (most_probable, classes) = match kind {
             TargetKind::Class => self.class_scores(row, target, tools),
@@ -341,7 +343,8 @@ impl Predictions {
         };
         if !self.mean_only && !matches!(kind, TargetKind::Binary | TargetKind::Class) {
             let at = self.cdf(row, target, tools);
-            pit = (if discrete { self.cdf(row, target - 1.0, tools) } else { at }, at);
+            let before = if discrete { target - 1.0 } else { kind.before(target) };
+            pit = (if before < target { self.cdf(row, before, tools) } else { at }, at);
             interval_95 = (self.quantile_with(row, 0.025, tools), self.quantile_with(row, 0.975, tools));
         }
         Compared {

@@ -120,7 +120,7 @@ impl Objective {
 pub struct Targets<'a> {
     /// Coded targets.
     pub y: &'a [f64],
-    /// Exposures, or empty when all are 1.
+    /// Exposures of counts or numbers of trials, or empty when all are 1.
     pub exposure: &'a [f64],
     /// Sample weights, which multiply the losses, or empty when all are 1.
     pub weights: &'a [f64],

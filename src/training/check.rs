@@ -2,7 +2,7 @@
 
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;
-use crate::data::{check_exposure, check_targets};
+use crate::data::{check_exposure, check_successes, check_targets};
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::likelihood::{Moments, Observation, ObservationModel, TargetKind};
@@ -138,5 +138,6 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
             )));
         }
     }
-    check_targets(kind, what, part.targets.y, likelihood)
+    check_targets(kind, what, part.targets.y, likelihood)?;
+    check_successes(kind, what, part.targets.y, exposure)
 }

@@ -102,7 +102,8 @@ impl Fit {
         self
     }
 
-    /// Sets exposures of the training rows, for counts, or the standard errors of measured targets, in the units of the target.
+    /// Sets exposures of the training rows, for counts, numbers of trials, for counts of successes, or standard errors of measured targets, in
+    /// the units of the target.
     pub fn exposure(mut self, exposure: &[f64]) -> Self {
         self.exposure = exposure.to_vec();
         self

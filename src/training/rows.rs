@@ -373,7 +373,7 @@ impl RowBuffer {
     /// Changes the rows from the user's units to the scale the model sees.
     pub(super) fn scale(&mut self, scaling: &Scaling) {
         scaling.scale_rows(&mut self.columns, self.len, &mut self.y);
-        scaling.scale_known(&mut self.exposure, &mut self.other_ends);
+        scaling.scale_known(self.len, &mut self.exposure, &mut self.other_ends);
         self.offsets = scaling.offsets();
     }
 

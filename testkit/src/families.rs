@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use sparsegp::likelihood::{
-    self, BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind, Local,
-    Marginal, NegativeBinomial, Observation, OneFunction, Ordinal, Row, Slopes, StudentT, TargetKind,
+    self, BetaBinomial, BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind,
+    Local, Marginal, NegativeBinomial, Observation, OneFunction, OrderedBeta, Ordinal, Row, Slopes, StudentT,
+    TargetKind, Tweedie,
 };
 use sparsegp::quadrature::Integrator;
 
@@ -59,6 +60,9 @@ pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn OneFunction>
         LikelihoodKind::NegativeBinomial => Box::new(NegativeBinomial::new(scale(a))),
         LikelihoodKind::StudentT => Box::new(StudentT::new(scale(a), 1.5 + 18.0 * b)),
         LikelihoodKind::Gamma => Box::new(Gamma::new(scale(a))),
+        LikelihoodKind::BetaBinomial => Box::new(BetaBinomial::new(3.0 * scale(a))),
+        LikelihoodKind::OrderedBeta => Box::new(OrderedBeta::new(4.0 * b - 3.0, scale(c), 2.0 * scale(a))),
+        LikelihoodKind::Tweedie => Box::new(Tweedie::new(1.15 + 0.7 * b, scale(a))),
         LikelihoodKind::BetaLogit => Box::new(BetaLogit::new(2.0 * scale(a))),
         LikelihoodKind::BetaProbit => Box::new(BetaProbit::new(2.0 * scale(a))),
         LikelihoodKind::Ordinal => {
@@ -75,20 +79,34 @@ pub fn one(likelihood: &dyn Likelihood) -> Box<dyn OneFunction> {
 }
 
 /// Returns a [`family`], and from a fourth number a target in its domain; only counts use the
-/// exposure.
+/// exposure, and successes the number of trials.
 pub fn any_family(
     kind: LikelihoodKind,
     [a, b, c, d]: [f64; 4],
 ) -> (Box<dyn OneFunction>, Observation<'static>) {
+    let trials = 1.0 + (10.0 * scale(c)).floor();
     let y = match kind.target_kind() {
         TargetKind::Real | TargetKind::Measured | TargetKind::Censored => 10.0 * (d - 0.5),
         TargetKind::Positive | TargetKind::Lifetime => 10.0 * scale(d),
+        TargetKind::Amount => {
+            if d < 0.3 {
+                0.0
+            } else {
+                10.0 * scale(d)
+            }
+        }
         TargetKind::UnitInterval => 0.01 + 0.98 * d,
+        TargetKind::Share => (1.4 * d - 0.2).clamp(0.0, 1.0),
         TargetKind::Count => (100.0 * d * d * d).floor(),
+        TargetKind::Trials => (d * (trials + 1.0)).floor(),
         TargetKind::Binary => d.round(),
         TargetKind::Ordinal | TargetKind::Class => (4.0 * d).floor(),
     };
-    let exposure = if kind.target_kind() == TargetKind::Count { scale(c) } else { 1.0 };
+    let exposure = match kind.target_kind() {
+        TargetKind::Count => scale(c),
+        TargetKind::Trials => trials,
+        _ => 1.0,
+    };
     (family(kind, [a, b, c]), Observation::exposed(y, exposure))
 }
 

@@ -25,9 +25,12 @@ pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
     let code = |f: f64| match kind.target_kind() {
         TargetKind::Real | TargetKind::Measured | TargetKind::Censored => f,
         TargetKind::Binary => f64::from(f > 0.0),
+        TargetKind::Trials => f64::from(f > 0.0),
         TargetKind::Count => (2.0 * f.exp()).round(),
         TargetKind::Positive | TargetKind::Lifetime => f.exp(),
+        TargetKind::Amount => f.exp().max(1.0) - 1.0,
         TargetKind::UnitInterval => 1.0 / (1.0 + (-f).exp()),
+        TargetKind::Share => (0.5 + f).clamp(0.0, 1.0),
         TargetKind::Ordinal | TargetKind::Class => (f + 1.0).round().clamp(0.0, 2.0),
     };
     targets(x).into_iter().map(code).collect()

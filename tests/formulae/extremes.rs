@@ -45,13 +45,18 @@ fn any_case() -> impl Strategy<Value = Case> {
 /// Returns a target from one end of the domain to the other: up to ±1e8, 1e±150, 1e-300 from
 /// the edges, counts up to 2^30. Log probabilities of larger counts are differences of numbers
 /// like y log y, and lose digits accordingly.
-fn extreme_target(kind: TargetKind, place: f64, levels: usize) -> f64 {
+fn extreme_target(kind: TargetKind, place: f64, levels: usize, trials: f64) -> f64 {
     let from_middle = 2.0 * (place - 0.5);
     match kind {
         TargetKind::Real | TargetKind::Measured | TargetKind::Censored => {
             (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle)
         }
         TargetKind::Positive | TargetKind::Lifetime => 10f64.powf(150.0 * from_middle),
+        TargetKind::Amount if place < 0.1 => 0.0,
+        TargetKind::Amount => 10f64.powf(15.0 * from_middle),
+        TargetKind::Share if from_middle.abs() > 0.9 => place.round(),
+        TargetKind::Share => 1.0 / (1.0 + (-40.0 * from_middle).exp()),
+        TargetKind::Trials => (place * trials).round(),
         TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
         TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
         TargetKind::Count => (2f64.powf(30.0 * place) - 1.0).floor(),
@@ -62,9 +67,13 @@ fn extreme_target(kind: TargetKind, place: f64, levels: usize) -> f64 {
 
 impl Case {
     fn observation(&self, likelihood: &dyn Likelihood) -> Observation<'_> {
-        let y = extreme_target(likelihood.target_kind(), self.place, likelihood.levels());
-        let counts = likelihood.target_kind() == TargetKind::Count;
-        Observation::exposed(y, if counts { 10f64.powf(self.log_exposure) } else { 1.0 })
+        let exposure = match likelihood.target_kind() {
+            TargetKind::Count => 10f64.powf(self.log_exposure),
+            TargetKind::Trials => 10f64.powf(self.log_exposure.abs()).floor(),
+            _ => 1.0,
+        };
+        let y = extreme_target(likelihood.target_kind(), self.place, likelihood.levels(), exposure);
+        Observation::exposed(y, exposure)
     }
 
     fn marginal(&self, likelihood: &dyn Likelihood) -> Marginal<'_> {
@@ -88,6 +97,7 @@ fn overflows(likelihood: &dyn Likelihood, at: Observation, latent: LatentMargina
             likelihood.for_each_parameter(&mut |own| scale = own.values[0]);
             (at.y.ln() - latent.mean) / scale + 0.5 * latent.variance / (scale * scale) > 650.0
         }
+        LikelihoodKind::Tweedie => log_linked(latent.mean.abs() + at.y.max(1.0).ln().abs()),
         _ => false,
     }
 }
@@ -116,8 +126,9 @@ fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), Te
         found.push(local);
     }
     let (expected, predictive) = (found[0].value, found[1].value);
-    let discrete = !kind.is_standardised()
-        && !matches!(kind, TargetKind::Positive | TargetKind::Lifetime | TargetKind::UnitInterval);
+    let positive = matches!(kind, TargetKind::Positive | TargetKind::Lifetime);
+    let continuous = kind.is_standardised() || positive || kind == TargetKind::UnitInterval;
+    let discrete = !continuous && !kind.has_ends();
     // Log probabilities of counts are differences of terms like y f and y log y.
     let size = marginal.mean.iter().fold(0.0f64, |a, b| a.max(b.abs()));
     let counted = if discrete { 1e-15 * at.y * (1.0 + at.y.ln_1p() + size) } else { 0.0 };
@@ -146,7 +157,10 @@ fn check_slopes(
     let rising = match likelihood.target_kind() {
         TargetKind::Binary => Some(at.y == 1.0),
         TargetKind::Ordinal if at.y == 3.0 => Some(true),
-        TargetKind::Ordinal | TargetKind::Count if at.y == 0.0 => Some(false),
+        TargetKind::Share if at.y == 1.0 => Some(true),
+        TargetKind::Trials if at.y == at.exposure => Some(true),
+        TargetKind::Ordinal | TargetKind::Count | TargetKind::Trials if at.y == 0.0 => Some(false),
+        TargetKind::Amount | TargetKind::Share if at.y == 0.0 => Some(false),
         _ => None,
     };
     for local in found {
@@ -160,9 +174,9 @@ fn check_slopes(
 fn admissible(kind: TargetKind, y: f64) -> bool {
     match kind {
         TargetKind::Real | TargetKind::Measured | TargetKind::Censored => !y.is_nan(),
-        TargetKind::Positive | TargetKind::Lifetime => y >= 0.0,
-        TargetKind::UnitInterval => (0.0..=1.0).contains(&y),
-        TargetKind::Count => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
+        TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => y >= 0.0,
+        TargetKind::UnitInterval | TargetKind::Share => (0.0..=1.0).contains(&y),
+        TargetKind::Count | TargetKind::Trials => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
         TargetKind::Binary => y == 0.0 || y == 1.0,
         TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 2.0, 3.0].contains(&y),
     }
@@ -296,7 +310,7 @@ fn check_against_slow_sums(likelihood: &dyn Likelihood, case: &Case) -> Result<(
         joint_expectation(likelihood, predictive, at, marginal, &mut Integrator::new(None)).value
     };
     // Closed forms need no check, and most of their value comes from f beyond the range of the sum.
-    let closed = ["poisson", "gamma", "exponential"].contains(&likelihood.name());
+    let closed = ["poisson", "gamma", "exponential", "tweedie", "weibull"].contains(&likelihood.name());
     if !closed {
         let (got, (want, size)) = (value(false), slow_expectation(one, at, latent));
         prop_assert!((got - want).abs() <= 1e-7 * (1.0 + size), "{at:?}: expected {got}, slowly {want}");
@@ -335,7 +349,7 @@ fn check(of_case: &dyn Fn(&Case) -> Box<dyn Likelihood>, cases: u32) {
 
 #[test]
 fn every_family() {
-    let several: [(Box<dyn Likelihood>, u32); 10] = [
+    let several: [(Box<dyn Likelihood>, u32); 12] = [
         (Box::new(Softmax::new(4)), 40),
         (Box::new(GaussianHeteroskedastic::new()), 40),
         (Box::new(StudentTHeteroskedastic::new()), 40),
@@ -346,6 +360,8 @@ fn every_family() {
         (Box::new(ZeroAltered::inflated_negative_binomial(0.6)), 20),
         (Box::new(ZeroAltered::hurdle_poisson()), 40),
         (Box::new(ZeroAltered::hurdle_negative_binomial(0.6)), 20),
+        (Box::new(ZeroAltered::hurdle_gamma(1.7)), 40),
+        (Box::new(ZeroAltered::hurdle_log_normal(0.6)), 40),
     ];
     // Threads of their own, because other tests wait for the pool.
     std::thread::scope(|threads| {

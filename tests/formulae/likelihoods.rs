@@ -36,16 +36,23 @@ fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn OneFunction>, f64) {
     let likelihood: Box<dyn OneFunction> = match kind {
         LikelihoodKind::StudentT => Box::new(StudentT::new(0.7, 9.0)),
         LikelihoodKind::Gamma => Box::new(Gamma::new(2.5)),
+        LikelihoodKind::LogNormal => Box::new(LogNormal::new(0.3)),
+        LikelihoodKind::Weibull => Box::new(Weibull::new(0.4)),
+        LikelihoodKind::LogLogistic => Box::new(LogLogistic::new(0.17)),
         _ => any_family(kind, [0.5, 0.4, 0.5, 0.5]).0,
     };
-    let exposure = if kind.target_kind() == TargetKind::Count { 2.5 } else { 1.0 };
+    let exposure = match kind.target_kind() {
+        TargetKind::Count => 2.5,
+        TargetKind::Trials => 12.0,
+        _ => 1.0,
+    };
     (likelihood, exposure)
 }
 
 /// Returns every family, and outputs that mix two functions, with moderate parameters, targets and an exposure.
 fn moderate() -> Vec<(Box<dyn Likelihood>, Vec<f64>, f64)> {
     let mixed = |family: Box<dyn OneFunction>| Box::new(Mixed::new(family, vec![0.7, -0.4], 0.2));
-    let several: [(Box<dyn Likelihood>, &[f64], f64); 13] = [
+    let several: [(Box<dyn Likelihood>, &[f64], f64); 15] = [
         (Box::new(Softmax::new(3)), &[0.0, 1.0, 2.0], 1.0),
         (Box::new(GaussianHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
         (Box::new(StudentTHeteroskedastic::new()), &[-1.3, 0.4, 2.5], 1.0),
@@ -56,18 +63,27 @@ fn moderate() -> Vec<(Box<dyn Likelihood>, Vec<f64>, f64)> {
         (Box::new(ZeroAltered::inflated_negative_binomial(0.7)), &[0.0, 2.0, 7.0], 1.6),
         (Box::new(ZeroAltered::hurdle_poisson()), &[0.0, 1.0, 5.0], 2.5),
         (Box::new(ZeroAltered::hurdle_negative_binomial(0.7)), &[0.0, 1.0, 2.0, 7.0], 1.6),
+        (Box::new(ZeroAltered::hurdle_gamma(1.7)), &[0.0, 0.3, 2.5], 1.0),
+        (Box::new(ZeroAltered::hurdle_log_normal(0.6)), &[0.0, 0.3, 2.5], 1.0),
         (mixed(Box::new(Gaussian::new(0.4))), &[-1.3, 0.4, 2.5], 1.0),
         (mixed(Box::new(Poisson::Exp)), &[0.0, 2.0], 1.0),
         (mixed(Box::new(StudentT::new(4.0, 0.7))), &[-0.6, 1.9], 1.0),
     ];
     let several = several.map(|(family, targets, exposure)| (family, targets.to_vec(), exposure));
     let of_one = every_kind().map(|kind| {
-        let (likelihood, exposure) = predictive_setting(kind);
+        let (mut likelihood, exposure) = predictive_setting(kind);
+        if kind == LikelihoodKind::Weibull {
+            // The hazards of a narrower distribution lie beyond the range of slow integration.
+            likelihood = Box::new(Weibull::new(0.7));
+        }
         let targets = match kind.target_kind() {
             TargetKind::Real | TargetKind::Measured | TargetKind::Censored => [-1.7, 0.4, 3.1],
             TargetKind::Positive | TargetKind::Lifetime => [0.2, 1.1, 6.0],
+            TargetKind::Amount => [0.0, 0.4, 6.0],
             TargetKind::UnitInterval => [0.04, 0.5, 0.9],
+            TargetKind::Share => [0.0, 0.6, 1.0],
             TargetKind::Count => [0.0, 2.0, 9.0],
+            TargetKind::Trials => [0.0, 5.0, 12.0],
             TargetKind::Binary => [0.0, 1.0, 1.0],
             TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 3.0],
         };
@@ -117,6 +133,8 @@ fn starting_values_come_from_the_targets() {
         let draw = |_| truth.sample(Observation::exposed(1.0, exposure), f, &mut random);
         let y: Vec<f64> = (0..5000).map(draw).collect();
         let mut likelihood = one(&*kind.build(4));
+        // A name says nothing about values.
+        likelihood.for_each_parameter_mut(&mut |p| p.given = false);
         let mean = likelihood.initialise(&y, &vec![exposure; y.len()]);
         let centre =
             |l: &dyn OneFunction, f: f64| l.conditional_moments(Observation::exposed(1.0, exposure), f).0;

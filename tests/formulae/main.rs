@@ -21,4 +21,5 @@ mod reference;
 mod rules;
 mod sampling;
 mod scores;
+mod successes_and_ends;
 mod sums;

@@ -61,6 +61,16 @@ pub struct ColumnArgs {
     /// Column of exposures (time at risk, area, …), which multiply the rates of counts; predictions need it too
     #[arg(long, value_name = "COL")]
     pub exposure: Option<String>,
+    /// Column of numbers of trials, of which the target counts the successes: 0 to n; predictions need it too
+    #[arg(long, value_name = "COL")]
+    pub trials: Option<String>,
+    /// Column of known standard errors of the target, whose squares are added to the variance of the noise; predictions without it are of
+    /// targets without known noise
+    #[arg(long, value_name = "COL")]
+    pub noise_std: Option<String>,
+    /// Column that says which targets are censored: 1 or right (the target is above the given value), left (below), 0 or none
+    #[arg(long, value_name = "COL")]
+    pub censored: Option<String>,
     /// Columns of known additions to the latent functions, one for each function, separated by commas: in units of the target, or on the
     /// scale of the link (log rates, log odds); predictions need them too
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
@@ -116,6 +126,9 @@ impl ColumnArgs {
             ordered: self.ordered.clone(),
             positive_label: self.positive_label.clone(),
             exposure: self.exposure.clone(),
+            trials: self.trials.clone(),
+            noise_std: self.noise_std.clone(),
+            censored: self.censored.clone(),
             offset: self.offset.clone(),
             weights: self.weights.clone(),
             keep: self.keep.clone(),

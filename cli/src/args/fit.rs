@@ -134,7 +134,7 @@ pub struct FitArgs {
 }
 
 /// The options about columns that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 11] = [
+const DECIDED_BY_FROM: [&str; 14] = [
     "features",
     "keep",
     "exclude",
@@ -144,6 +144,9 @@ const DECIDED_BY_FROM: [&str; 11] = [
     "plane",
     "positive_label",
     "exposure",
+    "trials",
+    "noise_std",
+    "censored",
     "offset",
     "weights",
 ];

@@ -11,14 +11,26 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// The families, with the column of a target that suits them; the column with a 2 is a second one.
-const FAMILIES: [(&str, &str); 16] = [
+const FAMILIES: [(&str, &str); 28] = [
     ("gaussian", "number"),
     ("student-t", "number"),
+    ("gaussian-known-noise", "number"),
+    ("student-t-known-noise", "number"),
+    ("gaussian-censored", "number"),
     ("gaussian-heteroskedastic", "number"),
+    ("weibull", "positive"),
+    ("log-normal", "positive"),
+    ("log-logistic", "positive"),
     ("gamma", "positive"),
     ("exponential", "positive"),
     ("gamma-shaped", "positive"),
     ("beta-logit", "share"),
+    ("ordered-beta", "part"),
+    ("hurdle-gamma", "amount"),
+    ("hurdle-log-normal", "amount"),
+    ("tweedie", "amount"),
+    ("binomial", "wins"),
+    ("beta-binomial", "wins"),
     ("bernoulli-logit", "class"),
     ("bernoulli-probit", "class"),
     ("ordinal", "rank"),
@@ -91,14 +103,17 @@ enum Cell {
 /// Returns a table with a target for every family, which depends on two inputs and two groups.
 fn table(rows: usize) -> String {
     let mut normals = Normals::new(7);
-    let mut text = "x,z,g,h,number,positive,share,class,rank,color,events,count".to_owned();
-    text.push_str(",number2,positive2,share2,class2,rank2,color2,events2,count2\n");
+    let names = "number,positive,share,class,rank,color,events,count,part,amount,wins";
+    let second = names.split(',').map(|name| format!("{name}2")).collect::<Vec<_>>().join(",");
+    let mut text = format!("x,z,g,h,tries,error,cut,{names},{second}\n");
     for row in 0..rows {
         let (x, z, g, h) = (1.5 * normals.next(), normals.next(), row * 5 % 7, row * 3 % 4);
         let smooth = (1.4 * x).sin() + 0.6 * x + 0.4 * z;
         let effects = 0.6 * (g as f64 - 3.0) / 2.0 + 0.3 * (h as f64 - 1.5);
         let f = smooth + effects;
-        let _ = write!(text, "{x:.4},{z:.4},g{g},h{h}");
+        let tries = (4 + row % 5) as f64;
+        let (error, cut) = (0.1 + 0.05 * (row % 3) as f64, if row % 11 == 0 { "right" } else { "none" });
+        let _ = write!(text, "{x:.4},{z:.4},g{g},h{h},{tries},{error},{cut}");
         for _ in 0..2 {
             let y = f + 0.2 * normals.next();
             // Zeros are frequent where z is large.
@@ -110,7 +125,11 @@ fn table(rows: usize) -> String {
             let rank = (2.5 + 1.2 * y).round().clamp(1.0, 4.0);
             let color = ["blue", "green", "red"][(1.5 + y).floor().clamp(0.0, 2.0) as usize];
             let share = 1.0 / (1.0 + (-y).exp());
+            let part = (1.3 * share - 0.15).clamp(0.0, 1.0);
+            let amount = if is_zero { 0.0 } else { y.exp() };
+            let wins = (tries * share).round();
             let _ = write!(text, ",{y:.4},{:.4},{share:.4},{class},{rank},{color},{events},{count}", y.exp());
+            let _ = write!(text, ",{part:.4},{amount:.4},{wins}");
         }
         text.push('\n');
     }
@@ -132,6 +151,16 @@ fn loss_of_mean(document: &Value) -> Option<f64> {
     document["baselines"]["constant"]["nll"].as_f64()
 }
 
+/// Returns the option with what is known of rows besides their targets.
+fn known_of(likelihood: &str) -> &'static str {
+    match likelihood {
+        "binomial" | "beta-binomial" => "--trials tries",
+        "gaussian-known-noise" | "student-t-known-noise" => "--noise-std error",
+        "gaussian-censored" | "weibull" | "log-normal" | "log-logistic" => "--censored cut",
+        _ => "",
+    }
+}
+
 /// Returns the outcome of a way for a family and its target.
 fn cell(work: &Work, (likelihood, target): (&str, &str), mean: f64, (options, then): (&str, &str)) -> Cell {
     let targets = if options.contains("T2") { format!("{target},{target}2") } else { target.to_owned() };
@@ -139,8 +168,11 @@ fn cell(work: &Work, (likelihood, target): (&str, &str), mean: f64, (options, th
     let size = if is_sized { "" } else { "--inducing 8" };
     let own = options.replace("T2", "");
     let model = format!("m-{likelihood}-{}", own.replace(' ', ""));
+    // Epochs of linear models are short steps.
+    let epochs = if own.contains("glm") { 60 } else { 12 };
     let fit = format!(
-        "fit data.csv --quiet --auto none --threads 1 --features x,z --target {targets} --likelihood {likelihood} --epochs 12 {size} {own}"
+        "fit data.csv --quiet --auto none --threads 1 --features x,z --target {targets} --likelihood {likelihood} --epochs {epochs} {size} {own} {}",
+        known_of(likelihood)
     );
     let next = then.replace(" m ", &format!(" {model} ")).replace("TARGET", target);
     let commands = match then {
@@ -201,7 +233,8 @@ const TESTED: [&str; 4] = ["gaussian", "gaussian-heteroskedastic", "softmax", "h
 fn outcomes(families: &[(&str, &str)]) -> Vec<(String, Vec<Cell>)> {
     let work = Work::with("data.csv", table(160));
     let mean_of = |(likelihood, target): &(&str, &str)| {
-        let plain = format!("--features x,z --target {target} --likelihood {likelihood} --epochs 1");
+        let known = known_of(likelihood);
+        let plain = format!("--features x,z --target {target} --likelihood {likelihood} --epochs 1 {known}");
         let fit = format!("data.csv {plain} --test-fraction 0.25 --json");
         loss_of_mean(&work.quick_fit(&fit).json()).expect("the loss of the mean")
     };

@@ -38,26 +38,51 @@ fn stirling_rest<S: Simd>(x: f64) -> (f64, f64) {
     (rest * inverse, slope * square)
 }
 
-/// `log Γ(1 + x)` and `ψ(1 + x)` for `x ≥ 0`, without branches. Without the shift by 1 both would
-/// have a pole at 0.
+/// `Π_{k=1}^7 (x + k)` and its logarithmic derivative, with which Γ(8 + x) is a multiple of Γ(1 + x).
 #[inline(always)]
-pub(crate) fn ln_gamma_1p<S: Simd>(x: f64) -> (f64, f64) {
-    let small = x < 7.0;
-    // Γ(1 + x) = Γ(8 + x) / Π (k + x), k = 1, …, 7; the product's logarithmic derivative needs one division only.
-    let t = if small { 1.0 + x } else { 1.0 };
+fn rising_seven<S: Simd>(x: f64) -> (f64, f64) {
+    let t = 1.0 + x;
     let (mut product, mut slope) = (t, 1.0);
     for k in 1..7 {
         let factor = t + f64::from(k);
         slope = mul_add::<S>(slope, factor, product);
         product *= factor;
     }
+    (product, slope / product)
+}
+
+/// `log Γ(1 + x)` and `ψ(1 + x)` for `x ≥ 0`, without branches. Without the shift by 1 both would
+/// have a pole at 0.
+#[inline(always)]
+pub(crate) fn ln_gamma_1p<S: Simd>(x: f64) -> (f64, f64) {
+    let small = x < 7.0;
+    let (product, slope) = rising_seven::<S>(if small { x } else { 0.0 });
     let z = if small { x + 8.0 } else { x + 1.0 };
     let log = ln_1p::<S>(z - 1.0);
     let (rest, rest_slope) = stirling_rest::<S>(z);
     let value = mul_add::<S>(z - 0.5, log, HALF_LN_2PI - z) + rest;
     let derivative = log - 0.5 / z + rest_slope;
     let below = ln_1p::<S>(product - 1.0);
-    (if small { value - below } else { value }, if small { derivative - slope / product } else { derivative })
+    (if small { value - below } else { value }, if small { derivative - slope } else { derivative })
+}
+
+/// `log Γ(1 + x + d) − log Γ(1 + x)` and its derivative in x, for `x, d ≥ 0`, without branches: in Stirling's formula for both, the leading
+/// terms are combined, because they agree in all digits if x is large.
+#[inline(always)]
+pub(crate) fn ln_gamma_ratio<S: Simd>(x: f64, d: f64) -> (f64, f64) {
+    let small = x < 7.0;
+    let below = if small { x } else { 0.0 };
+    let (low, low_slope) = rising_seven::<S>(below);
+    let (high, high_slope) = rising_seven::<S>(below + d);
+    let z = if small { x + 8.0 } else { x + 1.0 };
+    let (rest, rest_slope) = stirling_rest::<S>(z);
+    let (far, far_slope) = stirling_rest::<S>(z + d);
+    let growth = ln_1p::<S>(d / z);
+    let value = mul_add::<S>(z - 0.5, growth, d * (ln_1p::<S>(z + d - 1.0) - 1.0)) + far - rest;
+    let derivative = growth + 0.5 * d / (z * (z + d)) + far_slope - rest_slope;
+    let shift = ln_1p::<S>((high - low) / low);
+    let shift_slope = high_slope - low_slope;
+    (if small { value - shift } else { value }, if small { derivative - shift_slope } else { derivative })
 }
 
 /// `ψ′(1 + x)` for `x ≥ 0`.

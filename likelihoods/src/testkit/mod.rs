@@ -390,5 +390,6 @@ fn check_integrals(likelihood: &dyn Likelihood, row: Row) -> Verdict {
 }
 
 fn is_discrete(likelihood: &dyn Likelihood) -> bool {
-    matches!(likelihood.target_kind(), TargetKind::Binary | TargetKind::Count | TargetKind::Ordinal)
+    let kind = likelihood.target_kind();
+    kind.is_of_counts() || matches!(kind, TargetKind::Binary | TargetKind::Ordinal)
 }

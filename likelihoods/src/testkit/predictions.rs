@@ -4,6 +4,7 @@ use super::{
     STEPS, Verdict, agree, close, ensure, is_discrete, log_density, marginals, simpson_weight, slope,
     slow_nodes,
 };
+use crate::crps::BELOW_1;
 use crate::quadrature::Integrator;
 use crate::{Expectation, Likelihood, Marginal, Observation, OneFunction, Row, Slopes, TargetKind};
 use rand::SeedableRng;
@@ -75,20 +76,30 @@ impl<'a> Case<'a> {
     /// The distance of y from the ends of the domain.
     fn room(self, y: f64) -> f64 {
         match self.likelihood.target_kind() {
-            TargetKind::Positive | TargetKind::Lifetime => y,
-            TargetKind::UnitInterval => y.min(1.0 - y),
+            TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => y,
+            TargetKind::UnitInterval | TargetKind::Share => y.min(1.0 - y),
             _ => f64::INFINITY,
         }
     }
 
+    /// Returns the largest number below y, if y is an end of the range that has a probability.
+    fn before_end(self, y: f64) -> Option<f64> {
+        Some(self.likelihood.target_kind().before(y)).filter(|before| *before < y)
+    }
+
     /// Returns the derivative of a distribution function at y, or its jump.
     fn rise(self, y: f64, h: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
-        if is_discrete(self.likelihood) { cdf(y) - cdf(y - 1.0) } else { slope(cdf, y, h) }
+        let before = is_discrete(self.likelihood).then_some(y - 1.0).or(self.before_end(y));
+        match before {
+            Some(before) => cdf(y) - cdf(before),
+            None => slope(cdf, y, h),
+        }
     }
 
     /// Returns true if y is so close to 1 that floats are too coarse for a density that rises there.
     fn is_coarse(self, y: f64) -> bool {
-        self.likelihood.target_kind() == TargetKind::UnitInterval && y > 1.0 - 1e-9
+        let to_1 = matches!(self.likelihood.target_kind(), TargetKind::UnitInterval | TargetKind::Share);
+        to_1 && y > 1.0 - 1e-9 && self.before_end(y).is_none()
     }
 }
 
@@ -109,7 +120,12 @@ pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Obs
             check_samples(row)
         });
     };
-    for exposure in if likelihood.target_kind() == TargetKind::Count { &[1.0, 2.5][..] } else { &[1.0] } {
+    let exposures: &[f64] = match likelihood.target_kind() {
+        TargetKind::Count => &[1.0, 2.5],
+        TargetKind::Trials => &[1.0, 7.0, 200.0],
+        _ => &[1.0],
+    };
+    for exposure in exposures {
         for (mean, variance) in [(0.6, 0.3), (-0.8, 0.05)] {
             let at = Observation::exposed(1.0, *exposure);
             let row = Case {
@@ -139,7 +155,7 @@ fn check_conditional(one: &dyn OneFunction, certain: Case<'_>) -> Verdict {
     let points = [0.1, 0.3, 0.46, 0.7, 0.9].map(|p| certain.quantile(p));
     for y in points {
         let density = log_density(certain.likelihood, at.with(y), &[f]).0.exp();
-        let h = 1e-3 * middle.min(certain.room(y));
+        let h = 1e-3 * if middle > 0.0 { middle.min(certain.room(y)) } else { certain.room(y) };
         let scale = if is_discrete(certain.likelihood) { 1.0 } else { 1e-6 / h };
         let got = certain.rise(y, h, &mut |y| one.conditional_cdf(at.with(y), f));
         agree(got, density, 1e-6, scale, || {
@@ -166,7 +182,9 @@ fn check_moments(one: &dyn OneFunction, certain: Case<'_>) -> Verdict {
         return Ok(());
     }
     let [low, centre, high] = [1e-13, 0.5, 1.0 - 1e-13].map(|p| certain.quantile(p));
-    let cdf = |y| one.conditional_cdf(certain.at.with(y), f);
+    // The integral up to an end where the function jumps needs its limit there.
+    let inside = |y: f64| if certain.before_end(y) == Some(BELOW_1) { BELOW_1 } else { y };
+    let cdf = |y| one.conditional_cdf(certain.at.with(inside(y)), f);
     let (mut first, mut second) = (0.0, 0.0);
     if is_discrete(certain.likelihood) {
         let mut y = 0.0;
@@ -176,7 +194,8 @@ fn check_moments(one: &dyn OneFunction, certain: Case<'_>) -> Verdict {
             y += 1.0;
         }
     } else {
-        for (sign, reach) in [(1.0, high - centre), (-1.0, centre - low)] {
+        let sides = [(1.0, high - centre), (-1.0, centre - low)];
+        for (sign, reach) in sides.into_iter().filter(|(_, reach)| *reach > 0.0) {
             // Steps that grow with the distance from the centre, as tails are long.
             let width = variance.sqrt().min(reach);
             let step = (reach / width).asinh() / STEPS as f64;
@@ -234,8 +253,9 @@ fn check_quantiles(row: Case<'_>, levels: &[f64]) -> Verdict {
     for &p in levels {
         let y = row.quantile(p);
         let below = row.cdf(y);
-        let inverts = if is_discrete(row.likelihood) {
-            below >= p && (y == 0.0 || row.cdf(y - 1.0) < p)
+        let before = is_discrete(row.likelihood).then_some(y - 1.0).or(row.before_end(y));
+        let inverts = if let Some(before) = before {
+            below >= p && (y == 0.0 || row.cdf(before) < p)
         } else {
             (below - p).abs() < tolerance || row.is_coarse(y)
         };
@@ -295,13 +315,15 @@ fn slow_score(row: Case<'_>, y: f64) -> f64 {
     // An even grid in x gives steps in t that grow with the distance from the centre, or from the
     // ends of the range.
     let x = |t: f64| match kind {
-        TargetKind::Positive | TargetKind::Lifetime => t.ln(),
-        TargetKind::UnitInterval => t.ln() - (-t).ln_1p(),
+        TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => t.ln(),
+        TargetKind::UnitInterval | TargetKind::Share => t.ln() - (-t).ln_1p(),
         _ => ((t - centre) / width).asinh(),
     };
     let place = |x: f64| match kind {
-        TargetKind::Positive | TargetKind::Lifetime => (x.exp(), x.exp()),
-        TargetKind::UnitInterval => (1.0 / (1.0 + (-x).exp()), 0.25 / (0.5 * x).cosh().powi(2)),
+        TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => (x.exp(), x.exp()),
+        TargetKind::UnitInterval | TargetKind::Share => {
+            (1.0 / (1.0 + (-x).exp()), 0.25 / (0.5 * x).cosh().powi(2))
+        }
         _ => (centre + width * x.sinh(), width * x.cosh()),
     };
     let side = |from: f64, to: f64, above: f64| {
@@ -313,10 +335,15 @@ fn slow_score(row: Case<'_>, y: f64) -> f64 {
         (0..=STEPS).map(term).sum::<f64>()
     };
     // Next to the ends of a range there is nothing to integrate.
-    let (low, high) = match kind {
-        TargetKind::Positive | TargetKind::Lifetime => (low.max(1e-14 * y), high),
-        TargetKind::UnitInterval => (low.max(1e-14 * y), high.min(1.0 - 1e-15)),
-        _ => (low, high),
+    let (low, y, high) = match kind {
+        TargetKind::Positive | TargetKind::Lifetime => (low.max(1e-14 * y), y, high),
+        TargetKind::Amount => {
+            let least = 1e-13 * if y > 0.0 { y } else { high };
+            (least, y.max(least), high)
+        }
+        TargetKind::UnitInterval => (low.max(1e-14 * y), y, high.min(1.0 - 1e-15)),
+        TargetKind::Share => (1e-13, y.clamp(1e-13, 1.0 - 1e-15), 1.0 - 1e-15),
+        _ => (low, y, high),
     };
     side(low, y, 0.0) + side(y, high, 1.0)
 }

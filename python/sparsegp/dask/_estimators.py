@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
-from .. import _means, _sparsegp, _tables
+from .. import _exposures, _means, _sparsegp, _tables
 from .._base import fitted_part
 from .._documentation import filled
 from .._options import engine_options
@@ -85,6 +85,7 @@ class _DaskEstimator(BaseEstimator):
 
     def _fit(self, X, y, sample_weight=None, exposure=None, target=None, groups=None):
         self.__dict__.pop("local_", None)
+        role, exposure = _exposures.unwrapped(exposure)
         local = self._of(**self._local_params())
         if _means.is_own(getattr(local, "mean", None)):
             raise ValueError(f"mean is {local.mean!r}, which needs all rows in one place: expected 'constant' or 'zero'")
@@ -96,7 +97,8 @@ class _DaskEstimator(BaseEstimator):
         partitions = Partitions(X, y, exposure, sample_weight, cluster.results)
         if not _tables.is_formula(groups):
             raise TypeError(f"groups is of type {type(groups).__name__}, expected a formula with columns of X, such as 'school'")
-        job = self._job(partitions, (y, target), exposure, sample_weight, groups, options, cluster)
+        exposed = None if exposure is None else role
+        job = self._job(partitions, (y, target), exposed, sample_weight, groups, options, cluster)
         model = local._heard(
             lambda hearing: _sparsegp.fit_parts(
                 len(partitions),
@@ -118,7 +120,7 @@ class _DaskEstimator(BaseEstimator):
             self.local_.feature_names_in_ = np.array(job.names, dtype=object)
         return self
 
-    def _job(self, partitions, target, exposure, sample_weight, groups, options, cluster) -> _tasks.Job:
+    def _job(self, partitions, target, exposed, sample_weight, groups, options, cluster) -> _tasks.Job:
         names, classes = partitions.names, self._classes(partitions, cluster)
         y, name = target
         if name is None and is_frame(y):
@@ -129,7 +131,8 @@ class _DaskEstimator(BaseEstimator):
         meta = partitions.meta if partitions.frame else np.empty((0, len(names)))
         columns = {
             "target": target,
-            "exposure": None if exposure is None else _tables.free_name("exposure", taken),
+            "exposure": _tables.free_name("exposure", taken) if exposed == "exposure" else None,
+            "trials": _tables.free_name("trials", taken) if exposed == "trials" else None,
             "weights": None if sample_weight is None else _tables.free_name("weight", taken),
             "keep": _tables.names_of(self.keep) if partitions.frame else names,
             "exclude": _tables.names_of(self.exclude),
@@ -184,6 +187,13 @@ class _DaskEstimator(BaseEstimator):
             The file. A failed call leaves no partial file.
         """
         self._fitted().save(path)
+
+    def _known(self, exposure, trials):
+        """Returns the exposures or the numbers of trials that the model was fitted with, or None."""
+        role, values = _exposures.unwrapped(_exposures.given(exposure, trials))
+        if values is not None and role != _tasks.role(self._fitted()):
+            raise ValueError(f"{role} is given, but the model was fitted without {role}")
+        return values
 
     def _lazily(self, X, method, names, *, dtype=np.float64, exposure=None, **wanted):
         """Returns a dask array or dataframe with a column of predictions for each of ``names``, and the partitions of X."""
@@ -247,7 +257,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         """
         return self._fit(X, y, sample_weight, groups=groups)
 
-    def predict(self, X, return_std=False, quantiles=None, exposure=None):
+    def predict(self, X, return_std=False, quantiles=None, exposure=None, *, trials=None):
         """Predict the target, lazily.
 
         Parameters
@@ -260,6 +270,8 @@ class _Numbers(RegressorMixin, _DaskEstimator):
             Probabilities between 0 and 1; the quantiles of the target at these probabilities are returned.
         exposure : dask array or series of shape (n,), optional
             Exposures, for counts that were fitted with them.
+        trials : dask array or series of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
@@ -273,6 +285,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         """
         levels = [] if quantiles is None else _probabilities(quantiles)
         names = ["mean", "std"] if return_std else ["mean"]
+        exposure = self._known(exposure, trials)
         wanted = {"return_std": bool(return_std), "quantiles": levels or None}
         found = self._lazily(X, "predict", [*names, *map(str, levels)], exposure=exposure, **wanted)
         frame = is_frame(X)
@@ -281,7 +294,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
             answer.append(found[[str(level) for level in levels]] if frame else found[:, len(names) :])
         return answer[0] if len(answer) == 1 else tuple(answer)
 
-    def score(self, X, y, sample_weight=None, exposure=None) -> float:
+    def score(self, X, y, sample_weight=None, exposure=None, *, trials=None) -> float:
         """The coefficient of determination R² of the predicted means.
 
         Parameters
@@ -294,12 +307,14 @@ class _Numbers(RegressorMixin, _DaskEstimator):
             The weights of the rows' losses.
         exposure : dask array or series of shape (n,), optional
             Exposures, for counts that were fitted with them.
+        trials : dask array or series of shape (n,), optional
+            Numbers of trials, for models that were fitted with them.
 
         Returns
         -------
         float
         """
-        parts = np.array(self._scores(X, y, sample_weight, exposure, _tasks.squares))
+        parts = np.array(self._scores(X, y, sample_weight, self._known(exposure, trials), _tasks.squares))
         weight, mean, around_mean, around_prediction = parts.T
         middle = np.average(mean, weights=weight)
         total = np.sum(around_mean + weight * (mean - middle) ** 2)
@@ -355,7 +370,7 @@ class DaskSparseGPCountRegressor(_Numbers):
 
     _of = SparseGPCountRegressor
 
-    def fit(self, X, y, sample_weight=None, groups=None, *, exposure=None):
+    def fit(self, X, y, sample_weight=None, groups=None, *, exposure=None, trials=None):
         """Fit the model.
 
         Parameters
@@ -370,12 +385,14 @@ class DaskSparseGPCountRegressor(_Numbers):
             Grouped effects, as for :class:`DaskSparseGPRegressor`.
         exposure : dask array or series of shape (n,), optional
             The factor of each row's rate. Predictions need it too.
+        trials : dask array or series of shape (n,), optional
+            The number of trials of which each count is the number of successes. Predictions need it too.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, exposure, groups=groups)
+        return self._fit(X, y, sample_weight, _exposures.given(exposure, trials), groups=groups)
 
 
 @_with_more(**_OWN)

@@ -119,7 +119,8 @@ def _table(job: Job, block: Block) -> _sparsegp.Table:
     else:
         target = _tables.classes_column(y, job.classes, np.searchsorted(job.classes, y))
     more = [(job.columns["target"], target)]
-    for name, values in ((job.columns["exposure"], block.exposure), (job.columns["weights"], block.weights)):
+    exposed = job.columns["exposure"] or job.columns["trials"]
+    for name, values in ((exposed, block.exposure), (job.columns["weights"], block.weights)):
         if values is not None:
             more.append((name, ("number", check_array(values, ensure_2d=False, dtype=np.float64, input_name=name))))
     for name, (_, values) in more:
@@ -173,10 +174,15 @@ def merge_sums(sums: list) -> bytes:
     return _sparsegp.merge_sums(sums)
 
 
+def role(local) -> str:
+    """Returns the argument of a local estimator for what its exposures are: ``"exposure"`` or ``"trials"``."""
+    return "exposure" if local._columns["trials"] is None else "trials"
+
+
 def predicted(local, method: str, wanted: dict, names: list, dtype, X, exposure=None):
     """Returns the predictions of a method of the local estimator for a block, with a column for each of ``names``, as a
     frame if the block is a frame."""
-    wanted = wanted if exposure is None else {**wanted, "exposure": np.asarray(exposure).reshape(-1)}
+    wanted = wanted if exposure is None else {**wanted, role(local): np.asarray(exposure).reshape(-1)}
     found = getattr(local, method)(X, **wanted) if len(X) else ()
     found = found if isinstance(found, tuple) else (found,)
     values = np.column_stack(found) if found else np.empty((0, len(names)), dtype=dtype)
@@ -193,7 +199,7 @@ def squares(local, part: int, *block) -> np.ndarray:
     with _of_partition(part):
         block = Block(*block)
         y = np.asarray(checked_target(block.y, numeric=True), dtype=np.float64)
-        more = {} if block.exposure is None else {"exposure": np.asarray(block.exposure)}
+        more = {} if block.exposure is None else {role(local): np.asarray(block.exposure)}
         weights = np.ones(len(y)) if block.weights is None else np.asarray(block.weights, dtype=np.float64)
         errors = y - local.predict(block.X, **more)
         mean = np.average(y, weights=weights)

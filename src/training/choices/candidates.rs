@@ -40,8 +40,7 @@ pub(super) const FEW_NEIGHBOURS: usize = 20;
 /// … and the other numbers of neighbours with which the same short fit is judged.
 pub(super) const COUNTS: [usize; 2] = [100, FEW_NEIGHBOURS];
 
-/// Likelihoods of several functions, which model zeros separately, are tried if more than this
-/// share of the counts is 0.
+/// Likelihoods that model zeros separately are tried if more than this share of the counts or amounts is 0.
 const ZEROS: f64 = 0.05;
 
 /// Targets with fewer distinct values are treated as levels: a density that narrows around the
@@ -88,6 +87,7 @@ pub(super) fn values(
         Part::Likelihood => likelihoods(kind, options.model, data.targets.y)
             .filter(|_| data.len() >= FEWEST_ROWS)
             .chain(likelihoods_of_counts(options, data.targets.y).iter().copied())
+            .chain(likelihoods_of_amounts(options, data.targets.y).iter().copied())
             .map(|kind| {
                 // The warp of the target is kept, so likelihoods that do not allow a warp are
                 // dropped below.
@@ -153,6 +153,13 @@ fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterat
             LikelihoodKind::ZeroInflatedNegativeBinomial,
             LikelihoodKind::HurdleNegativeBinomial,
         ],
+        TargetKind::Trials if kind == LikelihoodKind::Binomial => &[LikelihoodKind::BetaBinomial],
+        TargetKind::Measured if kind == LikelihoodKind::GaussianKnownNoise => {
+            &[LikelihoodKind::StudentTKnownNoise]
+        }
+        TargetKind::Lifetime if kind == LikelihoodKind::Weibull => {
+            &[LikelihoodKind::LogNormal, LikelihoodKind::LogLogistic]
+        }
         TargetKind::Binary if kind == LikelihoodKind::BernoulliProbit => &[LikelihoodKind::BernoulliLogit],
         _ => &[],
     };
@@ -165,11 +172,33 @@ fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterat
 /// Returns likelihoods of counts for numbers that may be counts, if the user did not ask for numbers. Their log probabilities are
 /// comparable with the log densities of other likelihoods, which are densities per unit count.
 fn likelihoods_of_counts(options: &FitOptions, y: &[f64]) -> &'static [LikelihoodKind] {
-    let asked_for_nothing = options.task.is_none() && options.likelihood_kind() == LikelihoodKind::Gaussian;
-    match asked_for_nothing && may_be_counts(y) {
+    match asked_for_nothing(options) && may_be_counts(y) {
         true => &[LikelihoodKind::NegativeBinomial, LikelihoodKind::HurdleNegativeBinomial],
         false => &[],
     }
+}
+
+fn asked_for_nothing(options: &FitOptions) -> bool {
+    options.task.is_none() && options.likelihood_kind() == LikelihoodKind::Gaussian
+}
+
+/// Returns likelihoods of amounts with exact zeros for numbers that may be such amounts, if the user did not ask for numbers. The losses of
+/// other likelihoods are made comparable: see [`Trials::losses`](super::trial::Trials).
+fn likelihoods_of_amounts(options: &FitOptions, y: &[f64]) -> &'static [LikelihoodKind] {
+    match asked_for_nothing(options) && options.model == ModelKind::Gp && may_be_amounts(y) {
+        true => &[LikelihoodKind::HurdleGamma, LikelihoodKind::Tweedie],
+        false => &[],
+    }
+}
+
+/// Returns true if targets are numbers of 0 or more, a clear share of them exactly 0, and the others neither whole numbers nor few distinct ones.
+pub(super) fn may_be_amounts(y: &[f64]) -> bool {
+    let positive: Vec<f64> = y.iter().copied().filter(|&y| y != 0.0).collect();
+    let zeros = y.len() - positive.len();
+    zeros as f64 > ZEROS * y.len() as f64
+        && positive.iter().all(|&y| y > 0.0)
+        && positive.iter().any(|y| y.fract() != 0.0)
+        && !has_levels(&positive)
 }
 
 /// Returns true if targets are whole numbers from 0 to more than [`WIDE`], with more than few distinct values.

@@ -74,6 +74,7 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     let Some(trials) = Trials::new(rows, options.seed) else {
         return Ok(Chosen::new(asked, plain, None));
     };
+    let trials = trials.with_zeros(open.contains(Part::Likelihood));
     let options = base(options, open);
     let mut search = Search::new(rows, &options, open, trials, session);
     let Some(best) = search.judge_first(&options)? else {
@@ -113,7 +114,8 @@ impl Chosen {
         session: &mut Session<'_>,
     ) -> Result<Option<(Choice, Option<FitOptions>)>> {
         let Some(best) = &self.best else { return Ok(None) };
-        let trials = |rows| Trials::with_close_rows(rows, self.options.seed);
+        let zeros = self.asked.open.contains(Part::Likelihood);
+        let trials = |rows| Some(Trials::with_close_rows(rows, self.options.seed)?.with_zeros(zeros));
         let (Some(own), Some(others)) = (trials(rows), trials(more)) else { return Ok(None) };
         let Some(plain) = unless_failed(own.judge(&best.options, Some(best), session))? else {
             return Ok(None);
@@ -262,7 +264,8 @@ impl<'s, 'a> Search<'s, 'a> {
                     lines = best.is_free_of_noise() && values.len() < before;
                 }
                 Part::Likelihood if best.is_free_of_noise() => {
-                    values.retain(|value| value.likelihood_kind().target_kind() == TargetKind::Count);
+                    // Without noise, only another kind of target is an alternative.
+                    values.retain(|value| value.likelihood_kind().target_kind() != best.kind());
                 }
                 // An exact GP leaves nothing to neighbours.
                 Part::Neighbours if best.is_exact() => values.clear(),
@@ -369,6 +372,7 @@ impl<'s, 'a> Search<'s, 'a> {
         tried: &mut Vec<Tried>,
     ) -> Result<Option<Judged>> {
         let Some(close) = Trials::with_close_rows(self.rows, self.seed) else { return Ok(None) };
+        let close = close.with_zeros(self.trials.has_zeros());
         let plain = FitOptions { hyper: Some(Hyper::Fixed), ..best.options.clone() };
         let plain = close.judge(&plain, Some(best), self.session)?;
         let beside = close.judge(with, Some(best), self.session)?;

@@ -1,6 +1,6 @@
 //! Short fits to some of the training rows, and their losses on held-out rows, in the user's units.
 
-use super::candidates::may_be_counts;
+use super::candidates::{may_be_amounts, may_be_counts};
 use crate::collapsed::Dataset;
 use crate::data::{Purpose, Scaling, generator};
 use crate::error::{Error, Result};
@@ -8,6 +8,7 @@ use crate::hyper::{Descriptor, Session};
 use crate::likelihood::TargetKind;
 use crate::model::{LatentPrior, Model, Posterior, Tried, Warning};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
+use crate::quadrature::Integrator;
 use crate::training::arrays::fit_arrays_in;
 use crate::training::fit::scaling_of;
 use crate::training::rows::{RowBuffer, TrainingData};
@@ -75,7 +76,12 @@ pub(super) struct Trials {
     whole: bool,
     /// True if fits in the place of [`INDUCING`] have half of these inducing inputs.
     pub half: bool,
+    /// True if zeros have a probability, so that likelihoods of numbers and of amounts with zeros are compared.
+    zeros: bool,
 }
+
+/// The least log probability of a zero under a likelihood of numbers, so that losses are finite.
+const LEAST_LOG: f64 = -700.0;
 
 /// Options with the losses of their short fit on held-out rows.
 #[derive(Debug)]
@@ -117,7 +123,16 @@ impl Trials {
         let few = data.len() <= EXACT_ROWS && data.targets.weights.is_empty();
         let all = few.then(|| RowBuffer::of(data));
         let whole = train.y.len() + held.y.len() == data.len();
-        varies.then_some(Trials { train, held, all, levels, whole, half: false })
+        varies.then_some(Trials { train, held, all, levels, whole, half: false, zeros: false })
+    }
+
+    /// Gives zeros a probability, if the likelihood is `open` and the targets may be amounts with exact zeros.
+    pub fn with_zeros(self, open: bool) -> Trials {
+        Trials { zeros: open && may_be_amounts(&self.train.y), ..self }
+    }
+
+    pub(super) fn has_zeros(&self) -> bool {
+        self.zeros
     }
 
     pub(crate) fn train_rows(&self) -> usize {
@@ -208,11 +223,23 @@ impl Trials {
     }
 
     /// Returns the log loss of every held-out row, and its squared error, times the relative weight of the row.
+    ///
+    /// A likelihood of amounts gives exact zeros a probability, and the density of a likelihood of numbers at 0 grows without bound as its
+    /// noise falls. If both are compared, the latter is read as cut off at 0: all its probability of 0 and below is that of a zero. Both then
+    /// are densities of one measure, a length above 0 and a unit mass at 0, and no other reading gives numbers a higher probability of 0.
     fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, Losses)> {
         let held = self.held.data();
         let predictions = model.predict_by(posterior, held.x, held.targets.exposure.to_vec());
         let predictions = predictions.with_other_ends(held.targets.other_ends);
         let mut rows = predictions.losses(held.targets.y);
+        if self.zeros && predictions.kind() == TargetKind::Real {
+            let tools = &mut Integrator::default();
+            for (row, (density, _)) in
+                rows.iter_mut().enumerate().filter(|(row, _)| held.targets.y[*row] == 0.0)
+            {
+                *density = predictions.cdf(row, 0.0, tools).ln().max(LEAST_LOG);
+            }
+        }
         let mean = held.targets.weights.iter().sum::<f64>() / held.len() as f64;
         for ((density, error), weight) in rows.iter_mut().zip(held.targets.weights) {
             *density *= weight / mean;

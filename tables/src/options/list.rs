@@ -49,7 +49,7 @@ const MODEL: &[Entry] = &[
         .help("Distribution of the target around the latent function [default: chosen on held-out rows]")
         .more(
             "With ⟨auto none⟩ the default is gaussian for regression, bernoulli-probit for two classes, \
-             softmax for more classes, poisson for counts and ordinal for ordered levels.",
+             softmax for more classes, poisson for counts, binomial for successes in trials and ordinal for ordered levels.",
         )
         .everyday(),
     Entry::new("quadrature_nodes", Kind::Whole).value("NODES").help(

@@ -7,7 +7,6 @@ use crate::tables::column::{Column, number_text};
 use crate::tables::table::{Table, quoted};
 use faer::MatRef;
 use sparsegp::error::Result;
-use sparsegp::likelihood::TargetKind;
 use std::hash::{DefaultHasher, Hasher};
 
 const MOST_NAMED: usize = 5;
@@ -110,7 +109,7 @@ const FEWEST: usize = 2;
 pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Vec<String>> {
     let (mut singles, mut repeated, mut markers) = (Vec::new(), Vec::new(), Vec::new());
     let numeric = schema.features.iter().filter(|feature| feature.kind == FeatureKind::Numeric);
-    let target = Some(schema.target.as_str()).filter(|_| schema.encoding.kind() == TargetKind::Real);
+    let target = Some(schema.target.as_str()).filter(|_| schema.encoding.kind().is_standardised());
     for name in numeric.map(|feature| feature.name.as_str()).chain(target) {
         let column = facts.require(name)?;
         let Some(cells) = rows.column(name).and_then(Column::numbers) else { continue };

@@ -133,7 +133,8 @@ pub struct SchemaOptions {
     /// True if categories make one input for each level except the first, instead of a code. Linear models need this: their intercept
     /// represents the first level.
     pub drop_first: bool,
-    /// The kind of target. `None` means counts if there is an exposure; otherwise the values decide (see [`Schema::infer`]).
+    /// The kind of target. `None` means counts if there is an exposure, and successes if there are trials; otherwise the values decide (see
+    /// [`Schema::infer`]).
     pub target_kind: Option<TargetKind>,
     /// True if a target written as numbers is a regression target, not counts or classes, unless `target_kind` is set.
     pub numbers: bool,
@@ -143,6 +144,15 @@ pub struct SchemaOptions {
     pub positive_label: Option<String>,
     /// The column of exposures (time or area at risk), for a target of counts.
     pub exposure: Option<String>,
+    /// The column of numbers of trials, for a target of successes; it excludes an exposure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trials: Option<String>,
+    /// The column of known standard errors of a target of numbers; it excludes an exposure and trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise_std: Option<String>,
+    /// The column that says which targets are censored: see [`Schema::other_ends`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub censored: Option<String>,
     /// The columns of offsets, known additions to the latent functions: none, or one for each function. A column may be the offset of
     /// several functions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -213,8 +223,12 @@ pub struct Schema {
     // Old model files, whose targets are always numbers, have none of the following fields.
     #[serde(default)]
     pub(crate) encoding: TargetEncoding,
+    /// The column of exposures, of numbers of trials, or of known standard errors, as the kind of target says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exposure: Option<String>,
+    /// The column that says which targets are censored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) censored: Option<String>,
     /// The columns of offsets, one for each latent function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) offset: Vec<String>,
@@ -311,7 +325,7 @@ impl Schema {
         &self.encoding
     }
 
-    /// The name of the column of exposures, where there is one.
+    /// The name of the column of exposures or, for a target of successes, of numbers of trials, where there is one.
     pub fn exposure_name(&self) -> Option<&str> {
         self.exposure.as_deref()
     }
@@ -396,7 +410,8 @@ impl Schema {
         let mut seen = HashSet::new();
         let groups = self.group_names().filter(|_| grouped);
         let offsets = self.offset.iter().map(String::as_str);
-        let all = self.feature_columns().chain(groups).chain(self.exposure.as_deref()).chain(offsets);
+        let exposure = self.exposure.as_deref().filter(|_| self.needs_exposure());
+        let all = self.feature_columns().chain(groups).chain(exposure).chain(offsets);
         all.filter(|name| seen.insert(*name)).collect()
     }
 
@@ -408,7 +423,8 @@ impl Schema {
 
     /// Returns all names for which [`Schema::uses`] returns true.
     pub fn used_names(&self) -> HashSet<&str> {
-        self.needed_columns(true).into_iter().chain([self.target.as_str()]).collect()
+        let known = [&self.exposure, &self.censored].into_iter().filter_map(Option::as_deref);
+        self.needed_columns(true).into_iter().chain([self.target.as_str()]).chain(known).collect()
     }
 
     pub(crate) fn training_names(&self) -> HashSet<&str> {
@@ -430,17 +446,6 @@ impl Schema {
         self.encoding.check_training(&read, &self.target)?;
         self.exposure(table)?;
         self.weights(table).map(|_| ())
-    }
-
-    pub(crate) fn check_exposure_kind(&self) -> Result<()> {
-        let kind = self.encoding.kind();
-        let Some(exposure) = self.exposure.as_ref().filter(|_| kind != TargetKind::Count) else {
-            return Ok(());
-        };
-        let (exposure, target) = (quoted(exposure), quoted(&self.target));
-        let needs = format!("the exposure {exposure} needs a target of counts");
-        Err(Error::usage(format!("{needs}, but the target {target} is of kind {kind}"))
-            .hint("choose a likelihood of counts, or leave the exposure out"))
     }
 
     pub(crate) fn check_columns<'a>(
@@ -520,13 +525,19 @@ pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
 
 /// The columns that can never be features, each with its role: the target, the exposure, the weights and the offsets.
 pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
-    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
+    let known = [
+        ("exposure", &options.exposure),
+        ("trials", &options.trials),
+        ("noise-std", &options.noise_std),
+        ("censored", &options.censored),
+    ];
+    let known = known.into_iter().filter_map(|(role, name)| Some((role, name.as_deref()?)));
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
     // A column may be the offset of several functions.
     let offsets =
         options.offset.iter().enumerate().filter(|(at, name)| !options.offset[..*at].contains(name));
     let offsets = offsets.map(|(_, name)| ("offset", name.as_str()));
-    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights).chain(offsets)
+    std::iter::once(("target", options.target.as_str())).chain(known).chain(weights).chain(offsets)
 }
 
 impl Schema {

@@ -278,15 +278,6 @@ impl Schema {
         self.encoding.encode(&table, &self.target).map(Some)
     }
 
-    /// The exposure of each row, or `None` when the model has none.
-    ///
-    /// # Errors
-    ///
-    /// When the column is absent, or a value is missing, infinite, text or not above 0.
-    pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.exposure.as_ref().map(|name| self.positive_numbers(table, name, Role::Exposure)).transpose()
-    }
-
     /// The weight of each row, or `None` when the model has none.
     ///
     /// # Errors
@@ -296,7 +287,7 @@ impl Schema {
         self.weights.as_ref().map(|name| self.positive_numbers(table, name, Role::Weight)).transpose()
     }
 
-    fn positive_numbers(&self, table: &Table, name: &str, role: Role) -> Result<Vec<f64>> {
+    pub(super) fn positive_numbers(&self, table: &Table, name: &str, role: Role) -> Result<Vec<f64>> {
         let table = table.read(&self.readings, &|column| column == name)?;
         let values = table.numbers(name)?;
         for (row, &value) in values.iter().enumerate() {

@@ -21,6 +21,9 @@ pub(crate) enum Role {
     /// The target, of this kind.
     Target(TargetKind),
     Exposure,
+    Trials,
+    /// A known standard error.
+    NoiseStd,
     Weight,
     /// Any finite number.
     Offset,
@@ -35,17 +38,38 @@ impl Role {
                 if value > 0.0 { "an exposure from 1e-100 to 1e100" } else { "an exposure above 0" },
                 "an exposure is the time, area or number of units that could have had events; remove rows without exposure",
             ),
+            Role::Trials if value < 1.0 || value.fract() != 0.0 || value > HIGHEST_WHOLE => (
+                "a number of trials (1, 2, …)",
+                "the target is a number of successes in these trials; remove rows without trials",
+            ),
+            Role::NoiseStd if value < 0.0 => (
+                "a standard error of 0 or more",
+                "give the standard deviation of the noise of each target, in its units",
+            ),
             Role::Weight if value <= 0.0 => {
                 ("a weight above 0", "remove rows that should not count, instead of giving them the weight 0")
+            }
+            Role::Target(TargetKind::Lifetime) if value <= 0.0 => {
+                ("a time above 0", "correct or remove the row, or use ⟨likelihood gaussian⟩ for any numbers")
             }
             Role::Target(TargetKind::Positive) if value <= 0.0 => {
                 ("a number above 0", "correct or remove the row, or use a likelihood of any real number")
             }
+            Role::Target(TargetKind::Amount) if value < 0.0 => {
+                ("a number of 0 or more", "correct or remove the row, or use a likelihood of any real number")
+            }
+            Role::Target(TargetKind::Share) if !(0.0..=1.0).contains(&value) => {
+                ("a number from 0 to 1", "correct or remove the row, or use a likelihood of any real number")
+            }
             Role::Target(TargetKind::UnitInterval) if value <= 0.0 || value >= 1.0 => (
                 "a number above 0 and below 1",
-                "to keep targets of exactly 0 or 1, shrink all of them inside with (y(n−1)+0.5)/n for n rows \
-                 (Smithson & Verkuilen 2006)",
+                "for targets of exactly 0 or 1 use ⟨likelihood ordered-beta⟩",
             ),
+            Role::Target(TargetKind::Trials)
+                if value < 0.0 || value.fract() != 0.0 || value > HIGHEST_WHOLE =>
+            {
+                ("a number of successes (0, 1, 2, …)", "correct or remove the row")
+            }
             Role::Target(TargetKind::Count) if value < 0.0 || value.fract() != 0.0 => {
                 ("a count (0, 1, 2, …)", "correct or remove the row, or use a likelihood of any real number")
             }

@@ -51,7 +51,13 @@ impl Schema {
             features,
             target: options.target.clone(),
             encoding,
-            exposure: options.exposure.clone(),
+            exposure: options
+                .exposure
+                .as_ref()
+                .or(options.trials.as_ref())
+                .or(options.noise_std.as_ref())
+                .cloned(),
+            censored: options.censored.clone(),
             offset: options.offset.clone(),
             weights: options.weights.clone(),
             drop_first: options.drop_first,
@@ -68,7 +74,7 @@ impl Schema {
             let found = format!("{source}: every feature has the same category in all rows");
             return Err(Error::data(format!("{found}, expected at least one feature that varies")));
         }
-        schema.check_exposure_kind()?;
+        schema.check_exposure_kind(options)?;
         schema.check_positive_columns(facts)?;
         schema.check_offsets(facts)?;
         Ok((schema, warnings))
@@ -86,9 +92,9 @@ impl Schema {
         Ok(())
     }
 
-    /// Checks that the exposure and the weights are numbers above 0 in every row.
+    /// Checks that exposures, numbers of trials and weights suit their roles in every row.
     fn check_positive_columns(&self, facts: &TableFacts) -> Result<()> {
-        for (name, role) in [(&self.exposure, Role::Exposure), (&self.weights, Role::Weight)] {
+        for (name, role) in [(&self.exposure, self.exposure_role()), (&self.weights, Role::Weight)] {
             let Some(name) = name else { continue };
             let column = facts.require(name)?;
             column.check_numbers()?;
@@ -241,9 +247,17 @@ impl SchemaOptions {
         Ok((readings, told))
     }
 
-    /// The kind of target, if the options determine it; an exposure implies counts.
+    /// The kind of target, if the options determine it; an exposure implies counts, trials imply successes, standard errors imply numbers, and
+    /// censoring implies times.
     pub(crate) fn kind(&self) -> Option<TargetKind> {
-        self.target_kind.or(self.exposure.as_ref().map(|_| TargetKind::Count))
+        let implied = [
+            (&self.exposure, TargetKind::Count),
+            (&self.trials, TargetKind::Trials),
+            (&self.noise_std, TargetKind::Measured),
+            (&self.censored, TargetKind::Lifetime),
+        ];
+        let implied = implied.into_iter().find(|(name, _)| name.is_some()).map(|(_, kind)| kind);
+        self.target_kind.or(implied)
     }
 
     /// Returns what the values of a column must be, or `None` for a column that is not used.
@@ -257,7 +271,15 @@ impl SchemaOptions {
             let kinds = self.kind().map_or_else(guessed, |kind| vec![kind]);
             return Some(Demand::Role(kinds.into_iter().map(Role::Target).collect()));
         }
-        let roles = [(&self.exposure, Role::Exposure), (&self.weights, Role::Weight)];
+        if self.censored.as_deref() == Some(name) {
+            return Some(Demand::None);
+        }
+        let roles = [
+            (&self.exposure, Role::Exposure),
+            (&self.trials, Role::Trials),
+            (&self.noise_std, Role::NoiseStd),
+            (&self.weights, Role::Weight),
+        ];
         if let Some((_, role)) = roles.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
             return Some(Demand::Role(vec![role]));
         }
@@ -304,6 +326,14 @@ fn check_ordered(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
 
 /// Checks that no column has two roles.
 fn check_roles(options: &SchemaOptions) -> Result<()> {
+    let known =
+        [("exposure", &options.exposure), ("trials", &options.trials), ("noise-std", &options.noise_std)];
+    let mut known =
+        known.into_iter().filter_map(|(role, name)| Some(format!("the {role} {}", quoted(name.as_ref()?))));
+    if let (Some(one), Some(other)) = (known.next(), known.next()) {
+        return Err(Error::usage(format!("{one} and {other} are for different targets, expected only one of them"))
+            .hint("use ⟨exposure⟩ for counts of events, ⟨trials⟩ for successes in trials, and ⟨noise-std⟩ for numbers with standard errors"));
+    }
     let features = options.features.as_deref().unwrap_or_default();
     let mut seen: HashMap<&str, &str> = HashMap::new();
     for (role, name) in special(options) {
@@ -511,8 +541,8 @@ impl Schema {
     /// If the target or another named column is absent, no feature is left, a column holds values that do not
     /// suit its role, there is only one row, or the target cannot be learned from: a value is missing or not of the kind, the values do not
     /// vary, there are not exactly two classes, the levels have a gap or are too few or too many, or the requested positive class does not
-    /// occur. Usage errors if a column has two roles, if an exposure is given for a target that is not a count, or if a positive class is
-    /// requested for a target without classes.
+    /// occur. Usage errors if a column has two roles, if an exposure is given for a target that is not a count, or trials for one that is
+    /// not a number of successes, or if a positive class is requested for a target without classes.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
         if let Some(known) = &options.known {

@@ -7,6 +7,7 @@ mod columns;
 mod counts;
 mod design;
 mod distinct;
+mod exposures;
 mod extremes;
 pub(crate) mod facts;
 mod groups;

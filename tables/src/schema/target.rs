@@ -260,6 +260,12 @@ const MOST_LEVELS: usize = 100;
 /// The most classes of a target; each of them has a latent function.
 const MOST_CLASSES: usize = 1000;
 
+/// The fewest distinct values of a target of shares; fewer may be levels or scores.
+const INSIDE: usize = 20;
+
+/// The fewest rows of a target of shares that are exactly 0 or exactly 1, as a number and as a share of the rows.
+const ENDS: (u64, f64) = (5, 0.01);
+
 /// Classes, in small letters, that are positive against one of [`NEGATIVE_WORDS`]; numbers are spelled in one way, so
 /// "+1" is "1".
 const POSITIVE_WORDS: [&str; 7] = ["yes", "y", "true", "t", "positive", "pos", "1"];
@@ -334,11 +340,36 @@ impl Target<'_> {
         if distinct <= 2 {
             return TargetKind::Real;
         }
+        if let Some(words) = self.shares() {
+            notes.push(format!("{}: {words}", self.column));
+            return TargetKind::Share;
+        }
         let Some(values) = self.facts.whole_numbers() else { return TargetKind::Real };
         let whole = Whole::of(values);
         let (low, high) = self.facts.plain.range;
         notes.push(format!("{}: {}", self.column, whole.words(low, high)));
         if whole == Whole::Counts { TargetKind::Count } else { TargetKind::Real }
+    }
+
+    /// Returns one line about a target of shares, which may be exactly 0 or 1: all numbers lie from 0 to 1, [`INSIDE`] distinct ones lie
+    /// between the ends, and a clear share of the rows is at an end. A column that was scaled to its range has one row at each end only.
+    fn shares(&self) -> Option<String> {
+        let (low, high) = self.facts.plain.range;
+        if low < 0.0 || high > 1.0 || self.facts.has_text() {
+            return None;
+        }
+        let at = |end: f64| {
+            let level = |level: &&Level| level.text.parse() == Ok(end);
+            self.facts.distinct.levels.iter().find(level).map_or(0, |level| level.rows)
+        };
+        let (zeros, ones) = (at(0.0), at(1.0));
+        let fewest = ENDS.0.max((ENDS.1 * self.facts.present as f64).ceil() as u64);
+        let found = self.facts.distinct.levels.len() >= INSIDE && zeros + ones >= fewest;
+        found.then(|| {
+            format!(
+                "numbers from 0 to 1, {zeros} of them exactly 0 and {ones} exactly 1: they are taken for shares; ⟨task regression⟩ takes them for numbers"
+            )
+        })
     }
 
     fn guess_text(&self) -> Result<TargetKind> {

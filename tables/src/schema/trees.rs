@@ -152,8 +152,10 @@ impl Schema {
             | TargetKind::Positive
             | TargetKind::Lifetime
             | TargetKind::Ordinal => Loss::Squared,
-            TargetKind::UnitInterval | TargetKind::Binary => Loss::Logistic,
-            TargetKind::Count => Loss::Poisson,
+            TargetKind::UnitInterval | TargetKind::Share | TargetKind::Binary | TargetKind::Trials => {
+                Loss::Logistic
+            }
+            TargetKind::Count | TargetKind::Amount => Loss::Poisson,
             TargetKind::Class => Loss::Softmax { classes: self.encoding.levels().len() },
         }
     }

@@ -15,6 +15,7 @@ use sparsegp::likelihood::{
     Bernoulli, Gaussian, LikelihoodKind, NegativeBinomial, Observation, ObservationModel, Ordinal, Poisson,
     Softmax, Task,
 };
+use sparsegp::likelihood::{BetaBinomial, Binomial, OrderedBeta, TargetKind, ZeroAltered};
 use sparsegp::metrics::{Compared, Metrics};
 use sparsegp::model::ConstantModel;
 use sparsegp::objective::Targets;
@@ -122,6 +123,7 @@ impl TrainingSample {
             None => model.predict_part(&few),
         };
         let mut metrics = Metrics::new(model.task());
+        let predictions = predictions.with_other_ends(&few.other_ends);
         predictions.compare(&few.targets).iter().for_each(|row| metrics.push(row));
         Some(metrics)
     }
@@ -172,9 +174,13 @@ fn offsets_suit_linear(model: &TableModel) -> bool {
 }
 
 fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
+    let own = LikelihoodKind::of(&*model.latent().likelihood);
+    let kind = own.target_kind();
     match model.task() {
+        // Densities of a Gaussian cannot be compared with probabilities of exact zeros and ones, or of intervals.
+        Task::Regression if kind.has_ends() || kind.is_censored() || kind == TargetKind::Measured => own,
         Task::Regression => LikelihoodKind::Gaussian,
-        Task::Classification | Task::Count | Task::Ordinal => LikelihoodKind::of(&*model.latent().likelihood),
+        Task::Classification | Task::Count | Task::Ordinal => own,
     }
 }
 
@@ -198,7 +204,7 @@ fn linear_options(model: &TableModel) -> FitOptions {
 }
 
 /// The best distribution of a task that does not depend on the inputs, from moments: a Gaussian with the mean and variance of the training
-/// rows; the shares of classes or levels; counts with the mean rate, negative binomial if they vary more than Poisson counts. Unlike exposures, offsets are inputs, so it ignores them.
+/// rows; the best distribution of censored targets; the shares of classes or levels; counts with the mean rate, negative binomial if they vary more than Poisson counts. Unlike exposures, offsets are inputs, so it ignores them.
 pub struct Constant {
     model: ConstantModel,
     task: Task,
@@ -208,15 +214,17 @@ pub struct Constant {
 impl Constant {
     fn of(encoding: &TargetEncoding, targets: Targets<'_>) -> Constant {
         let (likelihood, f) = match encoding.task() {
+            _ if encoding.kind() == TargetKind::Trials => successes(targets),
+            _ if encoding.kind() == TargetKind::Amount => amounts(targets),
+            _ if encoding.kind() == TargetKind::Share => shares_with_ends(targets),
+            _ if encoding.kind().is_censored() => super::censored::constant(encoding.kind(), targets),
             Task::Regression => (Gaussian::new(1.0).into(), vec![0.0]),
             Task::Classification => classes(&shares(targets, encoding.levels().len().max(2))),
             Task::Ordinal => (levels(&shares(targets, encoding.levels().len())).into(), vec![0.0]),
             Task::Count => counts(targets),
         };
-        let target = match encoding.task() {
-            Task::Regression => moments(targets),
-            _ => Affine::IDENTITY,
-        };
+        let standard = likelihood.scales_target() && !encoding.kind().is_censored();
+        let target = if standard { moments(targets) } else { Affine::IDENTITY };
         let scaling = Scaling::linear(Vec::new(), target);
         Constant {
             model: ConstantModel::new(likelihood, &f, scaling),
@@ -245,9 +253,10 @@ impl Constant {
         self.rows
     }
 
-    /// Compares it with targets in original units and their exposures, which are empty if all are 1.
-    pub fn compare(&self, targets: &[f64], exposure: &[f64]) -> Vec<Compared> {
-        self.model.predict(targets.len(), exposure.to_owned()).compare(targets)
+    /// Compares it with targets in original units.
+    pub fn compare(&self, targets: Targets<'_>) -> Vec<Compared> {
+        let predictions = self.model.predict(targets.len(), targets.exposure.to_owned());
+        predictions.with_other_ends(targets.other_ends).compare(targets.y)
     }
 }
 
@@ -293,6 +302,59 @@ fn levels(shares: &[f64]) -> Ordinal {
     Ordinal::with_edges(&edges.collect::<Vec<f64>>(), 1.0)
 }
 
+/// Returns the mean probability of success and, if shares vary more than binomial ones, the precision `Σ w n (n − 1) p (1 − p)/(Σ w ((y − np)² −
+/// np (1 − p))) − 1`.
+fn successes(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
+    let rows = || (0..targets.y.len()).map(|i| (targets.weight(i), targets.at(i)));
+    let total: f64 = rows().map(|(weight, at)| weight * at.exposure).sum();
+    let p = (rows().map(|(weight, at)| weight * at.y).sum::<f64>() + 0.5) / (total + 1.0);
+    let excess = |(weight, at): (f64, Observation)| {
+        weight * ((at.y - at.exposure * p).powi(2) - at.exposure * p * (1.0 - p))
+    };
+    let pairs = |(weight, at): (f64, Observation)| weight * at.exposure * (at.exposure - 1.0) * p * (1.0 - p);
+    let precision = rows().map(pairs).sum::<f64>() / rows().map(excess).sum::<f64>() - 1.0;
+    let likelihood = if precision > 0.0 { BetaBinomial::new(precision).into() } else { Binomial.into() };
+    (likelihood, vec![log_odds(p)])
+}
+
+fn log_odds(p: f64) -> f64 {
+    (p / (1.0 - p)).ln()
+}
+
+/// Returns the weighted share of the rows whose target satisfies a condition, with half a row added on either side.
+fn share_of(targets: Targets<'_>, is: impl Fn(f64) -> bool) -> f64 {
+    let rows = (0..targets.y.len()).filter(|&i| is(targets.y[i]));
+    (rows.map(|i| targets.weight(i)).sum::<f64>() + 0.5) / (targets.total_weight() + 1.0)
+}
+
+/// Returns the weighted mean and variance of the targets that satisfy a condition; `None` if fewer than two differ.
+fn moments_of(targets: Targets<'_>, is: impl Fn(f64) -> bool) -> Option<(f64, f64)> {
+    let rows =
+        || (0..targets.y.len()).filter(|&i| is(targets.y[i])).map(|i| (targets.weight(i), targets.y[i]));
+    let total: f64 = rows().map(|(weight, _)| weight).sum();
+    let mean = rows().map(|(weight, y)| weight * y).sum::<f64>() / total;
+    let variance = rows().map(|(weight, y)| weight * (y - mean).powi(2)).sum::<f64>() / total;
+    (variance > 0.0).then_some((mean, variance))
+}
+
+/// Returns the share of zeros, and the gamma distribution of the other amounts with their mean and variance.
+fn amounts(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
+    let (mean, variance) = moments_of(targets, |y| y > 0.0).unwrap_or((1.0, 1.0));
+    let shape = mean * mean / variance;
+    let zero = log_odds(share_of(targets, |y| y == 0.0));
+    (ZeroAltered::hurdle_gamma(shape).into(), vec![(mean / shape).ln(), zero])
+}
+
+/// Returns the shares of both ends, and the beta distribution between them with the mean and the variance of its targets.
+fn shares_with_ends(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
+    let (mean, variance) = moments_of(targets, |y| y > 0.0 && y < 1.0).unwrap_or((0.5, 0.05));
+    let precision = (mean * (1.0 - mean) / variance - 1.0).max(0.01);
+    let f = log_odds(mean);
+    let low = f + log_odds(share_of(targets, |y| y == 0.0));
+    let high = f - log_odds(share_of(targets, |y| y == 1.0));
+    (OrderedBeta::new(low, (high - low).max(0.01), precision).into(), vec![f])
+}
+
 /// Returns the mean rate and, if counts vary more than Poisson counts, `α = Σ w ((y − em)² − em) / Σ w (em)²`, where e are exposures.
 fn counts(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
     let rows = || (0..targets.y.len()).map(|i| (targets.weight(i), targets.at(i)));
@@ -317,7 +379,8 @@ mod tests {
 
     fn nll(constant: &Constant, targets: &[f64], exposure: &[f64]) -> f64 {
         let mut metrics = Metrics::new(constant.task);
-        constant.compare(targets, exposure).iter().for_each(|row| metrics.push(row));
+        let targets = Targets { exposure, ..Targets::of(targets) };
+        constant.compare(targets).iter().for_each(|row| metrics.push(row));
         metrics.report().nll.expect("a finite NLL")
     }
 
@@ -339,8 +402,8 @@ mod tests {
             |y: f64| 0.5 * ((std::f64::consts::TAU * variance).ln() + (y - mean).powi(2) / variance);
         close(nll(&found, &[1e3 + 5.0, 1e3], &[]), 0.5 * (expected(1e3 + 5.0) + expected(1e3)));
         let twice = Targets { weights: &[2.0, 1.0, 1.0], ..Targets::of(&train) };
-        close(found.compare(&[0.0], &[])[0].mean, mean);
-        close(constant(TargetKind::Positive, 0, twice).compare(&[0.0], &[])[0].mean, 1e3 + 2.25);
+        close(found.compare(Targets::of(&[0.0]))[0].mean, mean);
+        close(constant(TargetKind::Positive, 0, twice).compare(Targets::of(&[0.0]))[0].mean, 1e3 + 2.25);
     }
 
     #[test]
@@ -353,7 +416,7 @@ mod tests {
         for kind in [TargetKind::Ordinal, TargetKind::Class] {
             let found = constant(kind, 3, Targets::of(&train));
             close(nll(&found, &[0.0, 1.0, 2.0], &[]), expected);
-            assert_eq!(found.compare(&[0.0], &[])[0].most_probable, 2.0);
+            assert_eq!(found.compare(Targets::of(&[0.0]))[0].most_probable, 2.0);
         }
         // A level without training rows is improbable, not impossible.
         let found = constant(TargetKind::Ordinal, 4, Targets::of(&train));
@@ -378,6 +441,6 @@ mod tests {
             + shape * (shape / (shape + mean)).ln()
             + 2.0 * (mean / (shape + mean)).ln();
         close(nll(&found, &[2.0], &[]), -expected);
-        close(found.compare(&[2.0], &[])[0].mean, mean);
+        close(found.compare(Targets::of(&[2.0]))[0].mean, mean);
     }
 }

@@ -2,6 +2,7 @@
 
 mod averages;
 mod baselines;
+mod censored;
 mod cross;
 mod effects;
 mod fit;

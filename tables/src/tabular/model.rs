@@ -139,7 +139,7 @@ impl TableModel {
 
     /// Predicts some rows, for example held-out ones.
     pub fn predict_part(&self, part: &TableRows) -> Predictions {
-        self.model.predict_rows(part.inputs(), part.exposure.clone())
+        self.model.predict_rows(part.inputs(), part.exposure.clone()).with_other_ends(&part.other_ends)
     }
 
     /// Reads the rows of a table with their targets, to compare them with predictions.

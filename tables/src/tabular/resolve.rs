@@ -28,7 +28,8 @@ pub(super) fn resolved(
     }
     // The fit refuses a likelihood other than that of the start model.
     let known = start.map(|start| LikelihoodKind::of(&*start.latent().likelihood));
-    let likelihood = options.likelihood.or(known).unwrap_or(LikelihoodKind::default_of(kind));
+    let asked = options.likelihood.map(|asked| asked.for_target(kind));
+    let likelihood = asked.or(known).unwrap_or(LikelihoodKind::default_of(kind));
     let prior = start.map_or(options, |start| start.options());
     Ok(FitOptions {
         likelihood: Some(likelihood),
@@ -110,6 +111,15 @@ pub(crate) fn find_schema(
 /// Returns the options of the schema, completed by the options of the fit.
 pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> Result<SchemaOptions> {
     let kind = asked_kind(options)?.or(columns.target_kind);
+    // Trials make the task count one of successes.
+    let counts = options.likelihood.is_none() && kind == Some(TargetKind::Count);
+    let kind = match kind {
+        Some(TargetKind::Count) if counts && columns.trials.is_some() => Some(TargetKind::Trials),
+        Some(TargetKind::Real) if columns.noise_std.is_some() => Some(TargetKind::Measured),
+        Some(TargetKind::Real) if columns.censored.is_some() && options.likelihood.is_none() => None,
+        Some(TargetKind::Real) if columns.censored.is_some() => Some(TargetKind::Censored),
+        kind => kind,
+    };
     // The intercept of a linear model represents the first category of every column.
     let drop_first = columns.drop_first || options.model == ModelKind::Glm;
     // Objectives with a closed form of q need Gaussian noise.
@@ -147,7 +157,7 @@ pub(super) fn two_values(y: &[f64]) -> Option<(f64, f64)> {
 /// Returns a note if a target of the two values `low` and `high` is treated as numbers.
 pub(super) fn two_valued(schema: &Schema, low: f64, high: f64) -> Option<String> {
     let name = schema.target_name();
-    (schema.encoding().kind() == TargetKind::Real).then(|| {
+    schema.encoding().kind().is_standardised().then(|| {
         format!("the target '{name}' takes only the values {low} and {high}; it is treated as a number, not as classes")
     })
 }

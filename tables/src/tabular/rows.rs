@@ -21,6 +21,8 @@ pub struct TableRows {
     pub exposure: Vec<f64>,
     /// The sample weights, empty if all are 1.
     pub weights: Vec<f64>,
+    /// The other ends of the intervals of censored targets, NaN for known ones; empty if all are known.
+    pub other_ends: Vec<f64>,
     /// The offsets among the inputs; none as long as the rows are in original units, and offsets are columns like others.
     pub(super) offsets: Offsets,
 }
@@ -58,6 +60,7 @@ impl TableRows {
             targets: target_of(schema, table)?,
             exposure: schema.exposure(table)?.unwrap_or_default(),
             weights: Vec::new(),
+            other_ends: schema.other_ends(table)?.unwrap_or_default(),
             offsets: Offsets::None,
         })
     }
@@ -75,6 +78,7 @@ impl TableRows {
             targets: gather(&self.targets),
             exposure: gather(&self.exposure),
             weights: gather(&self.weights),
+            other_ends: gather(&self.other_ends),
             rows: places,
             offsets: self.offsets,
         }
@@ -93,6 +97,7 @@ impl TableRows {
     pub(super) fn scale(&mut self, scaling: &Scaling) {
         let rows = self.targets.len();
         scaling.scale_rows(&mut self.columns, rows, &mut self.targets);
+        scaling.scale_known(rows, &mut self.exposure, &mut self.other_ends);
         self.offsets = scaling.offsets();
     }
 
@@ -102,10 +107,11 @@ impl TableRows {
         scaled
     }
 
-    pub(super) fn observations(&self) -> Targets<'_> {
+    /// Returns the targets with what else is known of them.
+    pub fn observations(&self) -> Targets<'_> {
         let offsets = self.offsets.split(self.inputs()).1;
-        let (exposure, weights) = (&self.exposure, &self.weights);
-        Targets { exposure, weights, offsets, ..Targets::of(&self.targets) }
+        let TableRows { exposure, weights, other_ends, .. } = self;
+        Targets { exposure, weights, other_ends, offsets, ..Targets::of(&self.targets) }
     }
 
     /// Returns the inputs and targets; offsets on the scale the model sees are apart from the inputs.

@@ -12,6 +12,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::data::{Purpose, Role, Roles, Scaling, generator};
 use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::TargetKind;
 use sparsegp::training::{AllRows, BatchSource, Portion, RowBuffer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,10 +39,19 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    /// Returns the number of values of a training row: inputs, target, exposure, weight.
+    /// Returns the number of values of a training row: inputs, target, exposure, weight, other end.
     pub(super) fn row_width(&self) -> usize {
-        let others = [self.schema.exposure_name(), self.schema.weights_name()];
-        self.schema.dims() + 1 + others.iter().flatten().count()
+        let others = [
+            self.has_exposure(),
+            self.schema.weights_name().is_some(),
+            self.schema.censored_name().is_some(),
+        ];
+        self.schema.dims() + 1 + others.iter().filter(|has| **has).count()
+    }
+
+    /// Returns true if rows have an exposure. Measured targets have a standard error, if only 0.
+    fn has_exposure(&self) -> bool {
+        self.schema.exposure_name().is_some() || self.schema.encoding().kind() == TargetKind::Measured
     }
 
     /// Returns the maximum number of rows in memory while training uses a buffer of `buffer` rows and batches of `batch`: the buffer, one
@@ -248,7 +258,7 @@ impl Maker {
         let file = Arc::clone(self.batching.file());
         let dims = file.schema.dims();
         let mut batch = RowBuffer::of_dims(dims, size).with_offsets(file.scaling.offsets());
-        let exposed = file.schema.exposure_name().is_some();
+        let exposed = file.has_exposure();
         let weighted = file.schema.weights_name().is_some();
         for _ in 0..size {
             self.fill()?;
@@ -287,7 +297,7 @@ impl Maker {
         while !self.buffer.is_full() && self.next_row()? {
             let Some(part) = &self.part else { break };
             let (x, at) = (part.inputs().row(self.at), self.at);
-            let others = [part.exposure.get(at), part.weights.get(at)];
+            let others = [part.exposure.get(at), part.weights.get(at), part.other_ends.get(at)];
             let row = x.iter().chain([&part.targets[at]]).chain(others.into_iter().flatten());
             self.buffer.push(row.copied());
             self.at += 1;
@@ -363,6 +373,7 @@ fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, exposed: bool, weig
     let exposure = exposed.then(|| others.next()).flatten();
     let weight = weighted.then(|| others.next()).flatten();
     batch.push(RowRef::from_slice(&row[..dims]), row[dims], exposure, weight);
+    others.for_each(|end| batch.push_other_end(end));
 }
 
 #[cfg(all(test, feature = "parquet"))]

@@ -81,16 +81,32 @@ pub(super) fn cross_fitted(schema: &Schema, rows: &TableRows, folds: &[usize]) -
     let loss = schema.tree_loss();
     let y = match schema.encoding().kind() {
         TargetKind::Positive => standardised(rows.targets.iter().map(|y| y.ln()).collect()),
+        TargetKind::Trials => (0..n).map(|row| rows.targets[row] / trials_of(rows, row)).collect(),
         _ if loss == Loss::Squared => standardised(rows.targets.clone()),
         _ => rows.targets.clone(),
     };
-    let targets = Targets { y: &y, weights: &rows.weights, exposure: &rows.exposure };
+    // A share of successes counts as often as it has trials.
+    let successes = schema.encoding().kind() == TargetKind::Trials;
+    let weights = if successes { trial_weights(rows) } else { rows.weights.clone() };
+    let exposure = if successes { &[][..] } else { &rows.exposure };
+    let targets = Targets { y: &y, weights: &weights, exposure };
     // Numbers without rows get no fold.
     let number: Vec<usize> =
         (0..FOLDS).map(|fold| (0..fold).filter(|&before| used(before)).count()).collect();
     let folds: Vec<usize> = folds.iter().map(|&fold| number[fold]).collect();
     let fit = cross_fit(&schema.tree_columns(inputs), &targets, loss, &folds, &Settings::default());
     Ok((schema.with_trees(fit.forest), fit.held_out))
+}
+
+/// Returns the number of trials of a row.
+fn trials_of(rows: &TableRows, row: usize) -> f64 {
+    rows.exposure.get(row).copied().unwrap_or(1.0)
+}
+
+/// Returns the weights of shares of successes.
+fn trial_weights(rows: &TableRows) -> Vec<f64> {
+    let weight = |row: usize| rows.weights.get(row).copied().unwrap_or(1.0);
+    (0..rows.targets.len()).map(|row| weight(row) * trials_of(rows, row)).collect()
 }
 
 /// Returns numbers with mean 0 and standard deviation 1: squares of numbers of any unit neither overflow nor vanish on this scale.

@@ -31,10 +31,15 @@ fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f6
 /// Returns real data that suit a likelihood, and the name of the target.
 pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
     use sparsegp::likelihood::TargetKind::{
-        Binary, Censored, Class, Count, Lifetime, Measured, Ordinal, Positive, Real, UnitInterval,
+        Amount, Binary, Censored, Class, Count, Lifetime, Measured, Ordinal, Positive, Real, Share, Trials,
+        UnitInterval,
     };
     match kind.target_kind() {
         Real | Measured | Censored => (table(CO2, 5, "co2", &|y| y), "co2"),
+        Amount => (table(CO2, 5, "co2", &|y| (y - 320.0).max(0.0)), "co2"),
+        Share => (table(CO2, 5, "co2", &|y| ((y - 320.0) / 30.0).clamp(0.0, 1.0)), "co2"),
+        // Without trials every row has one.
+        Trials => (table(VISITS, 50, "visits", &|y| y.min(1.0)), "visits"),
         Positive | Lifetime => (table(CO2, 5, "co2", &|y| y - 300.0), "co2"),
         UnitInterval => (table(CO2, 5, "co2", &|y| (y - 300.0) / 100.0), "co2"),
         Count => (table(VISITS, 50, "visits", &|y| y), "visits"),

@@ -135,7 +135,7 @@ fn the_positive_class_can_be_chosen() {
 
 #[test]
 fn numbers_must_be_of_the_kind() {
-    use TargetKind::{Count, Positive, Real, UnitInterval};
+    use TargetKind::{Amount, Count, Positive, Real, Share, Trials, UnitInterval};
     let count = "expected a count (0, 1, 2, …)";
     let unit = "expected a number above 0 and below 1";
     for (kind, second, expected) in [
@@ -146,6 +146,10 @@ fn numbers_must_be_of_the_kind() {
         (Count, "red", "found \"red\", expected a number".into()),
         (Positive, "0", "found 0, expected a number above 0".into()),
         (Positive, "-2.5", "found -2.5, expected a number above 0".into()),
+        (Amount, "-1e-9", "found -1e-9, expected a number of 0 or more".into()),
+        (Share, "1.5", "found 1.5, expected a number from 0 to 1".into()),
+        (Share, "-0.1", "found -0.1, expected a number from 0 to 1".into()),
+        (Trials, "2.5", "found 2.5, expected a number of successes (0, 1, 2, …)".into()),
         (UnitInterval, "0", format!("found 0, {unit}")),
         (UnitInterval, "1", format!("found 1, {unit}")),
         (UnitInterval, "1.5", format!("found 1.5, {unit}")),
@@ -158,6 +162,8 @@ fn numbers_must_be_of_the_kind() {
     assert_eq!(coded(&["0", "9007199254740992", "7"], &of_kind(Count)), [0.0, 9007199254740992.0, 7.0]);
     assert_eq!(coded(&["0.25", "1e-9"], &of_kind(UnitInterval)), [0.25, 1e-9]);
     assert_eq!(coded(&["5", "1e-9"], &of_kind(Positive)), [5.0, 1e-9]);
+    assert_eq!(coded(&["0", "1e-9"], &of_kind(Amount)), [0.0, 1e-9]);
+    assert_eq!(coded(&["0", "0.5", "1"], &of_kind(Share)), [0.0, 0.5, 1.0]);
     // Values that look like classes or counts stay numbers on request.
     assert_eq!(coded(&["5", "7", "7"], &of_kind(Real)), [5.0, 7.0, 7.0]);
     assert_eq!(coded(&["true", "false", "true"], &of_kind(Real)), [1.0, 0.0, 1.0]);
@@ -296,6 +302,21 @@ fn a_stored_schema_is_readable_and_checked() {
     ] {
         assert!(serde_json::from_str::<TargetEncoding>(damaged).is_err(), "{damaged}");
     }
+}
+
+/// Numbers from 0 to 1 are shares if clearly many are exactly at an end and many distinct ones lie between the ends.
+#[test]
+fn shares_have_exact_ends_and_many_values_between_them() {
+    let kind = |zeros: usize, ones: usize, inside: usize| {
+        let ends =
+            std::iter::repeat_n("0".to_owned(), zeros).chain(std::iter::repeat_n("1.0".to_owned(), ones));
+        let cells: Vec<String> = ends.chain((1..=inside).map(|k| format!("{}", k as f64 / 101.0))).collect();
+        schema(&cells.iter().map(String::as_str).collect::<Vec<_>>(), &options()).encoding().kind()
+    };
+    assert_eq!([kind(3, 3, 50), kind(0, 9, 50), kind(40, 0, 50)], [TargetKind::Share; 3]);
+    // Scaled to the range, without ends, and with few levels.
+    assert_eq!([kind(1, 1, 50), kind(0, 0, 50), kind(30, 30, 5)], [TargetKind::Real; 3]);
+    assert_eq!(kind(30, 30, 0), TargetKind::Binary);
 }
 
 /// Checks columns of whole numbers from open data sets, given by the frequency of each value (in at most
