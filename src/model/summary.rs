@@ -19,6 +19,7 @@ pub struct FitSummary {
     pub objective_sum: f64,
     /// The number of training rows that the objective was estimated on, unless it was summed over all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub estimated_on: Option<usize>,
     /// The evidence lower bound (a sum), if the objective is an ELBO with β = 1 whose value for the
     /// returned q is exact.
@@ -50,6 +51,7 @@ pub struct FitSummary {
     #[doc(hidden)]
     pub sampling: Option<EstimatorCounts>,
     /// The absolute jitter in use at the end.
+    #[doc(hidden)]
     pub jitter: f64,
     /// Warnings for the user.
     pub warnings: Vec<Warning>,
@@ -57,6 +59,7 @@ pub struct FitSummary {
     pub trace: Vec<Record>,
     /// The updates of the model after the fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[doc(hidden)]
     pub updates: Vec<Update>,
     /// The results about the variances of grouped effects, if the model has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

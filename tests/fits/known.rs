@@ -134,7 +134,8 @@ fn censored_times_are_unbiased() {
     let mut random = ChaCha8Rng::seed_from_u64(11);
     let x = Mat::from_fn(800, 1, |i, _| i as f64 / 200.0);
     let log_time = |x: f64| 1.0 + 0.8 * x.sin();
-    let shapes: [(&str, ObservationModel, fn(f64) -> f64); 2] = [
+    type Quantile = fn(f64) -> f64;
+    let shapes: [(&str, ObservationModel, Quantile); 2] = [
         ("weibull", Weibull::new(1.0).into(), |u| (-(1.0 - u).ln()).ln()),
         ("log-normal", LogNormal::new(1.0).into(), |u| (u / (1.0 - u)).ln() * 0.6),
     ];

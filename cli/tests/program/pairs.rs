@@ -169,7 +169,7 @@ fn cell(work: &Work, (likelihood, target): (&str, &str), mean: f64, (options, th
     let own = options.replace("T2", "");
     let model = format!("m-{likelihood}-{}", own.replace(' ', ""));
     // Epochs of linear models are short steps.
-    let epochs = if own.contains("glm") { 60 } else { 12 };
+    let epochs = if own.contains("glm") { 300 } else { 12 };
     let fit = format!(
         "fit data.csv --quiet --auto none --threads 1 --features x,z --target {targets} --likelihood {likelihood} --epochs {epochs} {size} {own} {}",
         known_of(likelihood)
