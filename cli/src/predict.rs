@@ -3,7 +3,7 @@
 use super::args::{Contents, PredictArgs};
 use super::output;
 use rayon::prelude::*;
-use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::{TargetKind, Task};
 use sparsegp::model::{Model, Predictions};
 use sparsegp::{Error, Result};
 use sparsegp_rasters::{Raster, RasterFormat};
@@ -28,6 +28,8 @@ pub struct PredictedColumns<'a> {
     /// True if the moments of the latent function are among the columns.
     pub latent: bool,
     pub quantiles: &'a [f64],
+    /// The times of survival probabilities and of hazards.
+    pub times: (&'a [f64], &'a [f64]),
     /// True if the data have the target, so that each row has a log density.
     pub log_density: bool,
     pub drawn: (usize, usize),
@@ -36,7 +38,14 @@ pub struct PredictedColumns<'a> {
 impl<'a> PredictedColumns<'a> {
     /// Creates the columns for test rows, whose targets are known.
     fn of_test(model: &'a TableModel) -> Self {
-        PredictedColumns { model, latent: true, quantiles: &[], log_density: true, drawn: (0, 0) }
+        PredictedColumns {
+            model,
+            latent: true,
+            quantiles: &[],
+            times: (&[], &[]),
+            log_density: true,
+            drawn: (0, 0),
+        }
     }
 
     fn kind(&self) -> TargetKind {
@@ -74,6 +83,8 @@ impl<'a> PredictedColumns<'a> {
             }));
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
+        names.extend(self.times.0.iter().map(|t| format!("survival_{t}")));
+        names.extend(self.times.1.iter().map(|t| format!("hazard_{t}")));
         names.extend(likelihood.details().iter().map(|&name| name.to_owned()));
         if self.log_density {
             names.push("log_density".to_owned());
@@ -103,6 +114,8 @@ impl<'a> PredictedColumns<'a> {
             }));
         }
         values.extend(self.quantiles.iter().map(|&p| predictions.quantile(row, p)));
+        values.extend(self.times.0.iter().map(|&t| predictions.survives(row, t)));
+        values.extend(self.times.1.iter().map(|&t| predictions.hazard(row, t)));
         values.extend(predictions.details(row));
         if self.log_density {
             values.push(predictions.log_density(row, target));
@@ -273,22 +286,37 @@ impl Contents {
         if self.population { UnseenLevels::Population } else { self.unseen.unseen }
     }
 
-    /// Refuses probabilities of quantiles that are invalid or repeated; `named` spells an option for the user.
+    /// Refuses probabilities of quantiles and times that are invalid or repeated; `named` spells an option for the user.
     pub fn check(&self, named: &dyn Fn(&str) -> String) -> Result<()> {
         if let Some(p) = self.quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
             return Err(Error::usage(format!("{}: {p} is not between 0 and 1", named("quantiles"))));
         }
-        let repeated = self.quantiles.iter().enumerate().find(|(i, p)| self.quantiles[..*i].contains(p));
-        match repeated {
-            Some((_, p)) => Err(Error::usage(format!("{}: {p} is given twice", named("quantiles")))),
-            None => Ok(()),
+        for (name, values) in
+            [("quantiles", &self.quantiles), ("survival", &self.survival), ("hazard", &self.hazard)]
+        {
+            if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+                return Err(Error::usage(format!("{}: {value} is not a finite number", named(name))));
+            }
+            if let Some((_, value)) = values.iter().enumerate().find(|(i, p)| values[..*i].contains(p)) {
+                return Err(Error::usage(format!("{}: {value} is given twice", named(name))));
+            }
         }
+        Ok(())
     }
 
     pub fn check_models(&self, outputs: &TableOutputs, named: &dyn Fn(&str) -> String) -> Result<()> {
         let several = outputs.models().len() > 1;
         let grouped = outputs.models().any(|model| !model.schema().groups().is_empty());
-        let problem = if self.covariance && !several {
+        let of_kind = |suits: fn(TargetKind) -> bool| {
+            outputs.models().all(|model| suits(model.schema().encoding().kind()))
+        };
+        let problem = if !self.survival.is_empty() && !of_kind(|kind| !kind.is_of_classes()) {
+            ("survival", "needs targets with an order; the model predicts classes")
+        } else if !self.hazard.is_empty()
+            && !of_kind(|kind| kind.task() == Task::Regression && !kind.has_ends())
+        {
+            ("hazard", "needs continuous targets")
+        } else if self.covariance && !several {
             ("covariance", "needs several outputs; the model has one")
         } else if self.covariance && !outputs.are_mixed() {
             (
@@ -309,6 +337,7 @@ impl Contents {
             model,
             latent: self.latent,
             quantiles: &self.quantiles,
+            times: (&self.survival, &self.hazard),
             log_density: names.iter().any(|name| name == TableModel::schema(model).target_name()),
             drawn: (self.samples, self.draws),
         };

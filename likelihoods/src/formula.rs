@@ -52,6 +52,10 @@ pub trait DensityFormula: Clone + Debug + Send + Sync + 'static {
     /// standardises real targets, so f and the parameters have to absorb their location and scale.
     const TARGET: TargetKind;
 
+    /// The name of a further number of every row that the density depends on, `at.exposure`, if there is one. A fit takes it as the
+    /// exposure of the row, and does not scale it; a row without one has 1.
+    const COVARIATE: Option<&'static str> = None;
+
     /// Returns the parameters at their starting values; none by default. Unless its value is [given](Parameter::given), a parameter called
     /// `noise_variance`, `scale` or `sd` starts from the spread of real targets.
     fn parameters(&self) -> Vec<Parameter> {
@@ -260,7 +264,8 @@ impl<F: DensityFormula> FormulaLikelihood<F> {
 
 impl<F: DensityFormula> OneFunction for FormulaLikelihood<F> {
     fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::new(F::NAME, F::TARGET)
+        let kind = LikelihoodKind::new(F::NAME, F::TARGET);
+        F::COVARIATE.map_or(kind, |name| kind.with_covariate(name))
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {

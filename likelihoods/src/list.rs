@@ -33,6 +33,7 @@ impl NameError {
 pub struct LikelihoodKind {
     name: &'static str,
     target_kind: TargetKind,
+    covariate: Option<&'static str>,
     scales_target: bool,
     has_gaussian_noise: bool,
     is_joint: bool,
@@ -139,7 +140,15 @@ impl LikelihoodKind {
     /// Creates the kind of a likelihood with this name and kind of target, with defaults for all other facts.
     pub const fn new(name: &'static str, target_kind: TargetKind) -> Self {
         let scales_target = target_kind.is_standardised();
-        LikelihoodKind { name, target_kind, scales_target, has_gaussian_noise: false, is_joint: false }
+        let (covariate, has_gaussian_noise, is_joint) = (None, false, false);
+        LikelihoodKind { name, target_kind, covariate, scales_target, has_gaussian_noise, is_joint }
+    }
+
+    /// Adds a covariate with this name: a finite number of every row, in place of an exposure, that the density of y depends on as
+    /// [`Observation::exposure`](crate::Observation::exposure).
+    #[must_use]
+    pub const fn with_covariate(self, name: &'static str) -> Self {
+        LikelihoodKind { covariate: Some(name), ..self }
     }
 
     /// Adds the fact that the likelihood has normal noise around f.
@@ -157,6 +166,7 @@ impl LikelihoodKind {
         LikelihoodKind {
             name: likelihood.name(),
             target_kind: likelihood.target_kind(),
+            covariate: likelihood.kind().covariate,
             scales_target: likelihood.scales_target(),
             has_gaussian_noise: likelihood.gaussian_noise().is_some(),
             is_joint: likelihood.one().is_none(),
@@ -171,6 +181,11 @@ impl LikelihoodKind {
     /// The targets it is defined on.
     pub const fn target_kind(self) -> TargetKind {
         self.target_kind
+    }
+
+    /// Returns the name of its covariate, if it has one.
+    pub const fn covariate(self) -> Option<&'static str> {
+        self.covariate
     }
 
     /// Returns true if the target is standardised: location and scale of f then absorb it.

@@ -2,7 +2,8 @@
 
 Estimators:
 
-- ``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` predict numbers, classes and counts.
+- ``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` predict numbers, classes and counts,
+  ``SparseGPSurvivalRegressor`` censored times.
 - ``SparseGPMultiOutputRegressor`` predicts several targets at once.
 - ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients.
 - ``SVGP`` is a model for training loops that you write yourself.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ._linear import BayesianLinearClassifier as BayesianLinearClassifier, BayesianLinearRegressor as BayesianLinearRegressor
     from ._outputs import SparseGPMultiOutputRegressor as SparseGPMultiOutputRegressor
     from ._processes import SparseGPClassifier as SparseGPClassifier, SparseGPCountRegressor as SparseGPCountRegressor, SparseGPRegressor as SparseGPRegressor
+    from ._survival import SparseGPSurvivalRegressor as SparseGPSurvivalRegressor
     from ._svgp import SVGP as SVGP
 
 _WHERE = {
@@ -37,6 +39,7 @@ _WHERE = {
     "SparseGPClassifier": "._processes",
     "SparseGPCountRegressor": "._processes",
     "SparseGPMultiOutputRegressor": "._outputs",
+    "SparseGPSurvivalRegressor": "._survival",
     "BayesianLinearRegressor": "._linear",
     "BayesianLinearClassifier": "._linear",
     "SVGP": "._svgp",

@@ -16,7 +16,7 @@ use sparsegp::options::{Betas, FitOptions};
 use sparsegp_tables::compare::{Contender, Plan};
 use sparsegp_tables::compare::{Settings, Store, results_csv, run as run_plan, summarise, summary_csv};
 use sparsegp_tables::options::{fit_options, options};
-use sparsegp_tables::schema::{Places, SchemaOptions, Surface};
+use sparsegp_tables::schema::{Censoring, Places, SchemaOptions, Surface};
 use sparsegp_tables::tabular::{FitRequest, TableModel, TrainingSample, fit_table_in, select_beta};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,6 +51,8 @@ pub struct Columns {
     #[pyo3(default)]
     censored: Option<String>,
     #[pyo3(default)]
+    upper: Option<String>,
+    #[pyo3(default)]
     offset: Vec<String>,
     #[pyo3(default)]
     groups: Vec<String>,
@@ -75,7 +77,10 @@ impl Columns {
             exposure: self.exposure,
             trials: self.trials,
             noise_std: self.noise_std,
-            censored: self.censored,
+            censored: self
+                .censored
+                .map(Censoring::Column)
+                .or(self.upper.map(|upper| Censoring::Upper { upper })),
             offset: self.offset,
             weights: self.weights,
             keep: self.keep,

@@ -18,7 +18,7 @@ use sparsegp::latent::Layer;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
-use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
+use sparsegp_tables::schema::{Censoring, UnseenColumn, UnseenLevels};
 use sparsegp_tables::tabular::{Baselines, NamedEffect, TableModel, TrainingSample};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ enum Wanted {
     Quantiles(Vec<f64>),
     /// A quantity with this name.
     Named(String),
+    /// A quantity with this name at each of these times.
+    At(String, Vec<f64>),
 }
 
 /// The count of numbers per row, and the function that writes the predictions of a row, given its target, to
@@ -96,6 +98,17 @@ impl Model {
                     out.iter_mut().zip(levels).for_each(|(out, &p)| *out = predictions.quantile(row, p));
                 };
                 return Ok((levels.len(), Box::new(fill)));
+            }
+            Wanted::At(what, times) => {
+                let value = match what.as_str() {
+                    "survival" => Predictions::survives,
+                    "hazard" => Predictions::hazard,
+                    _ => return Err(PyValueError::new_err(format!("there is no prediction named '{what}'"))),
+                };
+                let fill = move |predictions: &Predictions, row: usize, _: f64, out: &mut [f64]| {
+                    out.iter_mut().zip(times).for_each(|(out, &t)| *out = value(predictions, row, t));
+                };
+                return Ok((times.len(), Box::new(fill)));
             }
         };
         let functions = self.model.latent().likelihood.functions();
@@ -282,6 +295,8 @@ impl Model {
         columns.set_item("exposure", known(TargetKind::Count))?;
         columns.set_item("trials", known(TargetKind::Trials))?;
         columns.set_item("noise_std", known(TargetKind::Measured))?;
+        let censored = schema.censored().filter(|of| matches!(of, Censoring::Column(_)));
+        columns.set_item("censored", censored.and_then(Censoring::column))?;
         columns.set_item("offset", schema.offset_names())?;
         columns.set_item("weights", schema.weights_name())?;
         columns.set_item("kind", schema.encoding().kind().to_string())?;
@@ -371,6 +386,16 @@ impl Model {
             }
             let page = self.page(test.as_ref(), &rows, &again);
             AtomicFile::write_all_to(&path, page.as_bytes())
+        };
+        self.run(py, threads, work)
+    }
+
+    /// Returns the scores of the rows of a table, all of which have a target, as JSON text.
+    #[pyo3(signature = (table, *, threads=None))]
+    fn scores(&self, py: Python<'_>, table: &Table, threads: Option<usize>) -> PyResult<String> {
+        let work = |_: host::Host<'_>| {
+            let scored = Evaluation::of_table(&self.model, None, &table.0, UnseenLevels::New)?;
+            serde_json::to_string(&scored.report).map_err(|error| Error::data(error.to_string()))
         };
         self.run(py, threads, work)
     }

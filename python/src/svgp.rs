@@ -16,7 +16,7 @@ use sparsegp::data::check_exposure;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::FreeVector;
 use sparsegp::latent::InducingPrior;
-use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Targets;
 use sparsegp::options::{FitOptions, MeanKind};
@@ -137,7 +137,7 @@ impl State {
         if let Some(odd) = y.iter().find(|&&y| !admits(y)) {
             return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
         }
-        check_exposure(kind, "batch", &exposure, likelihood.name()).map_err(raised)?;
+        check_exposure(LikelihoodKind::of(&**likelihood), "batch", &exposure).map_err(raised)?;
         let trials = |row: usize| exposure.get(row).copied().unwrap_or(1.0);
         if let Some(row) = (0..y.len()).find(|&row| !kind.admits_with(y[row], trials(row))) {
             let (found, most) = (y[row], trials(row));

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsegp import SparseGPRegressor
+from sparsegp import SparseGPRegressor, SparseGPSurvivalRegressor
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-2, 2, (300, 1))
@@ -46,3 +46,42 @@ def test_censored_times_are_not_taken_for_times(words):
     np.testing.assert_allclose(model.predict(NEW), truth, rtol=0.35)
     number = SparseGPRegressor(likelihood="gaussian", **PARAMETERS).fit(X, np.minimum(Y, 10.5), censored=Y > 10.5)
     assert number.document_["config"]["likelihood"] == "gaussian-censored"
+
+
+def survival_data(n=300):
+    times = np.exp(1 + 0.5 * X[:n, 0] + 0.4 * np.log(RNG.exponential(size=n)))
+    end = RNG.uniform(1, 6, n)
+    return np.array(list(zip(times <= end, np.minimum(times, end))), dtype=[("event", bool), ("time", float)])
+
+
+def test_survival_in_the_manner_of_scikit_survival(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    y = survival_data()
+    model = SparseGPSurvivalRegressor(**PARAMETERS).fit(X, y)
+    assert model.document_["config"]["likelihood"] == "weibull"
+    survival = model.predict_survival_function(NEW, [1.0, 2.0, 4.0])
+    # Weibull times of scale e^{1 + x/2} and shape 2.5.
+    truth = np.exp(-((np.array([1.0, 2.0, 4.0]) / np.exp(1 + 0.5 * NEW)) ** 2.5))
+    np.testing.assert_allclose(survival, truth, atol=0.15)
+    np.testing.assert_allclose(model.predict_cumulative_hazard_function(NEW, [2.0]), -np.log(survival[:, 1:2]))
+    step = model.predict_survival_function(NEW, [2.0, 2.001])
+    np.testing.assert_allclose(model.predict_hazard(NEW, [2.0])[:, 0], -np.diff(np.log(step))[:, 0] / 0.001, rtol=1e-2)
+    assert model.predict_survival_function(NEW).shape == (20, len(np.unique(y["time"][y["event"]])))
+    scores = model.scores(X, y)
+    assert set(scores) == {"nll", "concordance", "integrated_brier", "survival_gap"}
+    # By counting pairs.
+    mean, pairs, right = model.predict(X), 0, 0.0
+    for i in np.flatnonzero(y["event"]):
+        later = y["time"] > y["time"][i]
+        pairs += later.sum()
+        right += (mean[later] > mean[i]).sum() + 0.5 * (mean[later] == mean[i]).sum()
+    assert model.score(X, y) == pytest.approx(right / pairs, abs=1e-12)
+    frame = pandas.DataFrame({"time": y["time"], "event": y["event"]})
+    np.testing.assert_array_equal(SparseGPSurvivalRegressor(**PARAMETERS).fit(X, frame).predict(NEW), model.predict(NEW))
+    model.save(tmp_path / "model")
+    again = SparseGPSurvivalRegressor.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_survival_function(NEW, [1.0, 2.0, 4.0]), survival)
+    with pytest.raises(ValueError, match="times is not given"):
+        again.predict_survival_function(NEW)
+    with pytest.raises(ValueError, match="expected two fields"):
+        SparseGPSurvivalRegressor(**PARAMETERS).fit(X, y["time"])

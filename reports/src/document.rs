@@ -215,7 +215,7 @@ fn config(model: &TableModel) -> Value {
         "exposure": known(TargetKind::Count),
         "trials": known(TargetKind::Trials),
         "noise_std": known(TargetKind::Measured),
-        "censored": schema.censored_name(),
+        "censored": schema.censored(),
         "offset": schema.offset_names(),
         "weights": schema.weights_name(),
         "positive_label": schema.encoding().positive(),

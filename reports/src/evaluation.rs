@@ -7,6 +7,7 @@ use super::next::{Facts, Suggestion, next};
 use faer::MatRef;
 use sparsegp::error::{Result, Say, spoken};
 use sparsegp::metrics::{Metrics, Report};
+use sparsegp::model::{Predictions, integrated_brier_score};
 use sparsegp_tables::explain::Rows;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Table;
@@ -73,6 +74,8 @@ pub struct Evaluator<'a> {
     baselines: Option<&'a Baselines>,
     beside: Option<BesideModel<'a>>,
     metrics: Metrics,
+    /// Predictions of censored targets, whose Brier scores need all of them.
+    censored: Vec<(Predictions, Vec<f64>)>,
     observed: Observed,
 }
 
@@ -85,6 +88,7 @@ impl<'a> Evaluator<'a> {
             baselines,
             beside: baselines.map(|baselines| BesideModel::new(model, baselines)),
             metrics: Metrics::new(model.task()),
+            censored: Vec::new(),
             observed: Observed::default(),
         }
     }
@@ -99,13 +103,17 @@ impl<'a> Evaluator<'a> {
         if let Some(kept) = &mut self.kept {
             kept.push_part(part);
         }
-        let own = self.model.predict_part(part).compare(&part.targets);
+        let predictions = self.model.predict_part(part);
+        let own = predictions.compare(&part.targets);
         own.iter().for_each(|row| {
             self.metrics.push(row);
             self.observed.push(row);
         });
         if let Some(beside) = &mut self.beside {
             beside.push_part(&own, part);
+        }
+        if self.model.schema().censored().is_some() {
+            self.censored.push((predictions, part.targets.clone()));
         }
     }
 
@@ -123,7 +131,10 @@ impl<'a> Evaluator<'a> {
     pub fn finish(self) -> Evaluation {
         Evaluation {
             rows: self.metrics.rows(),
-            report: self.metrics.report(),
+            report: Report {
+                integrated_brier: integrated_brier_score(&self.censored),
+                ..self.metrics.report()
+            },
             observed: self.observed,
             metrics: self.metrics,
             kept: self.kept,

@@ -317,6 +317,7 @@ impl Checkpoint {
     }
 
     /// Removes the file, which a finished fit does not need.
+    #[doc(hidden)]
     pub fn remove(self) {
         // The file may already have been removed.
         let _ = std::fs::remove_file(&self.path);

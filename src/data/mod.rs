@@ -18,7 +18,7 @@ pub use split::{Role, Roles, Split, check_fractions, split};
 pub use warp::{InputWarp, TargetMap, TargetWarp};
 
 use crate::error::{Error, Result};
-use crate::likelihood::{EXPOSURES, TargetKind};
+use crate::likelihood::{EXPOSURES, LikelihoodKind, TargetKind};
 
 /// Refuses targets that the likelihood does not admit. `what` names the rows.
 ///
@@ -53,13 +53,18 @@ pub(crate) fn check_successes(kind: TargetKind, what: &str, y: &[f64], exposure:
     }
 }
 
-/// Refuses exposures of targets that have none, exposures of counts outside [`EXPOSURES`], and numbers of trials that are not whole or below 1.
+/// Refuses exposures of targets that have none, covariates that are not finite, exposures of counts outside [`EXPOSURES`], and numbers of
+/// trials that are not whole or below 1.
 /// `what` names the rows.
 ///
 /// # Errors
 ///
 /// Data errors that name the rows, and the likelihood or the position.
-pub fn check_exposure(kind: TargetKind, what: &str, exposure: &[f64], likelihood: &str) -> Result<()> {
+pub fn check_exposure(likelihood: LikelihoodKind, what: &str, exposure: &[f64]) -> Result<()> {
+    let kind = likelihood.target_kind();
+    if let Some(covariate) = likelihood.covariate() {
+        return check_covariate(covariate, what, exposure);
+    }
     if !exposure.is_empty() && kind.exposure().is_none() {
         return Err(Error::data(format!(
             "the {what} rows have exposures, but the {likelihood} likelihood is not for counts and uses none"
@@ -78,6 +83,16 @@ pub fn check_exposure(kind: TargetKind, what: &str, exposure: &[f64], likelihood
             exposure[row],
             EXPOSURES.start(),
             EXPOSURES.end()
+        ))),
+    }
+}
+
+fn check_covariate(name: &str, what: &str, values: &[f64]) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(row) => Err(Error::data(format!(
+            "the {what} rows have {:?} for '{name}' in row {row}, counted from 0, expected a finite number",
+            values[row]
         ))),
     }
 }

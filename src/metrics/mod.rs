@@ -3,6 +3,7 @@
 mod calibration;
 mod classification;
 mod confusion;
+mod survival;
 
 use crate::data::Moments;
 use crate::likelihood::Task;
@@ -10,6 +11,7 @@ use calibration::Calibration;
 use classification::Classes;
 pub use confusion::Confusion;
 use serde::{Deserialize, Serialize};
+pub(crate) use survival::integrated_brier;
 
 /// The number of bins of the histogram of probability integral transforms and of the reliability curve.
 const BINS: usize = 10;
@@ -20,9 +22,8 @@ const BINS: usize = 10;
 pub struct Compared {
     /// The target y. Classification: 1 for the positive class, 0 for the other. Ordinal: the index of the level.
     pub target: f64,
-    /// True if the target is censored: known only to lie in an interval that begins or ends at y.
-    #[doc(hidden)]
-    pub censored: bool,
+    /// The other end of the interval that contains a censored target and begins or ends at y; NaN for a known target.
+    pub other_end: f64,
     /// The predictive mean of y. Two classes: the probability of the positive one; NaN for several
     /// classes.
     pub mean: f64,
@@ -135,6 +136,18 @@ pub struct Report {
     /// Counts and levels: the sum over them, with levels one apart, not divided by their number
     /// (Epstein 1969). Classification: `(p − y)²`, which is the Brier score.
     pub crps: Option<f64>,
+    /// Censored targets: the share of pairs of rows, of which one is known to be the earlier one, whose predictive means are in this order;
+    /// equal means count one half (Harrell et al. 1982). Intervals and targets censored on the left do not count.
+    #[serde(default)]
+    pub concordance: Option<f64>,
+    /// Censored targets: the mean of the squared errors of P(Y > t) over 33 equally spaced times from the first to the last decile of the
+    /// observed events, with weights by the inverse probability of censoring (Graf et al. 1999).
+    #[serde(default)]
+    pub integrated_brier: Option<f64>,
+    /// Censored targets: the largest distance between the Kaplan–Meier curve of the probability integral transforms and that of calibrated
+    /// predictions.
+    #[serde(default)]
+    pub survival_gap: Option<f64>,
     /// The shares of rows inside the central intervals, which for a discrete target include both their end points.
     pub coverage: Option<Coverage>,
 }
@@ -155,6 +168,7 @@ pub struct Metrics {
     calibration: Calibration,
     classes: Classes,
     confusion: Confusion,
+    survivals: survival::Survivals,
 }
 
 impl Metrics {
@@ -170,13 +184,17 @@ impl Metrics {
             calibration: Calibration::default(),
             classes: Classes::default(),
             confusion: Confusion::default(),
+            survivals: survival::Survivals::default(),
         }
     }
 
     /// Adds a row.
     pub fn push(&mut self, row: &Compared) {
         self.log_density.push(row.log_density);
-        if row.censored {
+        if self.task == Task::Regression {
+            self.survivals.push(row);
+        }
+        if !row.other_end.is_nan() {
             return;
         }
         self.crps.push(row.crps);
@@ -233,6 +251,7 @@ impl Metrics {
         self.calibration.report(&mut report);
         self.classes.report(&mut report);
         self.counts.report(&mut report);
+        self.survivals.report(&mut report);
         if self.task == Task::Ordinal {
             // The variance of level indices depends on how the levels were defined, so it is not
             // comparable across data sets.

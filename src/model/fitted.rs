@@ -257,8 +257,7 @@ impl Model {
                 x.nrows()
             )));
         }
-        let likelihood = self.posterior.likelihood();
-        check_exposure(likelihood.target_kind(), "new", exposure, likelihood.name())?;
+        check_exposure(LikelihoodKind::of(&**self.posterior.likelihood()), "new", exposure)?;
         Ok(self.predict_rows(x, exposure.to_owned()))
     }
 

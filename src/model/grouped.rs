@@ -93,6 +93,7 @@ impl Model {
     /// latent function, at the estimates, in original units; for REML fits the restricted log
     /// likelihood. If the noise is not Gaussian, it is a lower bound in both cases. `None` for
     /// models without grouped effects, and for ⟨beta⟩ other than 1.
+    #[doc(hidden)]
     pub fn grouped_log_likelihood(&self) -> Option<f64> {
         let value = self.log_evidence().0.filter(|_| !self.latent.effects.is_empty())?;
         let Some(layer) = self.latent.layer().linear().filter(|_| self.options.reml) else {

@@ -19,6 +19,7 @@ mod predictions;
 mod residual_features;
 mod slopes;
 mod summary;
+mod survival;
 mod warning;
 
 pub use arrays::damaged_model;
@@ -36,4 +37,5 @@ pub use posterior::{Marginals, Posterior, Score};
 pub use predictions::{ConstantModel, Prediction, Predictions};
 pub use slopes::Slopes;
 pub use summary::{BetaCurve, BetaPoint, Choice, Choices, FitSummary, Restart, Search, Tried, Update};
+pub use survival::integrated_brier_score;
 pub use warning::{Input, Severity, Warning};

@@ -2,6 +2,7 @@
 
 use super::latent::LatentModel;
 use super::posterior::{Marginals, Posterior};
+use super::survival::integrated_brier_score;
 use crate::data::Scaling;
 use crate::latent::LinearLayer;
 use crate::likelihood::quadrature::Integrator;
@@ -228,7 +229,11 @@ impl Predictions {
     pub fn report(&self, targets: &[f64]) -> Report {
         let mut metrics = Metrics::new(self.kind().task());
         self.compare(targets).iter().for_each(|row| metrics.push(row));
-        metrics.report()
+        let integrated_brier = match self.other_ends.is_empty() {
+            true => None,
+            false => integrated_brier_score(&[(self.clone(), targets.to_vec())]),
+        };
+        Report { integrated_brier, ..metrics.report() }
     }
 
     /// Returns the predictions with `by` added to the mean of one latent function at every row, on the scale the model sees.
@@ -247,8 +252,12 @@ impl Predictions {
         Predictions { other_ends: other_ends.to_vec(), ..self }
     }
 
+    pub(super) fn other_end(&self, row: usize) -> f64 {
+        self.other_ends.get(row).copied().unwrap_or(f64::NAN)
+    }
+
     fn is_censored(&self, row: usize) -> bool {
-        self.other_ends.get(row).is_some_and(|end| !end.is_nan())
+        !self.other_end(row).is_nan()
     }
 
     fn probabilities_with(&self, row: usize, tools: &mut Integrator) -> Vec<f64> {
@@ -306,13 +315,32 @@ impl Predictions {
         if self.mean_only || target.is_nan() {
             return f64::NAN;
         }
+        self.log_density_of(row, (target, self.other_end(row)), tools)
+    }
+
+    /// Returns the log density of a target, or the log probability of the interval between it and another end.
+    fn log_density_of(&self, row: usize, (target, other_end): (f64, f64), tools: &mut Integrator) -> f64 {
         let mut at = self.at(row, self.scaling.scaled_target(target));
         let (of, likelihood) = (Expectation::LogPredictive, &self.likelihood);
-        if self.is_censored(row) {
-            at.at.other_end = self.scaling.scaled_target(self.other_ends[row]);
+        if !other_end.is_nan() {
+            at.at.other_end = self.scaling.scaled_target(other_end);
             return likelihood.expectation(of, at, Slopes::none(), tools);
         }
         likelihood.expectation(of, at, Slopes::none(), tools) + self.scaling.log_density_shift(target)
+    }
+
+    pub(super) fn known_log_density(&self, row: usize, target: f64) -> f64 {
+        self.log_density_of(row, (target, f64::NAN), &mut Integrator::default())
+    }
+
+    /// Returns `log P(Y > t)` at a row, for censored kinds of targets.
+    pub(super) fn log_survival(&self, row: usize, t: f64) -> f64 {
+        self.log_density_of(row, (t, f64::INFINITY), &mut Integrator::default())
+    }
+
+    /// Returns `P(Y ≤ y)` at a row.
+    pub(super) fn distribution(&self, row: usize, y: f64) -> f64 {
+        self.cdf(row, y, &mut Integrator::default())
     }
 
     fn crps_with(&self, row: usize, target: f64, tools: &mut Integrator) -> f64 {
@@ -349,7 +377,7 @@ impl Predictions {
         }
         Compared {
             target,
-            censored: self.is_censored(row),
+            other_end: self.other_end(row),
             mean,
             log_density: self.log_density_with(row, target, tools),
             pit,

@@ -23,6 +23,7 @@ pub struct FitSummary {
     pub estimated_on: Option<usize>,
     /// The evidence lower bound (a sum), if the objective is an ELBO with β = 1 whose value for the
     /// returned q is exact.
+    #[doc(hidden)]
     pub elbo_sum: Option<f64>,
     /// An upper bound on the log evidence at the final parameters, if all rows were used at once.
     pub evidence_upper_bound: Option<f64>,
@@ -68,6 +69,7 @@ pub struct FitSummary {
 
 /// An update of a fitted model with new rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(hidden)]
 pub struct Update {
     /// The number of new rows.
     pub rows: usize,

@@ -44,7 +44,7 @@ pub fn fit_arrays_in(
     options.validate()?;
     check_groups(data.train.x, &options.effects)?;
     let origin = match start {
-        Some(start) => Origin::Start(start),
+        Some(start) => Origin::Start(start.clone()),
         None => {
             Origin::Prototype(Prototype::of(options, options.inputs_of(data.train.x.ncols()), data.levels)?)
         }
@@ -56,15 +56,16 @@ pub fn fit_arrays_in(
 
 /// The start of a fit.
 #[doc(hidden)]
-pub enum Origin<'a> {
+pub enum Origin {
     /// Another model, with its likelihood.
-    Start(&'a Start),
+    Start(Start),
     /// A kernel and a likelihood without starting values from data.
     Prototype(Prototype),
 }
 
-impl Origin<'_> {
-    fn likelihood(&self) -> &ObservationModel {
+impl Origin {
+    /// Returns the likelihood.
+    pub(super) fn likelihood(&self) -> &ObservationModel {
         match self {
             Origin::Start(start) => &start.model.likelihood,
             Origin::Prototype(prototype) => &prototype.likelihood,
@@ -81,7 +82,7 @@ impl Origin<'_> {
 pub fn fit_rows(
     rows: &dyn TrainingRows,
     options: &FitOptions,
-    origin: Origin<'_>,
+    origin: Origin,
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let n = rows.all().count();
@@ -103,7 +104,7 @@ pub fn fit_rows(
     }
     let prototype = match origin {
         Origin::Start(start) => {
-            return fit_from(start.clone(), &Job { rows, plan: &plan, fresh: false }, session);
+            return fit_from(start, &Job { rows, plan: &plan, fresh: false }, session);
         }
         Origin::Prototype(prototype) => prototype,
     };

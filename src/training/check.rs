@@ -5,7 +5,7 @@ use crate::collapsed::Dataset;
 use crate::data::{check_exposure, check_successes, check_targets};
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
-use crate::likelihood::{Moments, Observation, ObservationModel, TargetKind};
+use crate::likelihood::{LikelihoodKind, Moments, Observation, ObservationModel, TargetKind};
 use crate::objective::Targets;
 use faer::MatRef;
 
@@ -16,16 +16,15 @@ pub(super) fn check_data(
     likelihood: &ObservationModel,
 ) -> Result<()> {
     let d = data.train.x.ncols();
-    let (kind, name) = (likelihood.target_kind(), likelihood.name());
     let mut others = data.validation.map(|part| part.x.ncols()).into_iter().chain(start_inputs);
     if let Some(other) = others.find(|&other| other != d) {
         return Err(Error::data(format!(
             "the training inputs have {d} columns, the validation inputs or the start model have {other}, expected equal numbers"
         )));
     }
-    check_part("training", data.train, kind, name)?;
+    check_part("training", data.train, likelihood)?;
     let Some(validation) = data.validation else { return Ok(()) };
-    check_part("validation", validation, kind, name)?;
+    check_part("validation", validation, likelihood)?;
     let unweighted = Targets { weights: &[], ..data.train.targets };
     check_alike("validation", Targets { weights: &[], ..validation.targets }, unweighted)
 }
@@ -105,7 +104,8 @@ fn check_other_ends(kind: TargetKind, what: &str, other_ends: &[f64], likelihood
 }
 
 /// Checks the training rows or the validation rows; `what` names them in errors.
-fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str) -> Result<()> {
+fn check_part(what: &str, part: Dataset<'_>, likelihood: &ObservationModel) -> Result<()> {
+    let (kind, name) = (likelihood.target_kind(), likelihood.name());
     let (n, d) = (part.len(), part.x.ncols());
     if part.x.nrows() != n || n == 0 || d == 0 {
         return Err(Error::data(format!(
@@ -122,8 +122,8 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
             )));
         }
     }
-    check_exposure(kind, what, exposure, likelihood)?;
-    check_other_ends(kind, what, other_ends, likelihood)?;
+    check_exposure(LikelihoodKind::of(&**likelihood), what, exposure)?;
+    check_other_ends(kind, what, other_ends, name)?;
     if let Some(row) = weights.iter().position(|&value| !(value > 0.0 && value.is_finite())) {
         return Err(Error::data(format!(
             "the {what} weights have {} in row {row}, counted from 0, expected a positive number",
@@ -138,6 +138,6 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
             )));
         }
     }
-    check_targets(kind, what, part.targets.y, likelihood)?;
+    check_targets(kind, what, part.targets.y, name)?;
     check_successes(kind, what, part.targets.y, exposure)
 }

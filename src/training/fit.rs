@@ -5,7 +5,7 @@ use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_formula, check_groups};
 use super::choices::{Chosen, choose};
 use super::rows::{RowBuffer, TrainingData};
-use super::start::{Function, Prototype};
+use super::start::{Function, Prototype, Start};
 use super::trainer::Trainer;
 use crate::collapsed::Dataset;
 use crate::data::{InputWarp, Scaling, TargetWarp};
@@ -45,13 +45,14 @@ use std::sync::Arc;
 /// [`Fit::of`] takes everything from [`FitOptions`], with kernel and likelihood by name.
 #[derive(Clone, Default)]
 pub struct Fit {
-    options: FitOptions,
-    latent: Option<Latent>,
-    likelihood: Option<ObservationModel>,
-    exposure: Vec<f64>,
-    weights: Vec<f64>,
-    other_ends: Vec<f64>,
-    validation: Option<RowBuffer>,
+    pub(super) options: FitOptions,
+    pub(super) latent: Option<Latent>,
+    pub(super) likelihood: Option<ObservationModel>,
+    pub(super) start: Option<Arc<Model>>,
+    pub(super) exposure: Vec<f64>,
+    pub(super) weights: Vec<f64>,
+    pub(super) other_ends: Vec<f64>,
+    pub(super) validation: Option<RowBuffer>,
 }
 
 impl Fit {
@@ -63,6 +64,29 @@ impl Fit {
     /// Creates a fit of everything that the options name.
     pub fn of(options: FitOptions) -> Self {
         Fit { options, ..Fit::default() }
+    }
+
+    /// Creates a fit that starts from a model: with its options, its scaling, its kernel, likelihood and inducing inputs, and its
+    /// hyper-parameters. The fit solves for q anew; [`update`](super::update) continues with the model's q.
+    ///
+    /// ```
+    /// use sparsegp::hyper::Constraints;
+    /// use sparsegp::options::Hyper;
+    /// use sparsegp::prelude::*;
+    ///
+    /// let x: Vec<f64> = (0..60).map(|i| i as f64 / 10.0).collect();
+    /// let y: Vec<f64> = x.iter().map(|x| x.sin() + 0.1 * (7.0 * x).cos()).collect();
+    /// let rows = |n: usize| Rows::from_row_major(&x[..n], 1);
+    /// let first = Fit::of(FitOptions { inducing: Some(15), ..FitOptions::default() }).fit(rows(40)?, &y[..40])?;
+    /// // All rows, at the hyper-parameters of the first 40.
+    /// let fit = Fit::from_model(&first).with(|options| options.hyper = Some(Hyper::Fixed));
+    /// let second = fit.fit(rows(60)?, &y)?;
+    /// let values = |model: &Model| model.hyperparameters().into_iter().map(|p| p.value).collect::<Vec<_>>();
+    /// assert_eq!(values(&first), values(&second));
+    /// # Ok::<(), sparsegp::Error>(())
+    /// ```
+    pub fn from_model(model: &Model) -> Self {
+        Fit { start: Some(Arc::new(model.clone())), ..Fit::of(model.options().clone()) }
     }
 
     /// Sets the objective to minimise.
@@ -173,9 +197,9 @@ impl Fit {
         let session = &mut session.until(clock, Clock::TRAINING);
         loop {
             let fit = Fit { options: chosen.options.clone(), ..self.clone() };
-            let Prepared { prototype, options, scaling, train, validation } = fit.prepare(x, y)?;
+            let Prepared { origin, options, scaling, train, validation } = fit.prepare(x, y)?;
             let rows = TrainingData::of_buffers(&train, validation.as_ref());
-            match fit_rows(&rows, &options, Origin::Prototype(prototype), session) {
+            match fit_rows(&rows, &options, origin, session) {
                 Err(error) if chosen.give_up(&error) => {}
                 fitted => {
                     let mut fitted = fitted?;
@@ -186,9 +210,10 @@ impl Fit {
         }
     }
 
-    /// Chooses all unset options; none if the latent function or the likelihood is a value.
+    /// Chooses all unset options; none if the latent function or the likelihood is a value, or those of a model.
     fn chosen(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Chosen> {
-        if self.options.open.is_empty() || self.latent.is_some() || self.likelihood.is_some() {
+        let is_given = self.latent.is_some() || self.likelihood.is_some() || self.start.is_some();
+        if self.options.open.is_empty() || is_given {
             return Ok(Chosen::as_asked(self.options.clone()));
         }
         // Errors of arrays and options are reported before any work.
@@ -215,6 +240,15 @@ impl Fit {
 
     /// Returns everything that a fit needs, on the scale the model sees.
     fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
+        self.options.check_no_trees("needs a table, whose columns trees can tell apart")?;
+        match &self.start {
+            Some(model) => self.prepare_from(model, x, y),
+            None => self.prepare_new(x, y),
+        }
+    }
+
+    /// Returns the options with those that the latent function determines.
+    pub(super) fn options_of_latent(&self) -> FitOptions {
         let mut options = self.options.clone();
         if let Some(latent) = &self.latent {
             latent.write_to(&mut options);
@@ -225,7 +259,38 @@ impl Fit {
             // The caller may have set the dimensions of the kernel already.
             options.dimensions = inducing.kernel().dimensions().to_vec();
         }
-        options.check_no_trees("needs a table, whose columns trees can tell apart")?;
+        options
+    }
+
+    fn prepare_from(&self, model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
+        let (scaling, options) = (model.scaling().clone(), self.options.clone());
+        check_groups(x.subcols(0, options.columns_before_offsets(x.ncols())?), &options.effects)?;
+        let likelihood = &model.latent().likelihood;
+        let (mut train, mut validation) = self.checked(x, y, Some(model.inputs()), likelihood)?;
+        validation.iter_mut().chain([&mut train]).for_each(|rows| rows.scale(&scaling));
+        let options = options.with_units_of(&scaling);
+        let start = Start::from_model(model, &options, Some(train.data().x), false);
+        Ok(Prepared { origin: Origin::Start(start), options, scaling, train: Arc::new(train), validation })
+    }
+
+    /// Returns the training rows and the validation rows after a check.
+    fn checked(
+        &self,
+        x: MatRef<'_, f64>,
+        y: &[f64],
+        inputs: Option<usize>,
+        likelihood: &ObservationModel,
+    ) -> Result<(RowBuffer, Option<RowBuffer>)> {
+        let (train, validation) =
+            (RowBuffer::of(Dataset { x, targets: self.targets(y) }), self.validation.clone());
+        let rows = TrainingData::of_buffers(&train, validation.as_ref());
+        check_data(&rows, inputs, likelihood)?;
+        check_formula(rows.train.targets, likelihood)?;
+        Ok((train, validation))
+    }
+
+    fn prepare_new(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
+        let mut options = self.options_of_latent();
         let columns = options.columns_before_offsets(x.ncols())?;
         check_groups(x.subcols(0, columns), &options.effects)?;
         let inputs = options.inputs_of(columns);
@@ -236,11 +301,7 @@ impl Fit {
         options.check_offsets(&prototype.likelihood)?;
         options.likelihood = Some(LikelihoodKind::of(&*prototype.likelihood));
         options.validate()?;
-        let mut train = RowBuffer::of(Dataset { x, targets: self.targets(y) });
-        let mut validation = self.validation.clone();
-        let rows = TrainingData::of_buffers(&train, validation.as_ref());
-        check_data(&rows, None, &prototype.likelihood)?;
-        check_formula(rows.train.targets, &prototype.likelihood)?;
+        let (mut train, mut validation) = self.checked(x, y, None, &prototype.likelihood)?;
         if y.iter().all(|value| Some(value) == y.first()) {
             return Err(Error::data(format!(
                 "all {} targets are the same, expected values that vary",
@@ -264,7 +325,8 @@ impl Fit {
         validation.iter_mut().chain([&mut train]).for_each(|rows| rows.scale(&scaling));
         options.constraints.columns = options.constraints.columns.or_numbers(inputs);
         let options = options.with_units_of(&scaling);
-        Ok(Prepared { prototype, options, scaling, train: Arc::new(train), validation })
+        let origin = Origin::Prototype(prototype);
+        Ok(Prepared { origin, options, scaling, train: Arc::new(train), validation })
     }
 }
 
@@ -279,7 +341,7 @@ fn levels(y: &[f64]) -> usize {
 
 /// The input of a fit to arrays, on the scale the model sees.
 pub(super) struct Prepared {
-    pub prototype: Prototype,
+    pub origin: Origin,
     pub options: FitOptions,
     pub scaling: Scaling,
     pub train: Arc<RowBuffer>,

@@ -18,6 +18,7 @@ mod round;
 mod row_sums;
 mod rows;
 mod run;
+mod scaled_outputs;
 #[doc(hidden)]
 pub mod search;
 mod shared;
@@ -41,7 +42,8 @@ pub use outputs::{OutputRows, fit_outputs, fit_shared_outputs};
 pub use round::{PartSums, PartedPortion, PartedRows, Parts, Round, Sums, unreadable};
 pub use rows::{AllRows, BatchSource, Portion, RowBuffer, TrainingData, TrainingRows};
 pub use run::Fitted;
-pub use start::{Prototype, Start};
+pub use scaled_outputs::ScaledOutputs;
+pub use start::{Function, Prototype, Start};
 pub use steps::{Inference, InferenceOptions, VariationalModel};
 pub use trainer::Trainer;
 pub use update::{update, update_outputs};

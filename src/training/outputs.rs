@@ -12,7 +12,7 @@ use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Constraints, Session};
 use crate::latent::{InducingPrior, Layer};
-use crate::likelihood::{Gaussian, Mixed, OneFunction, Outputs};
+use crate::likelihood::{Gaussian, Mixed, ObservationModel, OneFunction, Outputs};
 use crate::model::{LatentModel, LatentPrior, Model};
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
@@ -52,7 +52,8 @@ fn check_inputs(options: &FitOptions, sharing: &str) -> Result<()> {
 ///
 /// W starts at the leading principal axes of the outputs; each process has a separate kernel and separate inducing inputs.
 ///
-/// With the models of an earlier fit in `start`, one for each output, training starts from their hyper-parameters.
+/// The `function` is that of `options`, unless one is given. With the models of an earlier fit in `start`, one for each output, training starts
+/// from their hyper-parameters.
 ///
 /// # Errors
 ///
@@ -62,7 +63,7 @@ pub fn fit_outputs(
     rows: OutputRows<'_>,
     names: &[String],
     processes: usize,
-    options: &FitOptions,
+    (options, function): (&FitOptions, Option<&Function>),
     start: &[&Model],
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
@@ -82,7 +83,7 @@ pub fn fit_outputs(
         if start.likelihood.alike() || start.processes() != processes {
             return Err(Error::usage(format!("the start models do not mix {processes} processes")));
         }
-        return fit_jointly(rows, width, Origin::Start(&Start { model: start, q: None }), &options, session);
+        return fit_jointly(rows, width, Origin::Start(Start { model: start, q: None }), &options, session);
     }
     let weights = principal_axes(rows.targets, width, processes);
     let output = |(p, name): (usize, &String)| {
@@ -91,14 +92,25 @@ pub fn fit_outputs(
         (name.clone(), Mixed::new(Box::new(Gaussian::new(noise.max(LEAST_NOISE))), row, 0.0))
     };
     let outputs = Outputs::new(names.iter().enumerate().map(output).collect());
-    fit_jointly(rows, width, prototype_of(outputs, rows, &options)?, &options, session)
+    let prototype = prototype_of(outputs, rows, &options, function)?;
+    fit_jointly(rows, width, Origin::Prototype(prototype), &options, session)
 }
 
 /// Returns the prototype of outputs of a sparse GP.
-fn prototype_of(outputs: Outputs, rows: OutputRows<'_>, options: &FitOptions) -> Result<Origin<'static>> {
-    let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
-    let function = Function::Sparse { kernel, points: None };
-    Ok(Origin::Prototype(Prototype { function, likelihood: outputs.into() }))
+fn prototype_of(
+    likelihood: impl Into<ObservationModel>,
+    rows: OutputRows<'_>,
+    options: &FitOptions,
+    function: Option<&Function>,
+) -> Result<Prototype> {
+    let function = match function {
+        Some(function) => function.clone(),
+        None => {
+            let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
+            Function::Sparse { kernel, points: None }
+        }
+    };
+    Ok(Prototype { function, likelihood: likelihood.into() })
 }
 
 /// Returns the model of all outputs, given the models that one fit returned for them.
@@ -142,7 +154,7 @@ pub(super) fn joined(models: &[&Model], names: &[String]) -> Result<LatentPrior>
 fn fit_jointly(
     rows: OutputRows<'_>,
     width: usize,
-    origin: Origin<'_>,
+    origin: Origin,
     options: &FitOptions,
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
@@ -170,7 +182,7 @@ fn fit_jointly(
 pub fn fit_shared_outputs(
     rows: OutputRows<'_>,
     names: &[String],
-    options: &FitOptions,
+    (options, function): (&FitOptions, Option<&Function>),
     start: &[&Model],
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
@@ -192,20 +204,18 @@ pub fn fit_shared_outputs(
         let output = |name: &String| -> (String, Box<dyn OneFunction>) {
             (name.clone(), Box::new(Gaussian::new(START_NOISE)))
         };
-        let start = known.map(|model| Start { model, q: None });
-        let origin = match &start {
-            Some(start) => Origin::Start(start),
-            None => prototype_of(Outputs::apart(names.iter().map(output).collect()), rows, &options)?,
+        let origin = match known {
+            Some(model) => Origin::Start(Start { model, q: None }),
+            None => {
+                let outputs = Outputs::apart(names.iter().map(output).collect());
+                Origin::Prototype(prototype_of(outputs, rows, &options, function)?)
+            }
         };
         return fit_jointly(rows, names.len(), origin, &options, session);
     }
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
-    let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
-    let prototype = Prototype {
-        function: Function::Sparse { kernel, points: None },
-        likelihood: Gaussian::new(1.0).into(),
-    };
+    let prototype = prototype_of(Gaussian::new(1.0), rows, &options, function)?;
     let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;
     let observed: Vec<RowBuffer> = (0..names.len()).map(|which| rows.of(which)).collect();
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {

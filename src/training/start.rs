@@ -41,7 +41,8 @@ pub struct Prototype {
 
 /// The latent function of a model, without starting values from data.
 #[derive(Clone)]
-pub(crate) enum Function {
+#[doc(hidden)]
+pub enum Function {
     /// A sparse GP.
     Sparse {
         /// The kernel.

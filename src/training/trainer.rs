@@ -1,5 +1,6 @@
 //! Mini-batch training one step at a time, in a loop of the caller: steps, epochs, state, and a model in the end.
 
+use super::arrays::Origin;
 use super::check::{check_alike, check_data};
 use super::fit::Prepared;
 use super::row_sums::Sweep;
@@ -73,10 +74,10 @@ pub struct Trainer {
 
 impl Trainer {
     pub(super) fn new(prepared: Prepared) -> Result<Trainer> {
-        let Prepared { prototype, options, scaling, train, validation } = prepared;
+        let Prepared { origin, options, scaling, train, validation } = prepared;
         let n = train.y.len();
         let options = if options.has_own_q() { options.by_batches() } else { options };
-        let plan = Plan::new(&options, &prototype.likelihood, n)?;
+        let plan = Plan::new(&options, origin.likelihood(), n)?;
         if !matches!(plan.way, Way::Batches) {
             return Err(Error::usage(
                 "a trainer takes steps on mini-batches, but this objective or mode does not use mini-batches",
@@ -84,9 +85,14 @@ impl Trainer {
             .hint("use the objectives elbo or dlm-log, with hyper-parameters joint, dual or fixed"));
         }
         let rows = TrainingData::of_buffers(&train, validation.as_ref());
-        let model = ready(initial_model(rows.train, &plan, &prototype)?, &plan, rows.train)?;
+        let (likelihood, fresh) = (origin.likelihood().clone(), matches!(origin, Origin::Prototype(_)));
+        let model = match origin {
+            Origin::Start(start) => start.model,
+            Origin::Prototype(prototype) => initial_model(rows.train, &plan, &prototype)?,
+        };
+        let model = ready(model, &plan, rows.train)?;
         let model = if plan.sums_effects() { model.with_summed_effects() } else { model };
-        let job = Job { rows: &rows, plan: &plan, fresh: true };
+        let job = Job { rows: &rows, plan: &plan, fresh };
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
@@ -110,7 +116,7 @@ impl Trainer {
             training,
             train,
             validation,
-            likelihood: prototype.likelihood,
+            likelihood,
             scaling,
             options,
             plan,

@@ -91,3 +91,54 @@ fn formulas_without_finite_values_end_fits_with_the_reason() {
         "the log density of own-normal has the value NaN at y = 1.9908 and f = 1.9908, expected a finite number"
     );
 }
+
+/// Noise of variance σ² + s², where s is the covariate of the row.
+#[derive(Clone, Debug)]
+struct WithErrors;
+
+impl DensityFormula for WithErrors {
+    const NAME: &'static str = "with-errors";
+    const TARGET: TargetKind = TargetKind::Real;
+    const COVARIATE: Option<&'static str> = Some("standard error");
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let mut noise = Parameter::positive("noise_variance", vec![0.01]);
+        noise.given = true;
+        vec![noise]
+    }
+
+    fn log_density<D: sparsegp::kernels::real::Derivatives>(
+        &self,
+        p: &[Real<D>],
+        at: Observation,
+        f: Real<D>,
+    ) -> Real<D> {
+        let variance = p[0] + at.exposure * at.exposure;
+        -0.5 * ((at.y - f).powi(2) / variance + (variance * (2.0 * std::f64::consts::PI)).ln())
+    }
+}
+
+/// An own density with a covariate for each row is the built-in one with known noise.
+#[test]
+fn a_covariate_of_every_row_reaches_an_own_density() {
+    let (x, y) = rows();
+    let errors: Vec<f64> = (0..60).map(|i| 0.05 + 0.1 * f64::from(i % 7)).collect();
+    let plain = |options: &mut FitOptions| {
+        settle(options);
+        (options.standardize, options.mean) = (false, sparsegp::options::MeanKind::Zero);
+    };
+    let kernel = || Stationary::rbf(1.0, &[1.0]);
+    let own = Fit::new(inducing(kernel()), FormulaLikelihood::new(WithErrors)).exposure(&errors).with(plain);
+    let built_in =
+        Fit::new(inducing(kernel()), Gaussian::new(0.01).with_known_noise()).exposure(&errors).with(plain);
+    let [own, built_in] = [own, built_in].map(|fit| fit.fit(x.as_ref(), &y).expect("a fit"));
+    let (a, b) = (own.summary().objective, built_in.summary().objective);
+    assert!((a - b).abs() < 1e-5 * b.abs().max(1.0), "{a} instead of {b}");
+    let wide =
+        |model: &Model, s: f64| model.predict(x.subrows(0, 1), &[s]).expect("predictions").row(0).variance;
+    assert!((wide(&own, 2.0) - wide(&own, 0.0) - 4.0).abs() < 1e-6);
+    let error = own.predict(x.subrows(0, 1), &[f64::NAN]).expect_err("no number").to_string();
+    assert!(error.contains("NaN for 'standard error' in row 0"), "{error}");
+    let error = Fit::new(inducing(kernel()), StudentT::new(0.3, 4.0)).exposure(&errors).fit(x.as_ref(), &y);
+    assert!(error.expect_err("no covariate").to_string().contains("uses none"));
+}

@@ -7,7 +7,7 @@ use sparsegp::likelihood::{Gaussian, Likelihood, Marginal, Mixed, Observation, O
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper};
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{Fitted, OutputRows, fit_outputs, fit_shared_outputs, update_outputs};
+use sparsegp::training::{Fit, Fitted, OutputRows, fit_outputs, fit_shared_outputs, update_outputs};
 use sparsegp_testkit::dense::{conditional, covariances, gram};
 
 /// Returns inputs, and standardised targets of three outputs of two curves, of which some are missing.
@@ -35,8 +35,8 @@ fn options(neighbours: usize) -> FitOptions {
 fn one_process_given_all_rows_is_the_dense_model_of_all_outputs() {
     let (x, targets) = rows(40);
     let rows = OutputRows { x: x.as_ref(), targets: &targets, weights: &[] };
-    let fitted =
-        fit_outputs(rows, &names(), 1, &options(40), &[], &mut Session::new(&mut |_| {})).expect("a fit");
+    let fitted = fit_outputs(rows, &names(), 1, (&options(40), None), &[], &mut Session::new(&mut |_| {}))
+        .expect("a fit");
     let outputs: Vec<Mixed> =
         fitted.iter().map(|fit| fit.model.likelihood.output(0).expect("an output")).collect();
     let kernel = fitted[0].model.layer().inducing().expect("a kernel").kernel();
@@ -72,7 +72,7 @@ fn neighbours_help_outputs_that_mix_two_processes() {
         let rows = OutputRows { x: x.as_ref(), targets: &targets, weights: &[] };
         let (mut silent, options) = (|_: &Event| {}, options(neighbours));
         let session = &mut Session::new(&mut silent);
-        let fitted = fit_outputs(rows, &names(), 2, &options, &[], session).expect("a fit");
+        let fitted = fit_outputs(rows, &names(), 2, (&options, None), &[], session).expect("a fit");
         let later: MatRef<'_, f64> = new.subrows(300, 200);
         let errors = fitted.iter().enumerate().map(|(p, fit)| {
             let (output, marginals) =
@@ -151,8 +151,8 @@ fn fitted(rows: OutputRows<'_>, mixed: bool, options: &FitOptions, start: &[&Mod
     let (mut silent, n) = (|_: &Event| {}, rows.x.nrows());
     let session = &mut Session::new(&mut silent);
     let fitted = match mixed {
-        true => fit_outputs(rows, &names(), 2, options, start, session),
-        false => fit_shared_outputs(rows, &names(), options, start, session),
+        true => fit_outputs(rows, &names(), 2, (options, None), start, session),
+        false => fit_shared_outputs(rows, &names(), (options, None), start, session),
     };
     let model = |fit: Fitted| fit.into_model(Scaling::none(1), options, n);
     fitted.expect("a fit").into_iter().map(model).collect()
@@ -195,4 +195,51 @@ fn outputs_start_from_models_and_updates_equal_fits_to_all_rows() {
             assert!(moved > 1e-4);
         }
     }
+}
+
+/// Fits to arrays in the user's units do not depend on the units of each output.
+#[test]
+fn outputs_in_their_own_units_are_fitted_alike() {
+    let (x, targets) = rows(60);
+    let y = |scale: f64| Mat::from_fn(60, 3, |i, p| 100.0 * p as f64 + scale * targets[3 * i + p]);
+    let means = |scale: f64, processes: Option<usize>| -> Vec<Vec<f64>> {
+        let options = FitOptions { inducing: Some(12), epochs: Some(60), ..FitOptions::default() };
+        let models = Fit::of(options).fit_outputs(&x, y(scale), processes).expect("a fit");
+        models.iter().map(|model| model.predict(&x, &[]).expect("predictions").means()).collect()
+    };
+    for processes in [None, Some(2)] {
+        let (small, large) = (means(1.0, processes), means(50.0, processes));
+        for (p, (small, large)) in small.iter().zip(&large).enumerate() {
+            let centre = 100.0 * p as f64;
+            let off = |i: usize| ((large[i] - centre) / 50.0 - (small[i] - centre)).abs();
+            assert!((0..60).all(|i| off(i) < 1e-3), "output {p} with {processes:?}");
+            let error = |i: usize| targets[3 * i + p] - (small[i] - centre);
+            let known = (0..60).filter(|i| !targets[3 * i + p].is_nan());
+            let mse = known.map(|i| error(i).powi(2)).sum::<f64>() / 60.0;
+            assert!(mse < 0.15, "output {p} with {processes:?}: {mse}");
+        }
+    }
+    let refused = Fit::of(FitOptions::default()).exposure(&[1.0; 60]).fit_outputs(&x, y(1.0), None);
+    assert!(refused.expect_err("exposures").to_string().contains("cannot be combined with exposures"));
+}
+
+/// A fit that starts from a model with fixed hyper-parameters and the same rows is the model.
+#[test]
+fn a_fit_from_a_model_continues_from_its_hyper_parameters() {
+    let (x, targets) = rows(60);
+    let y: Vec<f64> = targets.iter().step_by(3).map(|y| 7.0 + 3.0 * y).collect();
+    let options = FitOptions { inducing: Some(12), epochs: Some(3), ..FitOptions::default() };
+    let first = Fit::of(options).fit(&x, &y).expect("a fit");
+    let fixed = |options: &mut FitOptions| options.hyper = Some(Hyper::Fixed);
+    let again = Fit::from_model(&first).with(fixed).fit(&x, &y).expect("a fit");
+    let [a, b] = [&first, &again].map(|model| model.predict(&x, &[]).expect("predictions").means());
+    assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-6 * a.abs()));
+    let longer =
+        Fit::from_model(&first).with(|options| options.epochs = Some(100)).fit(&x, &y).expect("a fit");
+    assert!(longer.summary().objective < first.summary().objective - 1e-3, "{}", longer.summary().objective);
+    let stepped = Fit::from_model(&first).with(|options| options.hyper = Some(Hyper::Joint));
+    let stepped = stepped.trainer(&x, &y).expect("a trainer").finish().expect("a model");
+    assert!(stepped.summary().objective < first.summary().objective + 0.1);
+    let narrow = Fit::from_model(&first).fit(Mat::<f64>::zeros(60, 2), &y).expect_err("columns").to_string();
+    assert!(narrow.contains("2 columns"), "{narrow}");
 }

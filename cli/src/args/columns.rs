@@ -3,7 +3,7 @@
 use super::parsers::{delimiter, ordered, places};
 use clap::Args;
 use sparsegp::Result;
-use sparsegp_tables::schema::{Places, SchemaOptions, SplitBy, Surface};
+use sparsegp_tables::schema::{Censoring, Places, SchemaOptions, SplitBy, Surface};
 use sparsegp_tables::tables::{Table, column_names, read_table_with};
 use std::path::Path;
 
@@ -69,8 +69,14 @@ pub struct ColumnArgs {
     #[arg(long, value_name = "COL")]
     pub noise_std: Option<String>,
     /// Column that says which targets are censored: 1 or right (the target is above the given value), left (below), 0 or none
-    #[arg(long, value_name = "COL")]
+    #[arg(long, value_name = "COL", conflicts_with_all = ["upper", "cap"])]
     pub censored: Option<String>,
+    /// Column of the upper ends of intervals that begin at the target: equal to it where it is known, empty where there is no upper end
+    #[arg(long, value_name = "COL", conflicts_with = "cap")]
+    pub upper: Option<String>,
+    /// Largest number that the target can show: targets that are not below it are only known to be above it
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    pub cap: Option<f64>,
     /// Columns of known additions to the latent functions, one for each function, separated by commas: in units of the target, or on the
     /// scale of the link (log rates, log odds); predictions need them too
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
@@ -85,6 +91,13 @@ impl ColumnArgs {
     pub fn split(&self) -> Option<SplitBy> {
         let group = self.split_by.clone().map(SplitBy::Group);
         group.or(self.split_time.clone().map(SplitBy::Time))
+    }
+
+    /// Returns what says which targets are censored, if anything does.
+    fn censoring(&self) -> Option<Censoring> {
+        let column = self.censored.clone().map(Censoring::Column);
+        let upper = self.upper.clone().map(|upper| Censoring::Upper { upper });
+        column.or(upper).or(self.cap.map(|cap| Censoring::Cap { cap }))
     }
 
     /// Returns the columns of places, if `--places` or `--plane` is given.
@@ -128,7 +141,7 @@ impl ColumnArgs {
             exposure: self.exposure.clone(),
             trials: self.trials.clone(),
             noise_std: self.noise_std.clone(),
-            censored: self.censored.clone(),
+            censored: self.censoring(),
             offset: self.offset.clone(),
             weights: self.weights.clone(),
             keep: self.keep.clone(),

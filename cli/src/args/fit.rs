@@ -134,7 +134,7 @@ pub struct FitArgs {
 }
 
 /// The options about columns that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 14] = [
+const DECIDED_BY_FROM: [&str; 16] = [
     "features",
     "keep",
     "exclude",
@@ -147,6 +147,8 @@ const DECIDED_BY_FROM: [&str; 14] = [
     "trials",
     "noise_std",
     "censored",
+    "upper",
+    "cap",
     "offset",
     "weights",
 ];

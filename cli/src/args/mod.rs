@@ -241,7 +241,7 @@ pub struct PredictArgs {
     ///
     /// A cell extends half a step to either side of its grid point in every range. The output has the columns of the grid, then the mean
     /// and variance of the average, without observation noise. On the sphere, points are weighted by area.
-    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "latent", "covariance", "samples", "draws", "row_numbers"])]
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "survival", "hazard", "latent", "covariance", "samples", "draws", "row_numbers"])]
     pub average: Option<u16>,
     /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output). Grids may also go to NetCDF
     /// (.nc) or GeoTIFF (.tif)
@@ -270,6 +270,13 @@ pub struct Contents {
     /// Quantiles of the target to add as columns q0.05, …, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub quantiles: Vec<f64>,
+    /// Times at which to add the probability that the target is larger, as columns survival_30, …, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub survival: Vec<f64>,
+    /// Times at which to add the hazard, the density of the target divided by the probability that it is larger, as columns hazard_30, …,
+    /// separated by commas; for continuous targets
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub hazard: Vec<f64>,
     /// Add the mean and variance of the latent function (the target without its noise)
     #[arg(long)]
     pub latent: bool,

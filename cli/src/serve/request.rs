@@ -11,8 +11,19 @@ use std::collections::HashMap;
 pub const SOURCE: &str = "request";
 
 /// The keys of a request, in the order in which messages list them.
-const KEYS: [&str; 9] =
-    ["rows", "quantiles", "latent", "covariance", "samples", "draws", "seed", "unseen", "population"];
+const KEYS: [&str; 11] = [
+    "rows",
+    "quantiles",
+    "survival",
+    "hazard",
+    "latent",
+    "covariance",
+    "samples",
+    "draws",
+    "seed",
+    "unseen",
+    "population",
+];
 
 /// The rows and the options of a request.
 #[derive(Debug, Default)]
@@ -68,7 +79,8 @@ impl Asked {
 
     /// Returns the total number of quantiles and draws per row.
     pub fn numbers_per_row(&self) -> usize {
-        self.contents.quantiles.len() + self.contents.samples + self.contents.draws
+        let Contents { quantiles, survival, hazard, .. } = &self.contents;
+        quantiles.len() + survival.len() + hazard.len() + self.contents.samples + self.contents.draws
     }
 
     /// Returns the names and cells of the columns, in the order in which the rows first name them. Cells are text. A row without a value
@@ -106,17 +118,19 @@ impl Asked {
 fn set(contents: &mut Contents, name: &str, value: &Value) -> Result<()> {
     let refused = |expected: &str| wrong(name, value, expected);
     let flag = || value.as_bool().ok_or_else(|| refused("true or false"));
+    let numbers = || {
+        let all = value.as_array().ok_or_else(|| refused("an array of numbers"))?.iter();
+        all.map(|value| value.as_f64().ok_or_else(|| wrong(name, value, "numbers"))).collect::<Result<_>>()
+    };
     let draws = || {
         let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
         let expected = || refused(&format!("a whole number from 0 to {MOST_DRAWS}"));
         number.filter(|&number| number <= MOST_DRAWS).ok_or_else(expected)
     };
     match name {
-        "quantiles" => {
-            let all = value.as_array().ok_or_else(|| refused("an array of numbers"))?.iter();
-            let number = |value: &Value| value.as_f64().ok_or_else(|| wrong(name, value, "numbers"));
-            contents.quantiles = all.map(number).collect::<Result<_>>()?;
-        }
+        "quantiles" => contents.quantiles = numbers()?,
+        "survival" => contents.survival = numbers()?,
+        "hazard" => contents.hazard = numbers()?,
         "latent" => contents.latent = flag()?,
         "covariance" => contents.covariance = flag()?,
         "population" => contents.population = flag()?,

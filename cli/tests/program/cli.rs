@@ -82,7 +82,7 @@ fn the_metrics_document_has_its_shape_and_the_same_seed_gives_the_same_fit() {
         (
             "test",
             "nll mse rmse mae error_rate accuracy confusion auc brier mre smse r2 deviance ece pit interval_width_95 interval_score_95 crps \
-             coverage",
+             concordance integrated_brier survival_gap coverage",
         ),
     ] {
         assert!(keys.split(' ').all(|key| first[part].get(key).is_some()), "{first}");

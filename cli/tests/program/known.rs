@@ -80,3 +80,71 @@ fn censored_times_choose_their_likelihood_and_score_what_is_known() {
     work.run("fit data.csv --target months --censored cut --likelihood gamma")
         .fails(2, &["censored 'cut'", "weibull"]);
 }
+
+/// A cap, a column of upper ends that are missing or equal, and a column of words say the same.
+#[test]
+fn a_cap_and_upper_ends_are_censoring() {
+    let work = table();
+    let text = csv_text("a,b,months,upper", 0..400, |row| {
+        let [a, b, noise] = unit(row);
+        let time = (0.5 + 1.5 * a + 0.4 * (-(1.0 - noise).ln()).ln()).exp().min(4.0);
+        let upper = if time < 4.0 { format!("{time:.5}") } else { String::new() };
+        format!("{a},{b},{time:.5},{upper}")
+    });
+    work.write("upper.csv", text);
+    let nll = |file: &str, how: &str| {
+        let how = format!(
+            "fit {file} --target months --features a,b --test-fraction 0.25 --auto none --epochs 5 --inducing 10 --quiet --json {how}"
+        );
+        let document = work.run(&how).json();
+        assert_eq!(document["config"]["likelihood"], "weibull");
+        number(&document, "/test/nll")
+    };
+    let words = nll("data.csv", "--censored cut");
+    assert_eq!(nll("data.csv", "--cap 4 --model-out m"), words);
+    assert_eq!(nll("upper.csv", "--upper upper"), words);
+    work.run("evaluate m data.csv").ok();
+    work.run("fit data.csv --target months --cap 4 --censored cut").fails(2, &["--cap", "--censored"]);
+    work.write("bad.csv", "a,months,upper\n0.1,3,2\n0.2,4,\n0.3,5,6\n");
+    work.run("fit bad.csv --target months --upper upper")
+        .fails(3, &["bad.csv", "row 1", "not below the target"]);
+}
+
+/// Without `--cap`, targets at a cap are noted.
+#[test]
+fn targets_at_the_end_of_their_range_are_noted() {
+    let work = table();
+    let run = work.run("fit data.csv --target months --features a,b --auto none --epochs 2 --inducing 10 --quiet --likelihood gaussian");
+    assert!(run.stderr().contains("targets 'months' are exactly 4, the largest"), "{}", run.stderr());
+    let run =
+        work.run("fit data.csv --target value --features a,b --auto none --epochs 2 --inducing 10 --quiet");
+    assert!(!run.stderr().contains("are exactly"), "{}", run.stderr());
+}
+
+/// Survival probabilities fall with time, the hazard is −d log S/dt, and the scores of censored times are reported.
+#[test]
+fn survival_and_hazards_are_predicted_and_scored() {
+    let work = table();
+    let document = fit(&work, "--target months --censored cut --auto none --epochs 15 --model-out m");
+    assert!((0.7..1.0).contains(&number(&document, "/test/concordance")), "{document}");
+    assert!((0.0..0.2).contains(&number(&document, "/test/integrated_brier")), "{document}");
+    assert!((0.0..0.2).contains(&number(&document, "/test/survival_gap")), "{document}");
+    work.write("new.csv", "a,b\n0.2,0.5\n0.9,0.5\n");
+    let found = work.run("predict m new.csv --survival -1,2,2.001,5 --hazard 2 --out -").csv();
+    let at = |name: &str| found.numbers(name);
+    assert_eq!(at("survival_-1"), [1.0, 1.0]);
+    for row in 0..2 {
+        let (two, more, five) = (at("survival_2")[row], at("survival_2.001")[row], at("survival_5")[row]);
+        assert!(1.0 > two && two > more && more > five && five > 0.0);
+        let slope = (two.ln() - more.ln()) / 0.001;
+        assert!((slope / at("hazard_2")[row] - 1.0).abs() < 1e-2, "{slope} {:?}", at("hazard_2"));
+    }
+    assert!(at("survival_5")[1] > at("survival_5")[0] + 0.2);
+    work.run("predict m new.csv --survival 2,2 --out -").fails(2, &["--survival", "given twice"]);
+    work.write(
+        "classes.csv",
+        csv_text("a,kind", 0..40, |row| format!("{row},{}", if row % 3 == 0 { "x" } else { "y" })),
+    );
+    work.run("fit classes.csv --target kind --auto none --epochs 2 --quiet --model-out c").ok();
+    work.run("predict c classes.csv --survival 2 --out -").fails(2, &["--survival", "targets with an order"]);
+}

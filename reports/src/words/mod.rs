@@ -76,6 +76,9 @@ fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
         ("NLL", report.nll),
         // For two classes, the CRPS is the Brier score.
         ("CRPS", report.crps.filter(|_| report.brier.is_none())),
+        ("concordance", report.concordance),
+        ("integrated Brier score", report.integrated_brier),
+        ("survival gap", report.survival_gap),
         ("error rate", report.error_rate),
         ("accuracy", report.accuracy),
         ("AUC", report.auc),

@@ -1,6 +1,7 @@
 //! The meaning of columns to a model: features, target, exposure, offsets and weights, and the inputs made of them.
 
 use super::calendar::Cycle;
+use super::exposures::Censoring;
 use super::groups::{GroupFormula, Grouping};
 use super::places::Places;
 use super::target::TargetEncoding;
@@ -150,9 +151,9 @@ pub struct SchemaOptions {
     /// The column of known standard errors of a target of numbers; it excludes an exposure and trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise_std: Option<String>,
-    /// The column that says which targets are censored: see [`Schema::other_ends`].
+    /// What says which targets are censored: see [`Schema::other_ends`].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub censored: Option<String>,
+    pub censored: Option<Censoring>,
     /// The columns of offsets, known additions to the latent functions: none, or one for each function. A column may be the offset of
     /// several functions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -226,9 +227,9 @@ pub struct Schema {
     /// The column of exposures, of numbers of trials, or of known standard errors, as the kind of target says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exposure: Option<String>,
-    /// The column that says which targets are censored.
+    /// What says which targets are censored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) censored: Option<String>,
+    pub(crate) censored: Option<Censoring>,
     /// The columns of offsets, one for each latent function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) offset: Vec<String>,
@@ -423,7 +424,8 @@ impl Schema {
 
     /// Returns all names for which [`Schema::uses`] returns true.
     pub fn used_names(&self) -> HashSet<&str> {
-        let known = [&self.exposure, &self.censored].into_iter().filter_map(Option::as_deref);
+        let censored = self.censored.as_ref().and_then(Censoring::column);
+        let known = self.exposure.as_deref().into_iter().chain(censored);
         self.needed_columns(true).into_iter().chain([self.target.as_str()]).chain(known).collect()
     }
 
@@ -525,13 +527,11 @@ pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
 
 /// The columns that can never be features, each with its role: the target, the exposure, the weights and the offsets.
 pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
-    let known = [
-        ("exposure", &options.exposure),
-        ("trials", &options.trials),
-        ("noise-std", &options.noise_std),
-        ("censored", &options.censored),
-    ];
+    let known =
+        [("exposure", &options.exposure), ("trials", &options.trials), ("noise-std", &options.noise_std)];
     let known = known.into_iter().filter_map(|(role, name)| Some((role, name.as_deref()?)));
+    let censored = options.censored.as_ref().and_then(|of| Some((of.role(), of.column()?)));
+    let known = known.chain(censored);
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
     // A column may be the offset of several functions.
     let offsets =

@@ -2,16 +2,87 @@
 
 use super::columns::{Schema, SchemaOptions};
 use super::facts::Role;
-use crate::tables::column::{Column, number_text};
+use crate::tables::column::number_text;
 use crate::tables::table::{Table, quoted};
+use serde::{Deserialize, Serialize};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
+use std::borrow::Cow;
+use std::fmt;
+
+/// What says which targets are censored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Censoring {
+    /// A column: `1`, `true` or `right` in rows whose target is above the given number, `left` where it is below, and `0`, `false`, `none` or an
+    /// empty cell where it is known.
+    Column(String),
+    /// A largest number: targets that are not below it are only known to be above it.
+    Cap {
+        /// The number.
+        cap: f64,
+    },
+    /// A column of the upper ends of intervals that begin at the target: equal to it where it is known, an empty cell for no upper end.
+    Upper {
+        /// The column.
+        upper: String,
+    },
+}
+
+impl Censoring {
+    /// The column that training needs, if there is one.
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Censoring::Column(name) | Censoring::Upper { upper: name } => Some(name),
+            Censoring::Cap { .. } => None,
+        }
+    }
+
+    /// The role of the column in messages.
+    pub(super) fn role(&self) -> &'static str {
+        if matches!(self, Censoring::Upper { .. }) { "upper" } else { "censored" }
+    }
+}
+
+impl fmt::Display for Censoring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Censoring::Column(name) | Censoring::Upper { upper: name } => {
+                write!(f, "{} {}", self.role(), quoted(name))
+            }
+            Censoring::Cap { cap } => write!(f, "cap {cap}"),
+        }
+    }
+}
+
+/// Returns the other ends of intervals that a column says in words.
+fn words_of_ends(table: &Table, name: &str) -> Result<Option<Vec<f64>>> {
+    let Some(column) = table.column(name) else { return Ok(None) };
+    let end = |row: usize| {
+        let text =
+            if column.is_missing(row) { Cow::Borrowed("") } else { column.spelling(row).unwrap_or_default() };
+        match text.trim().to_ascii_lowercase().as_str() {
+            "1" | "true" | "yes" | "right" => Ok(f64::INFINITY),
+            "left" | "-1" => Ok(f64::NEG_INFINITY),
+            "" | "0" | "false" | "no" | "none" => Ok(f64::NAN),
+            _ => Err(table.unfit(row, name, &text, "1 or right, left, or 0 or none")),
+        }
+    };
+    (0..table.rows()).map(end).collect::<Result<_>>().map(Some)
+}
 
 impl Schema {
     /// Refuses a column whose role needs another kind of target.
     pub(crate) fn check_exposure_kind(&self, options: &SchemaOptions) -> Result<()> {
         let kind = self.encoding.kind();
-        let roles: [(&str, &Option<String>, bool, &str, &str); 4] = [
+        if let Some(censoring) = self.censored.as_ref().filter(|_| !kind.is_censored()) {
+            let target = quoted(&self.target);
+            return Err(Error::usage(format!(
+                "the {censoring} needs a target of times or numbers, but the target {target} is of kind {kind}"
+            ))
+            .hint("choose ⟨likelihood⟩ weibull, log-normal, log-logistic or gaussian, or leave the censoring out"));
+        }
+        let roles: [(&str, &Option<String>, bool, &str, &str); 3] = [
             ("exposure", &options.exposure, kind == TargetKind::Count, "counts", "a likelihood of counts"),
             (
                 "trials",
@@ -26,13 +97,6 @@ impl Schema {
                 kind == TargetKind::Measured,
                 "numbers",
                 "⟨likelihood⟩ gaussian or student-t",
-            ),
-            (
-                "censored",
-                &options.censored,
-                kind.is_censored(),
-                "times or numbers",
-                "⟨likelihood⟩ weibull, log-normal, log-logistic or gaussian",
             ),
         ];
         let misused = roles.into_iter().find(|(_, name, suits, ..)| name.is_some() && !suits);
@@ -76,41 +140,47 @@ impl Schema {
         Ok(Some(values))
     }
 
-    /// The other end of the interval of each target, `None` without a column that says so: infinity in rows that are censored on the right (`1`,
-    /// `true`, `right`), minus infinity in rows that are censored on the left (`left`), and NaN in rows whose target is known (`0`, `false`,
-    /// `none`, or an empty cell).
+    /// The other end of the interval of each target, `None` if nothing says which are censored: infinity in rows that are censored on the right,
+    /// minus infinity in rows that are censored on the left, and NaN in rows whose target is known.
     ///
     /// # Errors
     ///
-    /// When a cell is anything else.
+    /// When a cell does not say that, or the upper end of an interval lies below the target.
     pub fn other_ends(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        let Some(name) = self.censored.as_deref() else { return Ok(None) };
-        let Some(column) = table.column(name) else { return Ok(None) };
-        let end = |row: usize, text: &str| match text.trim().to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "right" => Ok(f64::INFINITY),
-            "left" | "-1" => Ok(f64::NEG_INFINITY),
-            "" | "0" | "false" | "no" | "none" => Ok(f64::NAN),
-            _ => Err(table.unfit(row, name, text, "1 or right, left, or 0 or none")),
-        };
-        let ends: Result<Vec<f64>> = match column {
-            Column::Number(values) => values
-                .iter()
-                .enumerate()
-                .map(
-                    |(row, &value)| if value.is_nan() { Ok(f64::NAN) } else { end(row, &number_text(value)) },
-                )
-                .collect(),
-            Column::Text(cells) => {
-                (0..table.rows()).map(|row| end(row, cells.get(row).unwrap_or_default())).collect()
+        match &self.censored {
+            None => Ok(None),
+            Some(Censoring::Column(name)) => words_of_ends(table, name),
+            Some(Censoring::Cap { cap }) => {
+                let end = |&y: &f64| if y >= *cap { f64::INFINITY } else { f64::NAN };
+                Ok(self.target_where_known(table)?.map(|targets| targets.iter().map(end).collect()))
             }
-            _ => return Err(table.unfit(0, name, "a date", "1 or right, left, or 0 or none")),
-        };
-        ends.map(Some)
+            Some(Censoring::Upper { upper }) => self.upper_ends(table, upper),
+        }
     }
 
-    /// The name of the column that says which targets are censored, where there is one.
-    pub fn censored_name(&self) -> Option<&str> {
-        self.censored.as_deref()
+    /// What says which targets are censored, if anything does.
+    pub fn censored(&self) -> Option<&Censoring> {
+        self.censored.as_ref()
+    }
+
+    /// Returns the upper ends of the intervals that begin at the targets.
+    fn upper_ends(&self, table: &Table, name: &str) -> Result<Option<Vec<f64>>> {
+        let Some(column) = table.column(name) else { return Ok(None) };
+        let Some(targets) = self.target_where_known(table)? else { return Ok(None) };
+        let end = |row: usize| {
+            if column.is_missing(row) {
+                return Ok(f64::INFINITY);
+            }
+            let expected = "a number not below the target, or an empty cell if there is no upper end";
+            let unfit = |text: &str| Err(table.unfit(row, name, text, expected));
+            let text = column.spelling(row).unwrap_or_default();
+            match text.trim().parse::<f64>() {
+                Ok(upper) if upper == targets[row] => Ok(f64::NAN),
+                Ok(upper) if upper > targets[row] => Ok(upper),
+                _ => unfit(&text),
+            }
+        };
+        (0..table.rows()).map(end).collect::<Result<_>>().map(Some)
     }
 
     /// Checks that no known target exceeds the trials of its row.

@@ -6,6 +6,7 @@ use super::columns::{
     Feature, FeatureKind, Schema, SchemaOptions, SplitBy, check_labelled, check_rows, special,
 };
 use super::distinct::Level;
+use super::exposures::Censoring;
 use super::facts::{BadCells, ColumnFacts, Demand, Role, check_first, share_affine};
 use super::groups::{GroupFormula, GroupLevels, check_groups};
 use super::left_out::reason;
@@ -254,10 +255,10 @@ impl SchemaOptions {
             (&self.exposure, TargetKind::Count),
             (&self.trials, TargetKind::Trials),
             (&self.noise_std, TargetKind::Measured),
-            (&self.censored, TargetKind::Lifetime),
         ];
         let implied = implied.into_iter().find(|(name, _)| name.is_some()).map(|(_, kind)| kind);
-        self.target_kind.or(implied)
+        let censored = self.censored.as_ref().map(|_| TargetKind::Lifetime);
+        self.target_kind.or(implied).or(censored)
     }
 
     /// Returns what the values of a column must be, or `None` for a column that is not used.
@@ -271,7 +272,7 @@ impl SchemaOptions {
             let kinds = self.kind().map_or_else(guessed, |kind| vec![kind]);
             return Some(Demand::Role(kinds.into_iter().map(Role::Target).collect()));
         }
-        if self.censored.as_deref() == Some(name) {
+        if self.censored.as_ref().and_then(Censoring::column) == Some(name) {
             return Some(Demand::None);
         }
         let roles = [

@@ -30,6 +30,7 @@ pub(crate) use check::odd_values;
 pub use columns::{Feature, FeatureKind, Schema, SchemaOptions, SplitBy, UnseenLevels};
 pub(crate) use columns::{check_labelled, check_rows};
 pub use design::UnseenColumn;
+pub use exposures::Censoring;
 pub use groups::{GroupFormula, Grouping};
 pub(crate) use groups::{GroupLevels, label};
 pub(crate) use left_out::followed;

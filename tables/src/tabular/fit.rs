@@ -3,8 +3,8 @@
 use super::held_out::{Shares, split_table, training_rows};
 use super::model::TableModel;
 use super::resolve::{
-    check_start_target, check_training_target, chosen_for, find_schema, levels_of, resolved, scaling_for,
-    two_valued, two_values,
+    check_start_target, check_training_target, chosen_for, cut_off, find_schema, levels_of, resolved,
+    scaling_for, two_valued, two_values,
 };
 use super::rows::TableRows;
 use super::trees::{cross_fitted, folds_of, try_trees, with_scores};
@@ -161,6 +161,7 @@ impl PreparedFit {
         let folds: Vec<usize> = train.rows.iter().filter_map(|&row| folds.get(row).copied()).collect();
         notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
         notes.extend(two_values(&train.targets).and_then(|(low, high)| two_valued(&schema, low, high)));
+        notes.extend(cut_off(&schema, &train.targets));
         let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows).numbered_in(table));
         let (validation, test) = (held_out(rows.validation), held_out(rows.test));
         let mut prepared = PreparedFit { schema, options, data, train, validation, test, folds, notes };

@@ -9,7 +9,6 @@ use super::rows::known_targets;
 use super::sharing::{Sharing, decide};
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
 use crate::tables::{Grid, Table, TableBlocks, table_of_cells};
-use faer::MatRef;
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, open_input};
@@ -18,7 +17,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Model, SEVERAL, Tried, Warning, damaged_model, read_model_file};
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::registry::Registry;
-use sparsegp::training::{OutputRows, fit_outputs, fit_shared_outputs, update_outputs};
+use sparsegp::training::{OutputRows, ScaledOutputs, fit_outputs, fit_shared_outputs, update_outputs};
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
@@ -172,39 +171,6 @@ fn check_shareable(options: &FitOptions, schemas: &[Schema], sharing: Sharing) -
     Ok(())
 }
 
-/// A target of a fit of several outputs together.
-struct OutputColumn {
-    schema: Schema,
-    scaling: Scaling,
-    /// The scaled target of every row, NaN where it is unknown.
-    targets: Vec<f64>,
-    /// The number of rows whose target is known.
-    known: usize,
-}
-
-impl OutputColumn {
-    /// Reads the target of `schema` from a table with the inputs `x`; `scaling` is that of a model to start from.
-    fn of(
-        schema: Schema,
-        table: &Table,
-        x: MatRef<'_, f64>,
-        options: &FitOptions,
-        scaling: Option<&Scaling>,
-    ) -> Result<OutputColumn> {
-        let mut targets = known_targets(&schema, table)?;
-        let known: Vec<f64> = targets.iter().copied().filter(|y| !y.is_nan()).collect();
-        let scaling = match scaling {
-            Some(known) => known.clone(),
-            None if options.standardize => {
-                Scaling::standardise(x, &known).suited_to(&options.dimensions).with_effects(&options.effects)
-            }
-            None => Scaling::none(x.ncols()),
-        };
-        scaling.scale_target(&mut targets);
-        Ok(OutputColumn { schema, scaling, targets, known: known.len() })
-    }
-}
-
 /// Fits the outputs that share processes or a kernel together.
 fn together(
     request: &OutputsRequest<'_>,
@@ -232,28 +198,27 @@ fn together(
         base.take_means(&Scaling::standardise(x.as_ref(), &[]));
     }
     let weights = base.weights(table)?.unwrap_or_default();
-    let of_target = |(schema, start): (Schema, Option<&TableModel>)| {
-        let schema = Schema { target: schema.target, encoding: schema.encoding, ..base.clone() };
-        OutputColumn::of(schema, table, x.as_ref(), &options, start.map(|start| start.scaling()))
-    };
-    let outputs = schemas.into_iter().zip(known).map(of_target).collect::<Result<Vec<_>>>()?;
-    let mut options = options.with_units_of(&outputs[0].scaling);
-    options.constraints.columns = options.constraints.columns.without_target();
-    let mut scaled = x.transpose().to_owned();
-    outputs[0].scaling.scale_inputs(scaled.as_mut().transpose_mut());
+    let of_target =
+        |schema: Schema| Schema { target: schema.target, encoding: schema.encoding, ..base.clone() };
+    let schemas: Vec<Schema> = schemas.into_iter().map(of_target).collect();
+    let columns = schemas.iter().map(|schema| known_targets(schema, table)).collect::<Result<Vec<_>>>()?;
     let targets: Vec<f64> =
-        all.iter().flat_map(|&row| outputs.iter().map(move |output| output.targets[row])).collect();
-    let names: Vec<String> = outputs.iter().map(|output| output.schema.target_name().to_owned()).collect();
-    let rows = OutputRows { x: scaled.transpose(), targets: &targets, weights: &weights };
+        all.iter().flat_map(|&row| columns.iter().map(move |column| column[row])).collect();
+    let scaled = ScaledOutputs::of(x.as_ref(), &targets, schemas.len(), &options, &start);
+    let mut options = options.with_units_of(&scaled.scalings[0]);
+    options.constraints.columns = options.constraints.columns.without_target();
+    let names: Vec<String> = schemas.iter().map(|schema| schema.target_name().to_owned()).collect();
+    let (rows, of) = (scaled.rows(&weights), (&options, None));
     let fitted = match sharing {
-        Sharing::Processes(processes) => fit_outputs(rows, &names, processes, &options, &start, session)?,
-        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, &start, session)?,
+        Sharing::Processes(processes) => fit_outputs(rows, &names, processes, of, &start, session)?,
+        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, of, &start, session)?,
     };
     let notes = input_warnings(&base.input_names(), x.as_ref());
-    let model = |(fitted, OutputColumn { schema, scaling, known, .. })| {
+    let scaled = scaled.scalings.into_iter().zip(scaled.known);
+    let model = |((fitted, schema), (scaling, known))| {
         TableModel::of(fitted, schema, scaling, &options, known, notes.clone())
     };
-    Ok(fitted.into_iter().zip(outputs).map(model).collect())
+    Ok(fitted.into_iter().zip(schemas).zip(scaled).map(model).collect())
 }
 
 /// Models of one or several outputs of the same tables.

@@ -154,6 +154,38 @@ pub(super) fn two_values(y: &[f64]) -> Option<(f64, f64)> {
     two.then_some((first.min(other), first.max(other)))
 }
 
+/// The smallest share of targets at one end of their range that is noted, and the smallest number of them.
+const SHARE_AT_END: f64 = 0.02;
+const FEWEST_AT_END: usize = 10;
+
+/// The smallest number of values of a target that is continuous.
+const CONTINUOUS: usize = 30;
+
+/// Returns a note if many targets are exactly the largest one, or the smallest, although nearby values are rare, as if a limit had cut them off.
+pub(super) fn cut_off(schema: &Schema, y: &[f64]) -> Option<String> {
+    let kind = schema.encoding().kind();
+    let is_open = matches!(kind, TargetKind::Real | TargetKind::Positive);
+    let mut sorted = y.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let runs: Vec<&[f64]> = sorted.chunk_by(|a, b| a == b).collect();
+    if !is_open || runs.len() < CONTINUOUS {
+        return None;
+    }
+    let typical = y.len() / runs.len() + 1;
+    let is_cut = |run: &[f64]| {
+        run.len() >= FEWEST_AT_END.max(10 * typical) && run.len() as f64 >= SHARE_AT_END * y.len() as f64
+    };
+    let ends = [(runs[runs.len() - 1], "largest"), (runs[0], "smallest")];
+    let (run, which) =
+        ends.into_iter().find(|(run, which)| is_cut(run) && (*which == "largest" || run[0] != 0.0))?;
+    let (count, all, name, value) = (run.len(), y.len(), schema.target_name(), run[0]);
+    let cap =
+        if which == "largest" { format!(", or --cap {value} on the command line") } else { String::new() };
+    Some(format!(
+        "{count} of {all} targets '{name}' are exactly {value}, the {which}; if it is a limit of what was recorded, use ⟨censored⟩{cap}"
+    ))
+}
+
 /// Returns a note if a target of the two values `low` and `high` is treated as numbers.
 pub(super) fn two_valued(schema: &Schema, low: f64, high: f64) -> Option<String> {
     let name = schema.target_name();

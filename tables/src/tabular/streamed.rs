@@ -41,11 +41,8 @@ pub(super) struct DataFile {
 impl DataFile {
     /// Returns the number of values of a training row: inputs, target, exposure, weight, other end.
     pub(super) fn row_width(&self) -> usize {
-        let others = [
-            self.has_exposure(),
-            self.schema.weights_name().is_some(),
-            self.schema.censored_name().is_some(),
-        ];
+        let others =
+            [self.has_exposure(), self.schema.weights_name().is_some(), self.schema.censored().is_some()];
         self.schema.dims() + 1 + others.iter().filter(|has| **has).count()
     }
 

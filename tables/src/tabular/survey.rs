@@ -115,9 +115,8 @@ impl Sampled {
         session: &mut Session<'_>,
     ) -> Result<TableModel> {
         let options = &self.options;
-        let start = start.map(|from| Start::from_model(from, options, None, false));
-        let origin = match &start {
-            Some(start) => Origin::Start(start),
+        let origin = match start {
+            Some(from) => Origin::Start(Start::from_model(from, options, None, false)),
             None => Origin::Prototype(Prototype::of(
                 options,
                 self.schema.feature_dims(),

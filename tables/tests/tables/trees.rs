@@ -245,7 +245,7 @@ fn fits_without_all_rows_or_enough_rows_refuse_trees() {
     let (x, names) = (Mat::from_fn(10, 1, |i, _| i as f64), ["a", "b"].map(str::to_owned));
     let rows = OutputRows { x: x.as_ref(), targets: &[0.0, 1.0].repeat(10), weights: &[] };
     let mut ignore = |_: &Event| {};
-    let error = fit_shared_outputs(rows, &names, &trees(), &[], &mut Session::new(&mut ignore));
+    let error = fit_shared_outputs(rows, &names, (&trees(), None), &[], &mut Session::new(&mut ignore));
     let error = error.map(|_| ()).expect_err("shared").to_string();
     assert!(error.contains("mean = trees cannot be combined with outputs = shared"), "{error}");
 }

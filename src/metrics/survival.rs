@@ -1,0 +1,282 @@
+//! Metrics of times until an event of which some are censored on the right: concordance, calibration and Brier scores.
+
+use super::{Compared, Report};
+
+/// What is known of a time.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    time: f64,
+    /// True if the event was observed at this time; false if it only was not observed before.
+    is_event: bool,
+}
+
+/// The times of some rows, with their predicted means and probability integral transforms.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Survivals {
+    times: Vec<Time>,
+    means: Vec<f64>,
+    transforms: Vec<Time>,
+}
+
+impl Survivals {
+    /// Adds a row. Times that are known to lie in another interval than from y to infinity do not count.
+    pub(super) fn push(&mut self, row: &Compared) {
+        if !row.other_end.is_nan() && row.other_end != f64::INFINITY {
+            return;
+        }
+        let is_event = row.other_end.is_nan();
+        self.times.push(Time { time: row.target, is_event });
+        self.means.push(row.mean);
+        self.transforms.push(Time { time: row.pit.1, is_event });
+    }
+
+    /// Sets the metrics if some rows are censored.
+    pub(super) fn report(&self, report: &mut Report) {
+        if self.times.iter().all(|time| time.is_event) {
+            return;
+        }
+        report.concordance = self.concordance();
+        report.survival_gap = self.gap();
+    }
+
+    /// Returns the share of pairs of rows, one of which is known to be the earlier one, whose means are in this order; equal means count one
+    /// half (Harrell et al. 1982). A row censored at the time of an event is the later one.
+    fn concordance(&self) -> Option<f64> {
+        let mut ranks: Vec<f64> = self.means.clone();
+        ranks.sort_unstable_by(f64::total_cmp);
+        let rank = |row: usize| ranks.partition_point(|&mean| mean < self.means[row]);
+        let mut latest: Vec<usize> = (0..self.times.len()).collect();
+        latest.sort_unstable_by(|&a, &b| {
+            let (a, b) = (self.times[a], self.times[b]);
+            b.time.total_cmp(&a.time).then(a.is_event.cmp(&b.is_event))
+        });
+        let (mut later, mut pairs, mut right) = (Counts::new(ranks.len()), 0.0, 0.0);
+        for tied in latest.chunk_by(|&a, &b| {
+            self.times[a].time == self.times[b].time && self.times[a].is_event == self.times[b].is_event
+        }) {
+            if self.times[tied[0]].is_event {
+                for place in tied.iter().map(|&row| rank(row)) {
+                    let (below, equal) = (later.below(place), later.at(place));
+                    pairs += later.total as f64;
+                    right += (later.total - below - equal) as f64 + 0.5 * equal as f64;
+                }
+            }
+            tied.iter().for_each(|&row| later.add(rank(row)));
+        }
+        (pairs > 0.0).then(|| right / pairs)
+    }
+
+    /// Returns the largest distance between the Kaplan–Meier curve of the probability integral transforms and `1 − u`, the curve of predictions
+    /// that are calibrated.
+    fn gap(&self) -> Option<f64> {
+        let unusable = self.transforms.iter().any(|of| !(0.0..=1.0).contains(&of.time));
+        if unusable {
+            return None;
+        }
+        let (mut gap, mut before): (f64, f64) = (0.0, 1.0);
+        for (u, after) in KaplanMeier::of(self.transforms.clone()).steps {
+            gap = gap.max((before - (1.0 - u)).abs()).max((after - (1.0 - u)).abs());
+            before = after;
+        }
+        Some(gap)
+    }
+}
+
+/// Numbers of rows by rank, whose sums over the lower ranks take logarithmic time (Fenwick 1994).
+struct Counts {
+    sums: Vec<usize>,
+    single: Vec<usize>,
+    total: usize,
+}
+
+impl Counts {
+    fn new(ranks: usize) -> Counts {
+        Counts { sums: vec![0; ranks + 1], single: vec![0; ranks], total: 0 }
+    }
+
+    fn add(&mut self, rank: usize) {
+        self.single[rank] += 1;
+        self.total += 1;
+        let mut node = rank + 1;
+        while node < self.sums.len() {
+            self.sums[node] += 1;
+            node += node & node.wrapping_neg();
+        }
+    }
+
+    fn at(&self, rank: usize) -> usize {
+        self.single[rank]
+    }
+
+    /// The number of rows of lower ranks.
+    fn below(&self, rank: usize) -> usize {
+        let (mut node, mut sum) = (rank, 0);
+        while node > 0 {
+            sum += self.sums[node];
+            node &= node - 1;
+        }
+        sum
+    }
+}
+
+/// The Kaplan–Meier estimate (1958) of P(T > t).
+struct KaplanMeier {
+    /// The times of events, in order, and the estimate from each of them on.
+    steps: Vec<(f64, f64)>,
+}
+
+impl KaplanMeier {
+    fn of(mut times: Vec<Time>) -> KaplanMeier {
+        times.sort_unstable_by(|a, b| a.time.total_cmp(&b.time));
+        let (mut steps, mut alive, mut at_risk) = (Vec::new(), 1.0, times.len());
+        for tied in times.chunk_by(|a, b| a.time == b.time) {
+            let events = tied.iter().filter(|time| time.is_event).count();
+            if events > 0 {
+                alive *= 1.0 - events as f64 / at_risk as f64;
+                steps.push((tied[0].time, alive));
+            }
+            at_risk -= tied.len();
+        }
+        KaplanMeier { steps }
+    }
+
+    /// The estimate of P(T > t).
+    fn at(&self, t: f64) -> f64 {
+        self.value(self.steps.partition_point(|step| step.0 <= t))
+    }
+
+    /// The estimate of P(T ≥ t).
+    fn before(&self, t: f64) -> f64 {
+        self.value(self.steps.partition_point(|step| step.0 < t))
+    }
+
+    fn value(&self, steps: usize) -> f64 {
+        steps.checked_sub(1).map_or(1.0, |last| self.steps[last].1)
+    }
+}
+
+/// The number of times over which the Brier score is averaged.
+const TIMES: usize = 33;
+
+/// Returns the Brier score of survival probabilities, averaged over 33 equally spaced times from the first to the last decile of the observed
+/// events, with weights by the inverse probability of not being censored (Graf et al. 1999). `survival` returns P(T > t) of a row. Rows
+/// whose `other_ends` are neither NaN nor infinite do not count; `None` without events or without censored rows.
+pub(crate) fn integrated_brier(
+    times: &[f64],
+    other_ends: &[f64],
+    survival: &(dyn Fn(usize, f64) -> f64 + Sync),
+) -> Option<f64> {
+    let known = |row: &usize| other_ends[*row].is_nan() || other_ends[*row] == f64::INFINITY;
+    let rows: Vec<usize> = (0..times.len()).filter(known).collect();
+    let is_event = |row: usize| other_ends[row].is_nan();
+    let mut events: Vec<f64> = rows.iter().filter(|&&row| is_event(row)).map(|&row| times[row]).collect();
+    if events.is_empty() || events.len() == rows.len() {
+        return None;
+    }
+    events.sort_unstable_by(f64::total_cmp);
+    let decile = |tenths: usize| events[(events.len() - 1) * tenths / 10];
+    // The time until censoring is itself censored by the event.
+    let censoring = |&row: &usize| Time { time: times[row], is_event: !is_event(row) };
+    let censoring = KaplanMeier::of(rows.iter().map(censoring).collect());
+    let score = |t: f64| {
+        let of_row = |&row: &usize| match (times[row] > t, is_event(row)) {
+            (true, _) => (1.0 - survival(row, t)).powi(2) / censoring.at(t),
+            (false, true) => survival(row, t).powi(2) / censoring.before(times[row]),
+            (false, false) => 0.0,
+        };
+        rows.iter().map(of_row).sum::<f64>() / rows.len() as f64
+    };
+    let (first, last) = (decile(1), decile(9));
+    let at = |k: usize| first + (last - first) * k as f64 / (TIMES - 1) as f64;
+    let scores: Vec<f64> = (0..TIMES).map(|k| score(at(k))).collect();
+    let ends = 0.5 * (scores[0] + scores[TIMES - 1]);
+    let mean = (scores.iter().sum::<f64>() - ends) / (TIMES - 1) as f64;
+    Some(mean).filter(|mean| mean.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(target: f64, other_end: f64, mean: f64, u: f64) -> Compared {
+        let nan = f64::NAN;
+        Compared {
+            target,
+            other_end,
+            mean,
+            pit: (u, u),
+            log_density: nan,
+            interval_95: (nan, nan),
+            crps: nan,
+            deviance: nan,
+            most_probable: nan,
+            classes: None,
+        }
+    }
+
+    /// By counting: of times 1 (event), 2 (censored), 3 (event), 3 (censored) and 4 (event), the pairs (1, all later), (3, 3 censored) and (3, 4)
+    /// can be ordered.
+    #[test]
+    fn concordance_counts_pairs_with_a_known_order() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        let mut rows = Survivals::default();
+        for (time, end, mean) in
+            [(1.0, nan, 2.0), (2.0, inf, 1.0), (3.0, nan, 5.0), (3.0, inf, 5.0), (4.0, nan, 3.0)]
+        {
+            rows.push(&row(time, end, mean, 0.5));
+        }
+        // An interval does not count.
+        rows.push(&row(0.5, 2.5, 9.0, 0.5));
+        // Right: 1 before 3, 3+ and 4; half: 3 and 3+; wrong: 1 before 2+, and 3 before 4.
+        assert_eq!(rows.concordance(), Some(3.5 / 6.0));
+    }
+
+    /// Figures of R's survival 3.7, `survfit(Surv(c(1, 2, 3, 3, 4), c(1, 0, 1, 0, 1)) ~ 1)`: 0.8 from 1, 0.5333 from 3, 0 from 4.
+    #[test]
+    fn the_kaplan_meier_curve_steps_down_at_events() {
+        let events = [(1.0, true), (2.0, false), (3.0, true), (3.0, false), (4.0, true)];
+        let curve = KaplanMeier::of(events.map(|(time, is_event)| Time { time, is_event }).to_vec());
+        let found = [0.5, 1.0, 2.5, 3.0, 4.0].map(|t| curve.at(t));
+        let expected = [1.0, 0.8, 0.8, 0.8 * 2.0 / 3.0, 0.0];
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
+        assert_eq!(curve.before(1.0), 1.0);
+    }
+
+    /// Uniform transforms, of which the larger ones are cut at random places, leave a small gap; squared ones are far from the diagonal.
+    #[test]
+    fn the_gap_is_small_only_for_calibrated_transforms() {
+        let gap = |power: i32| {
+            let mut rows = Survivals::default();
+            for i in 0..2000 {
+                let (u, cut) = (
+                    (f64::from(i) * 0.618_033_988_75).fract().powi(power),
+                    (f64::from(i) * 0.754_877).fract(),
+                );
+                let end = if cut < u { f64::INFINITY } else { f64::NAN };
+                rows.push(&row(1.0, end, 1.0, u.min(cut)));
+            }
+            rows.gap().expect("a gap")
+        };
+        assert!(gap(1) < 0.05, "{}", gap(1));
+        assert!((gap(2) - 0.25).abs() < 0.05, "{}", gap(2));
+    }
+
+    /// If nothing is censored before the last time, all weights are 1, and the score is the plain mean of squares.
+    #[test]
+    fn the_brier_score_has_weights_of_one_without_early_censoring() {
+        let times: Vec<f64> = (1..=50).map(f64::from).chain([100.0]).collect();
+        let mut ends = vec![f64::NAN; 50];
+        ends.push(f64::INFINITY);
+        let survival = |row: usize, t: f64| (-t / (10.0 + row as f64)).exp();
+        let found = integrated_brier(&times, &ends, &survival).expect("a score");
+        let at = |t: f64| {
+            let square = |row: usize| (survival(row, t) - f64::from(u8::from(times[row] > t))).powi(2);
+            (0..51).map(square).sum::<f64>() / 51.0
+        };
+        // The first and the last decile of 1, …, 50 by rank are 5 and 45.
+        let steps = 32;
+        let at = |k: usize| at(5.0 + 40.0 * k as f64 / f64::from(steps));
+        let expected = (0..32).map(|k| 0.5 * (at(k) + at(k + 1))).sum::<f64>() / f64::from(steps);
+        assert!((found - expected).abs() < 1e-12, "{found} instead of {expected}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Survival probabilities and hazards of predicted times, and their scores.
+
+use super::Predictions;
+use crate::likelihood::TargetKind;
+use crate::metrics::integrated_brier;
+use crate::parallel::*;
+
+impl Predictions {
+    /// The probabilities P(Y > t) of each row at these times, in the units of the target: rows × times, row by row.
+    ///
+    /// ```
+    /// use sparsegp::likelihood::Weibull;
+    /// use sparsegp::prelude::*;
+    ///
+    /// let x: Vec<f64> = (0..60).map(|i| i as f64 / 10.0).collect();
+    /// let y: Vec<f64> = (0..60).map(|i| (x[i] / 3.0).exp() * (0.6 + 0.2 * (i % 5) as f64)).collect();
+    /// let x = Rows::from_row_major(&x, 1)?;
+    /// let model = Fit::new(Inducing::new(sparsegp::kernels::Stationary::rbf(1.0, &[3.0])), Weibull::new(0.3)).fit(x, &y)?;
+    /// let survival = model.predict(&[[1.0], [5.0]], &[])?.survival(&[2.0, 4.0]);
+    /// // Fewer survive 4 than 2, and more survive where times are long.
+    /// assert!(survival[1] < survival[0] && survival[3] > survival[1] + 0.5);
+    /// # Ok::<(), sparsegp::Error>(())
+    /// ```
+    pub fn survival(&self, times: &[f64]) -> Vec<f64> {
+        let width = times.len().max(1);
+        let cells = (0..self.rows() * times.len()).into_par_iter();
+        cells.map(|cell| self.survives(cell / width, times[cell % width])).collect()
+    }
+
+    /// The hazard `p(t) / P(Y > t)` of a row at time t, per unit of time.
+    #[doc(hidden)]
+    pub fn hazard(&self, row: usize, t: f64) -> f64 {
+        let density = if self.admits_time(t) { self.known_log_density(row, t).exp() } else { 0.0 };
+        density / self.survives(row, t)
+    }
+
+    /// The probability P(Y > t) of a row.
+    #[doc(hidden)]
+    pub fn survives(&self, row: usize, t: f64) -> f64 {
+        match self.kind().is_censored() {
+            true if self.admits_time(t) => self.log_survival(row, t).exp(),
+            true => 1.0,
+            false => 1.0 - self.distribution(row, t),
+        }
+    }
+
+    /// Returns true if a target can have this value; before the least one, all survive.
+    fn admits_time(&self, t: f64) -> bool {
+        self.kind() != TargetKind::Lifetime || t > 0.0
+    }
+}
+
+/// Returns the integrated Brier score of predictions of censored targets, given block by block with their targets and the other ends of
+/// their intervals.
+#[doc(hidden)]
+pub fn integrated_brier_score(blocks: &[(Predictions, Vec<f64>)]) -> Option<f64> {
+    let places: Vec<(usize, usize)> = blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(block, (of, _))| (0..of.rows()).map(move |row| (block, row)))
+        .collect();
+    let times: Vec<f64> = blocks.iter().flat_map(|(_, targets)| targets.iter().copied()).collect();
+    let ends: Vec<f64> = places.iter().map(|&(block, row)| blocks[block].0.other_end(row)).collect();
+    integrated_brier(&times, &ends, &|at, t| {
+        let (block, row) = places[at];
+        blocks[block].0.survives(row, t)
+    })
+}
