@@ -139,11 +139,12 @@ fn score_rows(scores: &[OriginScores]) -> Vec<Vec<String>> {
 }
 
 fn show(args: &ForecastArgs, forecasts: &[SeriesForecast], scores: &[OriginScores]) -> Result<()> {
-    let left_out = forecasts.iter().map(|forecast| forecast.left_out).max().unwrap_or(0);
-    if left_out > 0 {
+    if let Some(long) = forecasts.iter().find(|forecast| forecast.seen < forecast.observed.len()) {
         output::note(&format!(
-            "note: the models see the last {} values of each series, {left_out} earlier ones are left out; --window sets the number",
-            args.window
+            "note: the models see {} of {} values: the last {}, and a sample of the earlier ones; --window sets the number",
+            long.seen,
+            long.observed.len(),
+            long.seen - long.seen / 2
         ));
     }
     if args.json {

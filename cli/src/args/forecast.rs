@@ -49,7 +49,9 @@ pub struct ForecastArgs {
     /// Number of earlier times from which each series is also forecast, to weigh the models and to score them
     #[arg(long, value_name = "K", default_value_t = ForecastOptions::default().origins, value_parser = |text: &str| whole(text, 0..=MOST_ORIGINS))]
     pub origins: usize,
-    /// Number of last values of each series that the models see; time grows with its third power
+    /// Maximum number of values of each series that the models see; time grows with its third power
+    ///
+    /// Of longer series, they see the last values and as many spread over the earlier ones, which show slow seasons and the trend.
     #[arg(long, value_name = "N", default_value_t = WINDOW, value_parser = positive)]
     pub window: usize,
     /// File for the forecasts (.csv or .parquet; '-' for CSV on standard output)

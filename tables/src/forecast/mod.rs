@@ -36,7 +36,7 @@ use sparsegp::error::{Error, Result};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// The maximum number of times in a fit by default: an exact Gaussian process of more would take minutes.
+/// The default maximum number of values in a fit; time grows with its third power.
 pub const WINDOW: usize = 600;
 
 /// The columns and the settings of a forecast.
@@ -60,7 +60,7 @@ pub struct ForecastOptions {
     pub counts: bool,
     /// The number of earlier origins from which each series is forecast to weigh and score the models.
     pub origins: usize,
-    /// The number of last values of each series that models see.
+    /// The number of values of each series that models see: of longer series, the last ones, and as many spread over the earlier ones.
     pub window: usize,
     /// The number of joint draws of the future.
     pub draws: usize,
@@ -131,7 +131,7 @@ pub struct SeriesForecast {
     pub name: Option<String>,
     /// True if times are instants in seconds since 1970.
     pub dates: bool,
-    /// The observed times and values that the models saw.
+    /// The observed times and values.
     pub observed: Vec<(f64, f64)>,
     /// The forecast times.
     pub times: Vec<f64>,
@@ -143,8 +143,8 @@ pub struct SeriesForecast {
     pub scores: Vec<OriginScores>,
     /// The seasons in steps.
     pub seasons: Vec<f64>,
-    /// The number of earlier values that the models did not see.
-    pub left_out: usize,
+    /// The number of observed values that the models saw.
+    pub seen: usize,
     /// The time that the forecast took.
     pub seconds: f64,
 }
@@ -171,12 +171,10 @@ pub fn forecast(
 fn forecast_one(
     table: &Table,
     options: &ForecastOptions,
-    mut series: OneSeries,
+    series: OneSeries,
     interrupt: &AtomicBool,
 ) -> Result<SeriesForecast> {
     let started = Instant::now();
-    let left_out = series.times.len().saturating_sub(options.window);
-    series.keep_last(options.window);
     let fitter = Fitter::new(table, options, &series, interrupt);
     let Ensemble { steps, draws, scores } = Ensemble::of(&fitter, &series)?;
     Ok(SeriesForecast {
@@ -187,7 +185,7 @@ fn forecast_one(
         draws,
         scores,
         seasons: fitter.time.periods.iter().map(|period| period / fitter.time.step).collect(),
-        left_out,
+        seen: fitter.seen.len(),
         seconds: started.elapsed().as_secs_f64(),
         name: series.name,
     })

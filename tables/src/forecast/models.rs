@@ -58,9 +58,26 @@ pub(super) struct Fitter<'a> {
     pub options: &'a ForecastOptions,
     pub scale: Scale,
     pub time: TimeScale,
+    /// The positions of the values that the models see, in ascending order.
+    pub seen: Vec<usize>,
     /// The first time, which is subtracted.
-    pub origin: f64,
-    pub interrupt: &'a AtomicBool,
+    origin: f64,
+    interrupt: &'a AtomicBool,
+}
+
+/// Returns the positions of the values that a fit sees, of `count` values: all, or the last ones and as many spread over the earlier ones.
+/// Earlier values show slow seasons and the trend, for which a sample is enough.
+fn seen_of(count: usize, window: usize) -> Vec<usize> {
+    // Multiples of the golden ratio vary the phase of the sample within any season.
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    if count <= window {
+        return (0..count).collect();
+    }
+    let spread = window / 2;
+    let earlier = count - (window - spread);
+    let width = earlier as f64 / spread as f64;
+    let at = |cell: usize| ((cell as f64 + (cell as f64 * GOLDEN).fract()) * width) as usize;
+    (0..spread).map(at).chain(earlier..count).collect()
 }
 
 impl<'a> Fitter<'a> {
@@ -76,6 +93,7 @@ impl<'a> Fitter<'a> {
             options,
             scale: if positive { Scale::Log } else { Scale::Linear },
             time: TimeScale::of(series, &options.seasons),
+            seen: seen_of(series.times.len(), options.window),
             origin: series.number(series.times[0]),
             interrupt,
         }
@@ -99,7 +117,12 @@ impl<'a> Fitter<'a> {
         options: &FitOptions,
         start: Option<&TableModel>,
     ) -> Result<TableModel> {
-        let table = self.inputs(series, &series.times, &series.rows, Some(&series.values))?;
+        // Earlier origins see the same positions, so that all their times are inducing inputs of the fit to all values.
+        let seen: Vec<usize> =
+            self.seen.iter().copied().filter(|&place| place < series.times.len()).collect();
+        let values = |of: &[f64]| -> Vec<f64> { seen.iter().map(|&place| of[place]).collect() };
+        let rows: Vec<usize> = seen.iter().map(|&place| series.rows[place]).collect();
+        let table = self.inputs(series, &values(&series.times), &rows, Some(&values(&series.values)))?;
         let names: Vec<String> = self.names();
         let columns = SchemaOptions {
             target: "y".to_owned(),
@@ -242,5 +265,19 @@ impl<'a> Fitter<'a> {
         let linear = all.iter().map(|name| format!("linear[{name}]"));
         let smooth = (!numbers.is_empty()).then(|| format!("rbf(ard)[{}]", numbers.join(",")));
         linear.chain(smooth).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fits_see_the_last_values_and_a_sample_of_the_earlier_ones() {
+        assert_eq!(seen_of(5, 5), [0, 1, 2, 3, 4]);
+        let seen = seen_of(100_000, 600);
+        assert_eq!((seen.len(), seen[300], seen[599]), (600, 99_700, 99_999));
+        assert!(seen.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!((seen[150] as f64 - 49_850.0).abs() < 400.0, "{}", seen[150]);
     }
 }

@@ -109,14 +109,6 @@ impl OneSeries {
             ..self.clone()
         }
     }
-
-    /// Keeps the last `count` observed values.
-    pub fn keep_last(&mut self, count: usize) {
-        let dropped = self.times.len().saturating_sub(count);
-        self.times.drain(..dropped);
-        self.values.drain(..dropped);
-        self.rows.drain(..dropped);
-    }
 }
 
 /// Returns the text of a time, as the output writes it.
