@@ -7,7 +7,7 @@ use sparsegp::{Error, Result};
 use sparsegp_reports::{
     Band, Block, CurveSeries, Curves, Figure, Page, PagePart, Section, Series, TableBlock, curves, reproduce,
 };
-use sparsegp_tables::forecast::{OriginScores, SeriesForecast, forecast, spelled_time};
+use sparsegp_tables::forecast::{OriginScores, SeriesForecast, StepScore, forecast, spelled_time};
 use sparsegp_tables::tables::{Column, PredictedRows, PredictedTable, PredictionWriter, read_table_with};
 use std::ops::Range;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
     if let Some(path) = &args.out {
         write(args, &forecasts, path)?;
     }
-    let scores = together(&forecasts);
+    let scores = OriginScores::together(forecasts.iter().map(|forecast| &forecast.scores[..]));
     show(args, &forecasts, &scores)?;
     if args.report.is_some() || args.plots.is_some() {
         let page = report(args, &forecasts, &scores);
@@ -99,20 +99,10 @@ fn rows_of(args: &ForecastArgs, forecast: &SeriesForecast) -> PredictedRows {
     PredictedRows { leading, numbers, rows }
 }
 
-/// Adds the scores of all series.
-fn together(forecasts: &[SeriesForecast]) -> Vec<OriginScores> {
-    let mut all = forecasts.iter().map(|forecast| &forecast.scores);
-    let mut scores = all.next().cloned().unwrap_or_default();
-    for other in all {
-        scores.iter_mut().zip(other).for_each(|(own, other)| own.add(other));
-    }
-    scores
-}
-
 /// Returns the ranges of horizons of the table, counted from 0, that have scores.
 fn ranges(scores: &[OriginScores]) -> Vec<Range<usize>> {
     let Some(own) = scores.first() else { return Vec::new() };
-    let scored = own.steps.iter().take_while(|step| step.count() > 0.0).count();
+    let scored = own.scored().count();
     let width = scored.div_ceil(MOST_ROWS).max(1);
     (0..scored).step_by(width).map(|start| start..(start + width).min(scored)).collect()
 }
@@ -190,14 +180,13 @@ fn about(args: &ForecastArgs, forecasts: &[SeriesForecast]) -> Vec<Vec<String>> 
 /// Returns the JSON document of the scores.
 fn document(args: &ForecastArgs, forecasts: &[SeriesForecast], scores: &[OriginScores]) -> Value {
     let steps = |method: &OriginScores| -> Vec<Value> {
-        let scored = method.steps.iter().take_while(|step| step.count() > 0.0).enumerate();
-        let step = |(index, step): (usize, &sparsegp_tables::forecast::StepScore)| {
+        let step = |(index, step): (usize, &StepScore)| {
             json!({
                 "steps_ahead": index + 1, "mase": step.mase(), "smape": step.smape(), "crps": step.crps(),
                 "coverage": step.coverage(), "forecasts": step.count(),
             })
         };
-        scored.map(step).collect()
+        method.scored().enumerate().map(step).collect()
     };
     let methods = scores.iter().map(|method| (method.name.to_owned(), steps(method).into()));
     json!({
@@ -231,8 +220,8 @@ fn report(args: &ForecastArgs, forecasts: &[SeriesForecast], scores: &[OriginSco
 /// Draws the coverage of 95 % intervals by horizon.
 fn coverage(scores: &[OriginScores]) -> Option<Figure> {
     let series = scores.iter().map(|method| {
-        let scored = method.steps.iter().enumerate().filter(|(_, step)| step.count() > 0.0);
-        let points = scored.map(|(index, step)| ((index + 1) as f64, step.coverage(), f64::NAN)).collect();
+        let point = |(index, step): (usize, &StepScore)| ((index + 1) as f64, step.coverage(), f64::NAN);
+        let points = method.scored().enumerate().map(point).collect();
         CurveSeries { name: method.name.to_owned(), points }
     });
     let axes = ("steps ahead".to_owned(), "share of values within 95 % intervals".to_owned());

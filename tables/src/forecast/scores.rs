@@ -31,7 +31,7 @@ impl StepScore {
     }
 
     /// Adds other scores.
-    pub fn add(&mut self, other: &StepScore) {
+    pub(super) fn add(&mut self, other: &StepScore) {
         self.mase += other.mase;
         self.smape += other.smape;
         self.crps += other.crps;
@@ -80,8 +80,25 @@ impl OriginScores {
     }
 
     /// Adds the scores of the same method for another series.
-    pub fn add(&mut self, other: &OriginScores) {
+    fn add(&mut self, other: &OriginScores) {
         self.steps.iter_mut().zip(&other.steps).for_each(|(own, other)| own.add(other));
+    }
+
+    /// Adds the scores of each method over several forecasts.
+    pub fn together<'a>(forecasts: impl IntoIterator<Item = &'a [OriginScores]>) -> Vec<OriginScores> {
+        let mut sums: Vec<OriginScores> = Vec::new();
+        for scores in forecasts {
+            match sums.is_empty() {
+                true => sums = scores.to_vec(),
+                false => sums.iter_mut().zip(scores).for_each(|(own, other)| own.add(other)),
+            }
+        }
+        sums
+    }
+
+    /// Returns the scores one step ahead, two steps ahead and so on, as far as there are forecasts.
+    pub fn scored(&self) -> impl Iterator<Item = &StepScore> {
+        self.steps.iter().take_while(|step| step.count > 0.0)
     }
 
     /// Returns the scores of a range of horizons together, counted from 0.
