@@ -97,9 +97,26 @@ fn counts_and_known_inputs_have_forecasts() {
 }
 
 #[test]
+fn constant_series_continue_without_stopping_the_others() {
+    let text = csv_text("k,time,known0", 0..80, |row| {
+        let (series, step) = (["flat", "late"][row / 40], row % 40);
+        // The second series is constant at first, so that some earlier times have nothing to learn.
+        let value = if row < 40 || step < 26 { 7.0 } else { 7.0 + (step as f64).sin() };
+        format!("{series},{step},{value:.4}")
+    });
+    let work = Work::with("data.csv", text);
+    work.run("forecast data.csv --time time --target known0 --by k --horizon 4 --out f.csv --draws 2").ok();
+    let forecasts = work.csv("f.csv");
+    let [lower, upper, draw] = ["lower", "upper", "draw1"].map(|name| forecasts.numbers(name));
+    assert_eq!((&lower[..4], &upper[..4], &draw[..4]), (&[7.0; 4][..], &[7.0; 4][..], &[7.0; 4][..]));
+    assert!(lower[4] < upper[4]);
+}
+
+#[test]
 fn forecasts_refuse_what_they_cannot_use() {
     let work = shops();
     work.write("short.csv", "t,y\n1,2\n2,3\n");
+    work.write("halves.csv", csv_text("t,y", 0..20, |row| format!("{row},{}", row as f64 / 2.0)));
     let cases: &[(&str, &[&str])] = &[
         (
             "shops.csv --time month --target sales --horizon 3",
@@ -113,6 +130,10 @@ fn forecasts_refuse_what_they_cannot_use() {
         ("shops.csv --time when --target sales --horizon 3", &["'when'"]),
         ("shops.csv --time month --target sales --by shop --horizon 3 --known sales2", &["'sales2'"]),
         ("shops.csv --time month --target sales --by shop --horizon 3 --holidays shop", &["two roles"]),
+        (
+            "halves.csv --time t --target y --horizon 3 --counts",
+            &["row 2", "column 'y': found 0.5, expected a count"],
+        ),
         ("short.csv --time t --target y --horizon 3", &["found 2 values of 'y', expected at least 8"]),
     ];
     for (arguments, words) in cases {

@@ -75,9 +75,14 @@ impl Ensemble {
     /// Fits the candidates, weighs them by their forecasts from earlier origins, and forecasts the future.
     pub fn of(fitter: &Fitter<'_>, series: &OneSeries) -> Result<Ensemble> {
         let (scale, options) = (fitter.scale, fitter.options);
+        if series.is_constant(series.values.len()) {
+            return Ok(Ensemble::constant(series, options.draws));
+        }
         let models =
             Trend::ALL.map(|trend| fitter.fit(series, trend)).into_iter().collect::<Result<Vec<_>>>()?;
-        let counts = origin_counts(series.times.len(), options.horizon, options.origins, fitter);
+        let mut counts = origin_counts(series.times.len(), options.horizon, options.origins, fitter);
+        // Equal values have no scale for a model.
+        counts.retain(|&count| !series.is_constant(count));
         let origins = counts
             .iter()
             .map(|&count| Origin::of(fitter, &series.until(count, options.horizon), series, &models))
@@ -89,6 +94,16 @@ impl Ensemble {
         let draws = draws(fitter, series, &models, &weights, (factor, &steps))?;
         let scores = scores(fitter, series, &counts, &origins);
         Ok(Ensemble { steps, draws, scores })
+    }
+
+    /// Continues a series of equal values, without intervals and scores.
+    fn constant(series: &OneSeries, draws: usize) -> Ensemble {
+        let (value, steps) = (series.values[0], series.future.len());
+        Ensemble {
+            steps: vec![Distribution::normal(value, 0.0); steps],
+            draws: vec![vec![value; steps]; draws],
+            scores: Vec::new(),
+        }
     }
 }
 

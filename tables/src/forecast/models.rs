@@ -125,7 +125,7 @@ impl<'a> Fitter<'a> {
         let table = self.inputs(series, &values(&series.times), &rows, Some(&values(&series.values)))?;
         let names: Vec<String> = self.names();
         let columns = SchemaOptions {
-            target: "y".to_owned(),
+            target: self.target(),
             features: Some(names.clone()),
             keep: names,
             numbers: !self.options.counts,
@@ -158,6 +158,12 @@ impl<'a> Fitter<'a> {
         model.model().target_draws(design.as_ref(), &[], count, seed)
     }
 
+    /// Returns the name of the target in the table of a fit: its own name, for messages, unless an input has this name.
+    fn target(&self) -> String {
+        let own = &self.options.target;
+        if self.names().contains(own) { format!("{own} to forecast") } else { own.clone() }
+    }
+
     fn names(&self) -> Vec<String> {
         let known = (0..self.options.known_names().count()).map(|index| format!("known{index}"));
         std::iter::once("time".to_owned()).chain(known).collect()
@@ -183,7 +189,7 @@ impl<'a> Fitter<'a> {
             .map(|(name, column)| NamedColumn { name, column })
             .collect();
         if let Some(targets) = targets {
-            columns.push(NamedColumn { name: "y".to_owned(), column: Column::Number(targets.to_vec()) });
+            columns.push(NamedColumn { name: self.target(), column: Column::Number(targets.to_vec()) });
         }
         Table::new(series.called(self.table, self.options), columns)
     }

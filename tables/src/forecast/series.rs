@@ -97,6 +97,11 @@ impl OneSeries {
         }
     }
 
+    /// Returns true if the first `count` values are equal.
+    pub fn is_constant(&self, count: usize) -> bool {
+        self.values[..count].iter().all(|&value| value == self.values[0])
+    }
+
     /// Returns the first `count` observed values, and the later ones up to `horizon` as the future.
     pub fn until(&self, count: usize, horizon: usize) -> OneSeries {
         let end = self.times.len().min(count + horizon);
@@ -179,8 +184,12 @@ fn one_series(
             options.target
         )));
     }
-    if let Some(row) = series.values.iter().position(|value| value.is_infinite()) {
-        return Err(table.unfit(series.rows[row], &options.target, "an infinite number", "a finite number"));
+    let unfit =
+        |value: &f64| value.is_infinite() || (options.counts && (*value < 0.0 || value.fract() != 0.0));
+    if let Some(place) = series.values.iter().position(unfit) {
+        let (found, row) = (number_text(series.values[place]).into_owned(), series.rows[place]);
+        let expected = if options.counts { "a count (0, 1, 2, …)" } else { "a finite number" };
+        return Err(table.unfit(row, &options.target, &found, expected));
     }
     if let Some(pair) = series.times.windows(2).find(|pair| pair[0] == pair[1]) {
         let hint = if options.by.is_some() {
