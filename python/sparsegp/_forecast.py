@@ -166,7 +166,7 @@ class Forecaster(BaseEstimator):
             "draws": int(draws), "seed": int(seed),
         }
 
-    def _shown(self, forecasts: list, quantiles: Sequence[float], draws: int) -> Any:
+    def _shown(self, forecasts: list[Any], quantiles: Sequence[float], draws: int) -> Any:
         """The forecasts as a frame or as arrays."""
         names = ["mean", "median", "lower", "upper", *(f"q{p:g}" for p in quantiles), *(f"draw{draw}" for draw in range(draws))]
         columns: dict[str, NDArray[Any]] = {}
