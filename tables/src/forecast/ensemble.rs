@@ -13,7 +13,8 @@ use sparsegp::error::Result;
 const REFITTED: usize = 300;
 
 /// The prior of the squared factor of widths: its mean, and the number of origins that it counts as. Single hyper-parameters make
-/// intervals too narrow; the mean is from 60 series of M3 and of the tourism competition that no reported result uses.
+/// intervals too narrow. With these values, 95 % intervals of 60 series of M3 and of the tourism competition, which no reported result uses,
+/// contain 96 % of the values.
 const PRIOR_SQUARE: f64 = 1.6;
 const PRIOR_ORIGINS: f64 = 2.0;
 

@@ -1,7 +1,7 @@
 //! The candidate models of a series: sums of kernels with weak priors on every scale.
 //!
-//! The priors of variances, of the lengthscales of `rbf` and of the periodic kernel are those of Corani, Benavoli and Zaffalon (2021), "Time
-//! series forecasting with Gaussian processes needs priors", in units of the longest season. Instead of a spectral mixture there are two
+//! The priors of variances, of the lengthscales of `rbf` and of the periodic kernel are the defaults of the program of Corani, Benavoli and
+//! Zaffalon (2021), "Time series forecasting with Gaussian processes needs priors", in units of the longest season. Instead of a spectral mixture there are two
 //! Matérn kernels with long lengthscales: `matern12` is then close to a random walk, and `matern32` to an integrated random walk whose slope
 //! reverts, as in a damped trend. Both widen intervals with the horizon.
 
