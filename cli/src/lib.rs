@@ -16,6 +16,7 @@ mod evaluate;
 mod explain;
 mod fit;
 mod fitting;
+mod forecast;
 mod inspect;
 mod interruption;
 mod output;
@@ -82,6 +83,7 @@ fn run(command: Command) -> Result<()> {
         Command::Explain(args) => explain::run(&args),
         Command::Update(args) => update::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Forecast(args) => forecast::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),

@@ -10,6 +10,7 @@ Estimators:
 
 Functions and modules:
 
+- ``Forecaster`` forecasts series in time, with scores of forecasts from earlier times.
 - ``compare`` compares objectives on held-out rows; ``grid`` makes points to predict on.
 - ``sparsegp.kernels`` contains kernels that you can add and multiply, and the base class of your own kernels.
 - ``sparsegp.likelihoods`` contains the base class of your own likelihoods; ``sparsegp.testing`` checks your kernels and likelihoods.
@@ -27,6 +28,7 @@ from ._sparsegp import FitError, __version__
 if TYPE_CHECKING:
     from . import guarantees as guarantees, kernels as kernels, likelihoods as likelihoods, metrics as metrics, plot as plot, testing as testing
     from ._compare import Comparison as Comparison, compare as compare
+    from ._forecast import Forecaster as Forecaster
     from ._maps import grid as grid
     from ._linear import BayesianLinearClassifier as BayesianLinearClassifier, BayesianLinearRegressor as BayesianLinearRegressor
     from ._outputs import SparseGPMultiOutputRegressor as SparseGPMultiOutputRegressor
@@ -43,6 +45,7 @@ _WHERE = {
     "BayesianLinearRegressor": "._linear",
     "BayesianLinearClassifier": "._linear",
     "SVGP": "._svgp",
+    "Forecaster": "._forecast",
     "Comparison": "._compare",
     "compare": "._compare",
     "grid": "._maps",

@@ -200,6 +200,9 @@ def update_outputs(
 def output_functions(
     models: Sequence[Model], table: Table, *, threads: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def forecast(
+    table: Table, settings: dict[str, Any], quantiles: Sequence[float], *, threads: int | None = None
+) -> tuple[list[tuple[str | None, bool, list[float], list[list[float]]]], dict[str, list[list[float]]]]: ...
 def compare(
     table: Table,
     columns: dict[str, Any],

@@ -6,6 +6,7 @@
 mod convert;
 mod custom;
 mod fit;
+mod forecast;
 mod functions;
 mod guarantees;
 mod host;
@@ -33,6 +34,8 @@ mod _sparsegp {
     use super::custom::Custom;
     #[pymodule_export]
     use super::fit::{compare, fit, option_types};
+    #[pymodule_export]
+    use super::forecast::forecast;
     #[pymodule_export]
     use super::functions::{
         Functions, design, draws_together, functions, hyperparameters, joint_at, slopes, target_covariance,

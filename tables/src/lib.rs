@@ -12,6 +12,7 @@
 //! | module | what lives there |
 //! | --- | --- |
 //! | [`compare`] | objectives side by side |
+//! | [`forecast`] | forecasts of series in time |
 //! | [`tabular`] | fits to tables and files, and their predictions |
 //! | [`schema`] | what columns mean: inputs, categories, the kind of target |
 //! | [`tables`] | files to tables of typed columns, files of predictions |
@@ -27,6 +28,7 @@
 
 pub mod compare;
 pub mod explain;
+pub mod forecast;
 pub mod options;
 pub mod prelude;
 pub mod readable;

@@ -3,11 +3,13 @@
 mod columns;
 mod compare;
 mod fit;
+mod forecast;
 mod options;
 pub mod parsers;
 
 pub use compare::CompareArgs;
 pub use fit::{Contender, FitArgs};
+pub use forecast::ForecastArgs;
 pub use parsers::RowNumbers;
 
 use clap::parser::ValueSource;
@@ -190,6 +192,8 @@ pub enum Command {
     /// latent function. q is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened
     /// coefficients (glm).
     Compare(Box<CompareArgs>),
+    /// Forecast the series of a data file, and score forecasts from earlier times
+    Forecast(Box<ForecastArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),
     /// Fit models to data sets that are part of the program; --list shows them

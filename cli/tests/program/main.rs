@@ -8,6 +8,7 @@ mod columnar;
 mod compare;
 mod cross_validation;
 mod documentation;
+mod forecast;
 mod glm_cli;
 mod groups;
 mod hostile;

@@ -84,7 +84,7 @@ fn help_completions_and_manual_pages_know_every_command() {
     let work = Work::empty();
     assert!(work.text("--version").starts_with("sparsegp "));
     let list = work.text("man");
-    for command in ["fit", "predict", "serve", "evaluate", "compare", "inspect", "demo"] {
+    for command in ["fit", "predict", "serve", "evaluate", "compare", "forecast", "inspect", "demo"] {
         let help = work.text(&format!("{command} --help"));
         // A line that ends after the name of an option has its explanation below, which is indented further than names.
         let options = help.split("Examples:").next().unwrap_or_default();

@@ -226,6 +226,27 @@ fn existing(year: i64, month: i64, day: i64) -> Option<i64> {
     (date_of(days) == (year, month, day)).then_some(days)
 }
 
+/// Returns the number of months from the beginning of year 0 to the month of an instant.
+pub(crate) fn month_number(seconds: f64) -> i64 {
+    let (year, month, _) = calendar_day(seconds);
+    12 * year + month - 1
+}
+
+/// Returns the instant some months after another one, at the same time of day; a day that the month lacks becomes its last day. `last` is
+/// true for the last days of months.
+pub(crate) fn months_after(seconds: f64, months: i64, last: bool) -> f64 {
+    let number = month_number(seconds) + months;
+    let (year, month) = (number.div_euclid(12), number.rem_euclid(12) + 1);
+    let day = if last { 31 } else { calendar_day(seconds).2 };
+    let existing = (1..=day).rev().find_map(|day| existing(year, month, day));
+    existing.map_or(seconds, |days| days as f64 * DAY + seconds.rem_euclid(DAY))
+}
+
+/// Returns true if an instant is in the last day of its month.
+pub(crate) fn is_last_of_month(seconds: f64) -> bool {
+    month_number(seconds + DAY) != month_number(seconds)
+}
+
 /// Returns the share of the year that has passed at an instant.
 pub(crate) fn share_of_year(seconds: f64) -> f64 {
     let (year, _, _) = calendar_day(seconds);

@@ -30,7 +30,7 @@ impl Shares {
 }
 
 /// A function that passes all blocks of a table to a callback, from the first one at every call.
-pub(super) type EachBlock<'a> = dyn Fn(&mut dyn FnMut(&Table) -> Result<()>) -> Result<()> + 'a;
+pub(crate) type EachBlock<'a> = dyn Fn(&mut dyn FnMut(&Table) -> Result<()>) -> Result<()> + 'a;
 
 /// Splits the rows of a table, all of which have a target, by their roles.
 pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -> Result<Split> {
@@ -119,7 +119,8 @@ pub(super) fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-pub(super) fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
+/// Returns the times of the rows in a column of dates or numbers.
+pub(crate) fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
     let mut facts = ColumnFacts::new(Demand::None);
     each(&mut |block| {
         facts.push(block, name, block.supported(name)?, None);

@@ -29,7 +29,7 @@ pub use fit::{FitRequest, TableFit, fit_table, fit_table_in, table_model};
 pub(crate) use fit::{fit_grid, refit_best};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, check_test_file, fit_file};
 pub use fit_parts::{PartsFit, PartsRequest, Preparation, TableParts};
-pub(crate) use held_out::{Shares, split_table, training_rows};
+pub(crate) use held_out::{Shares, split_table, times_in, training_rows};
 pub use model::TableModel;
 pub use output_draws::{DrawRequest, OutputDraws};
 pub use outputs::{OutputsFit, OutputsRequest, TableOutputs, fit_outputs_in};

@@ -1,0 +1,192 @@
+//! Forecasts of series: mixtures of Gaussian processes in time with weak priors, weighted and checked by forecasts of each series' own past.
+//!
+//! ```
+//! use sparsegp_tables::forecast::{ForecastOptions, forecast};
+//! use sparsegp_tables::tables::read_csv;
+//! use std::sync::atomic::AtomicBool;
+//!
+//! let rows: String = (0..48).map(|i| format!("{},{}\n", 2000.0 + i as f64 / 12.0, i as f64 + 5.0 * (i % 12) as f64)).collect();
+//! let table = read_csv("sales.csv", std::io::Cursor::new(format!("year,sales\n{rows}")))?;
+//! let options = ForecastOptions { time: "year".into(), target: "sales".into(), horizon: 3, ..ForecastOptions::default() };
+//! let forecasts = forecast(&table, &options, &AtomicBool::new(false))?;
+//! assert!((forecasts[0].steps[2].median() - 60.0).abs() < 3.0);
+//! # Ok::<(), sparsegp::Error>(())
+//! ```
+
+mod baselines;
+mod distribution;
+mod ensemble;
+mod models;
+mod scores;
+mod seasons;
+mod series;
+
+pub use baselines::Baseline;
+pub use distribution::Distribution;
+pub use scores::{OriginScores, StepScore};
+pub use seasons::Seasons;
+pub use series::spelled_time;
+
+use crate::tables::Table;
+use ensemble::Ensemble;
+use models::Fitter;
+use rayon::prelude::*;
+use series::{OneSeries, series_of};
+use sparsegp::error::{Error, Result};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// The default maximum number of values in a fit; time grows with its third power.
+pub const WINDOW: usize = 600;
+
+/// The columns and the settings of a forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForecastOptions {
+    /// The column of times: dates or numbers.
+    pub time: String,
+    /// The column to forecast.
+    pub target: String,
+    /// The column that separates several series.
+    pub by: Option<String>,
+    /// The number of steps to forecast.
+    pub horizon: usize,
+    /// Columns whose values are also known in the rows to forecast.
+    pub known: Vec<String>,
+    /// A column with the names of holidays, empty on other days.
+    pub holidays: Option<String>,
+    /// The seasons.
+    pub seasons: Seasons,
+    /// True if the target counts events.
+    pub counts: bool,
+    /// The number of earlier origins from which each series is forecast to weigh and score the models.
+    pub origins: usize,
+    /// The number of values of each series that models see: of longer series, the last ones, and as many spread over the earlier ones.
+    pub window: usize,
+    /// The number of joint draws of the future.
+    pub draws: usize,
+    /// The random seed of the draws.
+    pub seed: u64,
+}
+
+impl Default for ForecastOptions {
+    fn default() -> Self {
+        ForecastOptions {
+            time: String::new(),
+            target: String::new(),
+            by: None,
+            horizon: 12,
+            known: Vec::new(),
+            holidays: None,
+            seasons: Seasons::Auto,
+            counts: false,
+            origins: 3,
+            window: WINDOW,
+            draws: 0,
+            seed: 0,
+        }
+    }
+}
+
+impl ForecastOptions {
+    fn known_names(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().chain(&self.holidays).map(String::as_str)
+    }
+
+    fn has_known(&self) -> bool {
+        self.known_names().next().is_some()
+    }
+
+    /// Refuses values without a meaning, and columns with two roles.
+    fn check(&self) -> Result<()> {
+        if self.horizon == 0 {
+            return Err(Error::usage("⟨horizon⟩ is 0, expected at least 1"));
+        }
+        if self.window < series::FEWEST {
+            return Err(Error::usage(format!(
+                "⟨window⟩ is {}, expected at least {}",
+                self.window,
+                series::FEWEST
+            )));
+        }
+        if let Seasons::Steps(steps) = &self.seasons
+            && let Some(odd) = steps.iter().find(|steps| !(steps.is_finite() && **steps > 1.0))
+        {
+            return Err(Error::usage(format!("⟨seasons⟩ contains {odd}, expected lengths above 1 step")));
+        }
+        let mut names: Vec<&str> = self.known_names().chain(self.by.as_deref()).collect();
+        names.extend([self.time.as_str(), self.target.as_str()]);
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Error::usage(format!("column '{}' has two roles, expected one", pair[0]))
+                .hint("⟨time⟩, ⟨target⟩, ⟨by⟩, ⟨known⟩ and ⟨holidays⟩ name different columns")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The forecast of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesForecast {
+    /// The value of the column that separates the series, if there is one.
+    pub name: Option<String>,
+    /// True if times are instants in seconds since 1970.
+    pub dates: bool,
+    /// The observed times and values.
+    pub observed: Vec<(f64, f64)>,
+    /// The forecast times.
+    pub times: Vec<f64>,
+    /// The distribution at each time.
+    pub steps: Vec<Distribution>,
+    /// The joint draws, each with a value for each time.
+    pub draws: Vec<Vec<f64>>,
+    /// The scores at earlier origins: of this forecast, then of the [baselines](Baseline::ALL).
+    pub scores: Vec<OriginScores>,
+    /// The seasons in steps.
+    pub seasons: Vec<f64>,
+    /// The number of observed values that the models saw.
+    pub seen: usize,
+    /// The time that the forecast took.
+    pub seconds: f64,
+}
+
+/// Forecasts every series of a table. The forecasts are in the order in which the series begin in the table.
+///
+/// # Errors
+///
+/// Usage errors for options without a meaning; data errors for absent columns, times that are missing or occur twice in a series, series of
+/// fewer than eight values, and missing known inputs; `Interrupted` after `interrupt` became true.
+pub fn forecast(
+    table: &Table,
+    options: &ForecastOptions,
+    interrupt: &AtomicBool,
+) -> Result<Vec<SeriesForecast>> {
+    options.check()?;
+    for name in options.known_names() {
+        table.supported(name)?;
+    }
+    let series = series_of(table, options)?;
+    series.into_par_iter().map(|series| forecast_one(table, options, series, interrupt)).collect()
+}
+
+fn forecast_one(
+    table: &Table,
+    options: &ForecastOptions,
+    series: OneSeries,
+    interrupt: &AtomicBool,
+) -> Result<SeriesForecast> {
+    let started = Instant::now();
+    let fitter = Fitter::new(table, options, &series, interrupt);
+    let Ensemble { steps, draws, scores } = Ensemble::of(&fitter, &series)?;
+    Ok(SeriesForecast {
+        dates: series.dates,
+        observed: series.times.iter().copied().zip(series.values.iter().copied()).collect(),
+        times: series.future,
+        steps,
+        draws,
+        scores,
+        seasons: fitter.time.periods.iter().map(|period| period / fitter.time.step).collect(),
+        seen: fitter.seen.len(),
+        seconds: started.elapsed().as_secs_f64(),
+        name: series.name,
+    })
+}
