@@ -7,7 +7,7 @@ use sparsegp::{Error, Result};
 use sparsegp_reports::{
     Band, Block, CurveSeries, Curves, Figure, Page, PagePart, Section, Series, TableBlock, curves, reproduce,
 };
-use sparsegp_tables::forecast::{OriginScores, SeriesForecast, StepScore, forecast, spelled_time};
+use sparsegp_tables::forecast::{OriginScores, SeriesForecast, StepScore, forecast, left_out, spelled_time};
 use sparsegp_tables::tables::{Column, PredictedRows, PredictedTable, PredictionWriter, read_table_with};
 use std::ops::Range;
 use std::path::Path;
@@ -25,6 +25,9 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
     check(args)?;
     let table = read_table_with(&args.data, args.delimiter, &args.missing)?;
     let forecasts = forecast(&table, &args.options(), interruption::flag())?;
+    if let Some(note) = left_out(&table, &args.options(), &forecasts)? {
+        output::note(&format!("warning: {}: {note}", args.data.display()));
+    }
     if let Some(path) = &args.out {
         write(args, &forecasts, path)?;
     }

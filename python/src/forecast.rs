@@ -6,7 +6,7 @@ use crate::table::Table;
 use pyo3::prelude::*;
 use sparsegp_tables::forecast::{
     Distribution, ForecastOptions, OriginScores, Seasons, SeriesForecast, StepScore,
-    forecast as forecast_table,
+    forecast as forecast_table, left_out,
 };
 use std::collections::BTreeMap;
 
@@ -63,12 +63,13 @@ pub fn forecast(
     settings: Settings,
     quantiles: Vec<f64>,
     threads: Option<usize>,
-) -> PyResult<(Vec<Forecast>, Scores)> {
+) -> PyResult<(Vec<Forecast>, Scores, Option<String>)> {
     let options = ForecastOptions::from(settings);
     let work = |host: host::Host<'_>| forecast_table(&table.0, &options, host.interrupted);
     let forecasts = host::run(py, threads, None, work)?.map_err(raised)?;
+    let note = left_out(&table.0, &options, &forecasts).map_err(raised)?;
     let scores = scores(&forecasts);
-    Ok((forecasts.into_iter().map(|forecast| numbers(forecast, &quantiles)).collect(), scores))
+    Ok((forecasts.into_iter().map(|forecast| numbers(forecast, &quantiles)).collect(), scores, note))
 }
 
 fn numbers(forecast: SeriesForecast, quantiles: &[f64]) -> Forecast {

@@ -146,3 +146,17 @@ fn forecasts_refuse_what_they_cannot_use() {
         assert_eq!(told.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{told}");
     }
 }
+
+/// A series that is too short has no forecast, and the others have theirs.
+#[test]
+fn short_series_do_not_end_the_forecasts_of_others() {
+    let rows = |name: &str, count: usize| -> String {
+        (0..count).map(|t| format!("{name},{t},{}\n", 3 + t % 4)).collect()
+    };
+    let work = Work::with("shops.csv", format!("shop,t,sales\n{}{}", rows("new", 3), rows("old", 30)));
+    let run = work.run("forecast shops.csv --time t --target sales --by shop --horizon 2 --out out.csv");
+    let told = "1 series with fewer than 8 values of 'sales' have no forecast: new";
+    assert!(run.stderr().contains(told), "{}", run.stderr());
+    assert_eq!(work.read("out.csv").lines().skip(1).filter(|line| line.starts_with("old,")).count(), 2);
+    assert!(!work.read("out.csv").contains("new,"));
+}

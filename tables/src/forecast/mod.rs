@@ -25,7 +25,7 @@ pub use baselines::Baseline;
 pub use distribution::Distribution;
 pub use scores::{OriginScores, StepScore};
 pub use seasons::Seasons;
-pub use series::spelled_time;
+pub use series::{left_out, spelled_time};
 
 use crate::tables::Table;
 use ensemble::Ensemble;
@@ -149,7 +149,8 @@ pub struct SeriesForecast {
     pub seconds: f64,
 }
 
-/// Forecasts every series of a table. The forecasts are in the order in which the series begin in the table.
+/// Forecasts every series of a table. The forecasts are in the order in which the series begin in the table. If some series have at least eight
+/// values, the others are [left out](left_out).
 ///
 /// # Errors
 ///
