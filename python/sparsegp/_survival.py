@@ -6,6 +6,7 @@ import json
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
 from . import _exposures, _sparsegp, _tables
@@ -209,7 +210,7 @@ class SparseGPSurvivalRegressor(SparseGPRegressor):
         return scores.get("concordance", float("nan"))
 
 
-def events_and_times(y: Any) -> tuple[Array, Array]:
+def events_and_times(y: Any) -> tuple[NDArray[np.bool_], Array]:
     """Returns where events were observed, and the times, from a structured array or a table of two columns."""
     names = getattr(getattr(y, "dtype", None), "names", None) or getattr(y, "columns", None)
     if names is None or len(names) != 2:
