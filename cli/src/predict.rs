@@ -28,8 +28,10 @@ pub struct PredictedColumns<'a> {
     /// True if the moments of the latent function are among the columns.
     pub latent: bool,
     pub quantiles: &'a [f64],
-    /// The times of survival probabilities and of hazards.
-    pub times: (&'a [f64], &'a [f64]),
+    /// The times of survival probabilities.
+    pub survival: &'a [f64],
+    /// The times of hazards.
+    pub hazard: &'a [f64],
     /// True if the data have the target, so that each row has a log density.
     pub log_density: bool,
     pub drawn: (usize, usize),
@@ -42,7 +44,8 @@ impl<'a> PredictedColumns<'a> {
             model,
             latent: true,
             quantiles: &[],
-            times: (&[], &[]),
+            survival: &[],
+            hazard: &[],
             log_density: true,
             drawn: (0, 0),
         }
@@ -83,8 +86,8 @@ impl<'a> PredictedColumns<'a> {
             }));
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
-        names.extend(self.times.0.iter().map(|t| format!("survival_{t}")));
-        names.extend(self.times.1.iter().map(|t| format!("hazard_{t}")));
+        names.extend(self.survival.iter().map(|t| format!("survival_{t}")));
+        names.extend(self.hazard.iter().map(|t| format!("hazard_{t}")));
         names.extend(likelihood.details().iter().map(|&name| name.to_owned()));
         if self.log_density {
             names.push("log_density".to_owned());
@@ -114,8 +117,8 @@ impl<'a> PredictedColumns<'a> {
             }));
         }
         values.extend(self.quantiles.iter().map(|&p| predictions.quantile(row, p)));
-        values.extend(self.times.0.iter().map(|&t| predictions.survives(row, t)));
-        values.extend(self.times.1.iter().map(|&t| predictions.hazard(row, t)));
+        values.extend(self.survival.iter().map(|&t| predictions.survives(row, t)));
+        values.extend(self.hazard.iter().map(|&t| predictions.hazard(row, t)));
         values.extend(predictions.details(row));
         if self.log_density {
             values.push(predictions.log_density(row, target));
@@ -281,6 +284,21 @@ pub fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Res
     }
 }
 
+/// Refuses probabilities of quantiles that are invalid or repeated; `named` is the option.
+pub fn check_quantiles(quantiles: &[f64], named: &str) -> Result<()> {
+    if let Some(p) = quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
+        return Err(Error::usage(format!("{named}: {p} is not between 0 and 1")));
+    }
+    check_distinct(quantiles, named)
+}
+
+fn check_distinct(values: &[f64], named: &str) -> Result<()> {
+    match values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
+        Some((_, value)) => Err(Error::usage(format!("{named}: {value} is given twice"))),
+        None => Ok(()),
+    }
+}
+
 impl Contents {
     pub fn unseen(&self) -> UnseenLevels {
         if self.population { UnseenLevels::Population } else { self.unseen.unseen }
@@ -288,18 +306,12 @@ impl Contents {
 
     /// Refuses probabilities of quantiles and times that are invalid or repeated; `named` spells an option for the user.
     pub fn check(&self, named: &dyn Fn(&str) -> String) -> Result<()> {
-        if let Some(p) = self.quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
-            return Err(Error::usage(format!("{}: {p} is not between 0 and 1", named("quantiles"))));
-        }
-        for (name, values) in
-            [("quantiles", &self.quantiles), ("survival", &self.survival), ("hazard", &self.hazard)]
-        {
-            if let Some(value) = values.iter().find(|value| !value.is_finite()) {
-                return Err(Error::usage(format!("{}: {value} is not a finite number", named(name))));
+        check_quantiles(&self.quantiles, &named("quantiles"))?;
+        for (name, times) in [("survival", &self.survival), ("hazard", &self.hazard)] {
+            if let Some(time) = times.iter().find(|time| !time.is_finite()) {
+                return Err(Error::usage(format!("{}: {time} is not a finite number", named(name))));
             }
-            if let Some((_, value)) = values.iter().enumerate().find(|(i, p)| values[..*i].contains(p)) {
-                return Err(Error::usage(format!("{}: {value} is given twice", named(name))));
-            }
+            check_distinct(times, &named(name))?;
         }
         Ok(())
     }
@@ -337,7 +349,8 @@ impl Contents {
             model,
             latent: self.latent,
             quantiles: &self.quantiles,
-            times: (&self.survival, &self.hazard),
+            survival: &self.survival,
+            hazard: &self.hazard,
             log_density: names.iter().any(|name| name == TableModel::schema(model).target_name()),
             drawn: (self.samples, self.draws),
         };

@@ -1,4 +1,4 @@
-"""The estimator of times until an event, some of which are censored, in the manner of scikit-survival."""
+"""The estimator of times until an event, known or censored, in the manner of scikit-survival."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._types import Array, Column, Rows
 
 @documented
 class SparseGPSurvivalRegressor(SparseGPRegressor):
-    """Sparse Gaussian process regression of times until an event, of which some are censored on the right.
+    """Sparse Gaussian process regression of times until an event, known or censored on the right.
 
     The logarithm of the time is a Gaussian process plus noise (an accelerated failure time model); ``likelihood`` is ``"weibull"``, which
     has proportional hazards too, ``"log-normal"`` or ``"log-logistic"``. Held-out rows choose it by default.

@@ -51,8 +51,6 @@ pub struct Columns {
     #[pyo3(default)]
     censored: Option<String>,
     #[pyo3(default)]
-    upper: Option<String>,
-    #[pyo3(default)]
     offset: Vec<String>,
     #[pyo3(default)]
     groups: Vec<String>,
@@ -77,10 +75,7 @@ impl Columns {
             exposure: self.exposure,
             trials: self.trials,
             noise_std: self.noise_std,
-            censored: self
-                .censored
-                .map(Censoring::Column)
-                .or(self.upper.map(|upper| Censoring::Upper { upper })),
+            censored: self.censored.map(Censoring::Column),
             offset: self.offset,
             weights: self.weights,
             keep: self.keep,

@@ -5,8 +5,8 @@ use crate::host;
 use crate::table::Table;
 use pyo3::prelude::*;
 use sparsegp_tables::forecast::{
-    Distribution, ForecastOptions, OriginScores, Seasons, SeriesForecast, StepScore,
-    forecast as forecast_table, left_out,
+    Distribution, ForecastOptions, Forecasts, OriginScores, Seasons, SeriesForecast, StepScore,
+    forecast as forecast_table,
 };
 use std::collections::BTreeMap;
 
@@ -66,8 +66,7 @@ pub fn forecast(
 ) -> PyResult<(Vec<Forecast>, Scores, Option<String>)> {
     let options = ForecastOptions::from(settings);
     let work = |host: host::Host<'_>| forecast_table(&table.0, &options, host.interrupted);
-    let forecasts = host::run(py, threads, None, work)?.map_err(raised)?;
-    let note = left_out(&table.0, &options, &forecasts).map_err(raised)?;
+    let Forecasts { series: forecasts, note } = host::run(py, threads, None, work)?.map_err(raised)?;
     let scores = scores(&forecasts);
     Ok((forecasts.into_iter().map(|forecast| numbers(forecast, &quantiles)).collect(), scores, note))
 }

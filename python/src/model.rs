@@ -390,7 +390,7 @@ impl Model {
         self.run(py, threads, work)
     }
 
-    /// Returns the scores of the rows of a table, all of which have a target, as JSON text.
+    /// Returns the scores of the rows of a table with targets, as JSON text.
     #[pyo3(signature = (table, *, threads=None))]
     fn scores(&self, py: Python<'_>, table: &Table, threads: Option<usize>) -> PyResult<String> {
         let work = |_: host::Host<'_>| {

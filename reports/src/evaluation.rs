@@ -129,12 +129,11 @@ impl<'a> Evaluator<'a> {
 
     /// Returns the scores of all rows.
     pub fn finish(self) -> Evaluation {
+        let censored: Vec<_> = self.censored.iter().map(|(of, targets)| (of, &targets[..])).collect();
+        let integrated_brier = integrated_brier_score(&censored);
         Evaluation {
             rows: self.metrics.rows(),
-            report: Report {
-                integrated_brier: integrated_brier_score(&self.censored),
-                ..self.metrics.report()
-            },
+            report: Report { integrated_brier, ..self.metrics.report() },
             observed: self.observed,
             metrics: self.metrics,
             kept: self.kept,

@@ -53,17 +53,17 @@ pub(crate) fn check_successes(kind: TargetKind, what: &str, y: &[f64], exposure:
     }
 }
 
-/// Refuses exposures of targets that have none, covariates that are not finite, exposures of counts outside [`EXPOSURES`], and numbers of
-/// trials that are not whole or below 1.
-/// `what` names the rows.
+/// Refuses exposures that the likelihood does not use, covariates that are not finite, exposures of counts outside [`EXPOSURES`], and numbers
+/// of trials that are not whole or below 1. `what` names the rows.
 ///
 /// # Errors
 ///
 /// Data errors that name the rows, and the likelihood or the position.
 pub fn check_exposure(likelihood: LikelihoodKind, what: &str, exposure: &[f64]) -> Result<()> {
     let kind = likelihood.target_kind();
-    if let Some(covariate) = likelihood.covariate() {
-        return check_covariate(covariate, what, exposure);
+    if let Some(name) = likelihood.covariate() {
+        let told = |value| format!("the {what} rows have {value:?} for '{name}'");
+        return check_each(exposure, f64::is_finite, told, "a finite number");
     }
     if !exposure.is_empty() && kind.exposure().is_none() {
         return Err(Error::data(format!(
@@ -72,47 +72,35 @@ pub fn check_exposure(likelihood: LikelihoodKind, what: &str, exposure: &[f64]) 
         .hint("leave the exposures out, or choose a likelihood of counts such as poisson"));
     }
     match kind {
-        TargetKind::Trials => return check_trials(what, exposure),
-        TargetKind::Measured => return check_standard_errors(what, exposure),
-        _ => {}
-    }
-    match exposure.iter().position(|value| !EXPOSURES.contains(value)) {
-        None => Ok(()),
-        Some(row) => Err(Error::data(format!(
-            "the {what} exposures have {:?} in row {row}, counted from 0, expected a number from {:e} to {:e}",
-            exposure[row],
-            EXPOSURES.start(),
-            EXPOSURES.end()
-        ))),
-    }
-}
-
-fn check_covariate(name: &str, what: &str, values: &[f64]) -> Result<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(row) => Err(Error::data(format!(
-            "the {what} rows have {:?} for '{name}' in row {row}, counted from 0, expected a finite number",
-            values[row]
-        ))),
+        TargetKind::Trials => {
+            let admits = |n| n >= 1.0 && TargetKind::Trials.admits(n);
+            let told = |value| format!("the {what} trials have {value:?}");
+            check_each(exposure, admits, told, "a whole number, 1 or more")
+        }
+        TargetKind::Measured => {
+            let told = |value| format!("the {what} standard errors have {value:?}");
+            check_each(exposure, |value| (0.0..=f64::MAX).contains(&value), told, "a number of 0 or more")
+        }
+        _ => {
+            let told = |value| format!("the {what} exposures have {value:?}");
+            let expected = format!("a number from {:e} to {:e}", EXPOSURES.start(), EXPOSURES.end());
+            check_each(exposure, |value| EXPOSURES.contains(&value), told, &expected)
+        }
     }
 }
 
-fn check_standard_errors(what: &str, errors: &[f64]) -> Result<()> {
-    match errors.iter().position(|value| !(0.0..=f64::MAX).contains(value)) {
+/// Refuses the first value that is not admitted; `told` says what it is.
+fn check_each(
+    values: &[f64],
+    admits: impl Fn(f64) -> bool,
+    told: impl Fn(f64) -> String,
+    expected: &str,
+) -> Result<()> {
+    match values.iter().position(|&value| !admits(value)) {
         None => Ok(()),
-        Some(row) => Err(Error::data(format!(
-            "the {what} standard errors have {:?} in row {row}, counted from 0, expected a number of 0 or more",
-            errors[row]
-        ))),
-    }
-}
-
-fn check_trials(what: &str, trials: &[f64]) -> Result<()> {
-    match trials.iter().position(|&n| n < 1.0 || !TargetKind::Trials.admits(n)) {
-        None => Ok(()),
-        Some(row) => Err(Error::data(format!(
-            "the {what} trials have {:?} in row {row}, counted from 0, expected a whole number, 1 or more",
-            trials[row]
-        ))),
+        Some(row) => {
+            let found = told(values[row]);
+            Err(Error::data(format!("{found} in row {row}, counted from 0, expected {expected}")))
+        }
     }
 }

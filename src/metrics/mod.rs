@@ -22,8 +22,9 @@ const BINS: usize = 10;
 pub struct Compared {
     /// The target y. Classification: 1 for the positive class, 0 for the other. Ordinal: the index of the level.
     pub target: f64,
-    /// The other end of the interval that contains a censored target and begins or ends at y; NaN for a known target.
-    pub other_end: f64,
+    /// The other end of the interval that contains a censored target and begins or ends at y, or NaN for a known target; `None` if targets
+    /// of this kind are never censored.
+    pub other_end: Option<f64>,
     /// The predictive mean of y. Two classes: the probability of the positive one; NaN for several
     /// classes.
     pub mean: f64,
@@ -136,8 +137,8 @@ pub struct Report {
     /// Counts and levels: the sum over them, with levels one apart, not divided by their number
     /// (Epstein 1969). Classification: `(p − y)²`, which is the Brier score.
     pub crps: Option<f64>,
-    /// Censored targets: the share of pairs of rows, of which one is known to be the earlier one, whose predictive means are in this order;
-    /// equal means count one half (Harrell et al. 1982). Intervals and targets censored on the left do not count.
+    /// Censored targets: the share of pairs of rows with a known order whose predictive means are in this order; equal means count one half
+    /// (Harrell et al. 1982). Intervals and targets censored on the left do not count.
     #[serde(default)]
     pub concordance: Option<f64>,
     /// Censored targets: the mean of the squared errors of P(Y > t) over 33 equally spaced times from the first to the last decile of the
@@ -154,8 +155,8 @@ pub struct Report {
 
 /// Gathers the metrics of the rows of one task; rows come in any order.
 ///
-/// Rows are not stored, except for one number per row in classification, which the area under the
-/// curve needs.
+/// Rows are not stored, except for one number per row in classification, which the area under the curve needs, and a few numbers per row
+/// if targets may be censored.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct Metrics {
@@ -191,10 +192,10 @@ impl Metrics {
     /// Adds a row.
     pub fn push(&mut self, row: &Compared) {
         self.log_density.push(row.log_density);
-        if self.task == Task::Regression {
-            self.survivals.push(row);
+        if let Some(other_end) = row.other_end {
+            self.survivals.push(row, other_end);
         }
-        if !row.other_end.is_nan() {
+        if row.other_end.is_some_and(|end| !end.is_nan()) {
             return;
         }
         self.crps.push(row.crps);

@@ -1,12 +1,13 @@
-//! Metrics of times until an event of which some are censored on the right: concordance, calibration and Brier scores.
+//! Metrics of times until an event, for times that may be censored on the right: concordance, calibration and Brier scores.
 
 use super::{Compared, Report};
+use crate::parallel::*;
 
-/// What is known of a time.
+/// The time of an event, or a time before which it was not observed.
 #[derive(Clone, Copy, Debug)]
 struct Time {
     time: f64,
-    /// True if the event was observed at this time; false if it only was not observed before.
+    /// True if the event was observed at this time.
     is_event: bool,
 }
 
@@ -20,11 +21,11 @@ pub(super) struct Survivals {
 
 impl Survivals {
     /// Adds a row. Times that are known to lie in another interval than from y to infinity do not count.
-    pub(super) fn push(&mut self, row: &Compared) {
-        if !row.other_end.is_nan() && row.other_end != f64::INFINITY {
+    pub(super) fn push(&mut self, row: &Compared, other_end: f64) {
+        if !other_end.is_nan() && other_end != f64::INFINITY {
             return;
         }
-        let is_event = row.other_end.is_nan();
+        let is_event = other_end.is_nan();
         self.times.push(Time { time: row.target, is_event });
         self.means.push(row.mean);
         self.transforms.push(Time { time: row.pit.1, is_event });
@@ -39,31 +40,30 @@ impl Survivals {
         report.survival_gap = self.gap();
     }
 
-    /// Returns the share of pairs of rows, one of which is known to be the earlier one, whose means are in this order; equal means count one
-    /// half (Harrell et al. 1982). A row censored at the time of an event is the later one.
+    /// Returns the share of pairs of rows with a known order whose means are in this order; equal means count one half (Harrell et al. 1982).
+    /// A row censored at the time of an event is the later one.
     fn concordance(&self) -> Option<f64> {
-        let mut ranks: Vec<f64> = self.means.clone();
-        ranks.sort_unstable_by(f64::total_cmp);
-        let rank = |row: usize| ranks.partition_point(|&mean| mean < self.means[row]);
-        let mut latest: Vec<usize> = (0..self.times.len()).collect();
+        let mut sorted = self.means.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let rank = |mean: &f64| sorted.partition_point(|other| other < mean);
+        let ranks: Vec<usize> = self.means.iter().map(rank).collect();
+        let order = |row: usize| (self.times[row].time, self.times[row].is_event);
+        let mut latest: Vec<usize> = (0..ranks.len()).collect();
         latest.sort_unstable_by(|&a, &b| {
-            let (a, b) = (self.times[a], self.times[b]);
-            b.time.total_cmp(&a.time).then(a.is_event.cmp(&b.is_event))
+            let (a, b) = (order(a), order(b));
+            b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
         });
-        let (mut later, mut pairs, mut right) = (Counts::new(ranks.len()), 0.0, 0.0);
-        for tied in latest.chunk_by(|&a, &b| {
-            self.times[a].time == self.times[b].time && self.times[a].is_event == self.times[b].is_event
-        }) {
-            if self.times[tied[0]].is_event {
-                for place in tied.iter().map(|&row| rank(row)) {
-                    let (below, equal) = (later.below(place), later.at(place));
-                    pairs += later.total as f64;
-                    right += (later.total - below - equal) as f64 + 0.5 * equal as f64;
-                }
+        let (mut later, mut total, mut pairs, mut right) = (RankCounts::new(ranks.len()), 0, 0, 0.0);
+        for tied in latest.chunk_by(|&a, &b| order(a) == order(b)) {
+            for &row in tied.iter().filter(|&&row| self.times[row].is_event) {
+                let (below, up_to) = (later.below(ranks[row]), later.below(ranks[row] + 1));
+                pairs += total;
+                right += (total - up_to) as f64 + 0.5 * (up_to - below) as f64;
             }
-            tied.iter().for_each(|&row| later.add(rank(row)));
+            tied.iter().for_each(|&row| later.add(ranks[row]));
+            total += tied.len();
         }
-        (pairs > 0.0).then(|| right / pairs)
+        (pairs > 0).then(|| right / pairs as f64)
     }
 
     /// Returns the largest distance between the Kaplan–Meier curve of the probability integral transforms and `1 − u`, the curve of predictions
@@ -82,37 +82,27 @@ impl Survivals {
     }
 }
 
-/// Numbers of rows by rank, whose sums over the lower ranks take logarithmic time (Fenwick 1994).
-struct Counts {
-    sums: Vec<usize>,
-    single: Vec<usize>,
-    total: usize,
-}
+/// Numbers of rows by rank. Sums over lower ranks take logarithmic time (Fenwick 1994).
+struct RankCounts(Vec<usize>);
 
-impl Counts {
-    fn new(ranks: usize) -> Counts {
-        Counts { sums: vec![0; ranks + 1], single: vec![0; ranks], total: 0 }
+impl RankCounts {
+    fn new(ranks: usize) -> RankCounts {
+        RankCounts(vec![0; ranks + 1])
     }
 
     fn add(&mut self, rank: usize) {
-        self.single[rank] += 1;
-        self.total += 1;
         let mut node = rank + 1;
-        while node < self.sums.len() {
-            self.sums[node] += 1;
+        while node < self.0.len() {
+            self.0[node] += 1;
             node += node & node.wrapping_neg();
         }
-    }
-
-    fn at(&self, rank: usize) -> usize {
-        self.single[rank]
     }
 
     /// The number of rows of lower ranks.
     fn below(&self, rank: usize) -> usize {
         let (mut node, mut sum) = (rank, 0);
         while node > 0 {
-            sum += self.sums[node];
+            sum += self.0[node];
             node &= node - 1;
         }
         sum
@@ -188,7 +178,7 @@ pub(crate) fn integrated_brier(
     };
     let (first, last) = (decile(1), decile(9));
     let at = |k: usize| first + (last - first) * k as f64 / (TIMES - 1) as f64;
-    let scores: Vec<f64> = (0..TIMES).map(|k| score(at(k))).collect();
+    let scores: Vec<f64> = (0..TIMES).into_par_iter().map(|k| score(at(k))).collect();
     let ends = 0.5 * (scores[0] + scores[TIMES - 1]);
     let mean = (scores.iter().sum::<f64>() - ends) / (TIMES - 1) as f64;
     Some(mean).filter(|mean| mean.is_finite())
@@ -202,7 +192,7 @@ mod tests {
         let nan = f64::NAN;
         Compared {
             target,
-            other_end,
+            other_end: Some(other_end),
             mean,
             pit: (u, u),
             log_density: nan,
@@ -223,10 +213,10 @@ mod tests {
         for (time, end, mean) in
             [(1.0, nan, 2.0), (2.0, inf, 1.0), (3.0, nan, 5.0), (3.0, inf, 5.0), (4.0, nan, 3.0)]
         {
-            rows.push(&row(time, end, mean, 0.5));
+            rows.push(&row(time, end, mean, 0.5), end);
         }
         // An interval does not count.
-        rows.push(&row(0.5, 2.5, 9.0, 0.5));
+        rows.push(&row(0.5, 2.5, 9.0, 0.5), 2.5);
         // Right: 1 before 3, 3+ and 4; half: 3 and 3+; wrong: 1 before 2+, and 3 before 4.
         assert_eq!(rows.concordance(), Some(3.5 / 6.0));
     }
@@ -242,7 +232,7 @@ mod tests {
         assert_eq!(curve.before(1.0), 1.0);
     }
 
-    /// Uniform transforms, of which the larger ones are cut at random places, leave a small gap; squared ones are far from the diagonal.
+    /// Uniform transforms that are censored at random places leave a small gap; squared ones are far from the diagonal.
     #[test]
     fn the_gap_is_small_only_for_calibrated_transforms() {
         let gap = |power: i32| {
@@ -253,7 +243,7 @@ mod tests {
                     (f64::from(i) * 0.754_877).fract(),
                 );
                 let end = if cut < u { f64::INFINITY } else { f64::NAN };
-                rows.push(&row(1.0, end, 1.0, u.min(cut)));
+                rows.push(&row(1.0, end, 1.0, u.min(cut)), end);
             }
             rows.gap().expect("a gap")
         };

@@ -229,10 +229,7 @@ impl Predictions {
     pub fn report(&self, targets: &[f64]) -> Report {
         let mut metrics = Metrics::new(self.kind().task());
         self.compare(targets).iter().for_each(|row| metrics.push(row));
-        let integrated_brier = match self.other_ends.is_empty() {
-            true => None,
-            false => integrated_brier_score(&[(self.clone(), targets.to_vec())]),
-        };
+        let integrated_brier = integrated_brier_score(&[(self, targets)]);
         Report { integrated_brier, ..metrics.report() }
     }
 
@@ -250,6 +247,10 @@ impl Predictions {
     #[must_use]
     pub fn with_other_ends(self, other_ends: &[f64]) -> Predictions {
         Predictions { other_ends: other_ends.to_vec(), ..self }
+    }
+
+    pub(super) fn has_other_ends(&self) -> bool {
+        !self.other_ends.is_empty()
     }
 
     pub(super) fn other_end(&self, row: usize) -> f64 {
@@ -377,7 +378,7 @@ impl Predictions {
         }
         Compared {
             target,
-            other_end: self.other_end(row),
+            other_end: self.kind().is_censored().then(|| self.other_end(row)),
             mean,
             log_density: self.log_density_with(row, target, tools),
             pit,

@@ -53,7 +53,10 @@ impl Predictions {
 /// Returns the integrated Brier score of predictions of censored targets, given block by block with their targets and the other ends of
 /// their intervals.
 #[doc(hidden)]
-pub fn integrated_brier_score(blocks: &[(Predictions, Vec<f64>)]) -> Option<f64> {
+pub fn integrated_brier_score(blocks: &[(&Predictions, &[f64])]) -> Option<f64> {
+    if !blocks.iter().any(|(of, _)| of.has_other_ends()) {
+        return None;
+    }
     let places: Vec<(usize, usize)> = blocks
         .iter()
         .enumerate()

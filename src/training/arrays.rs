@@ -71,6 +71,25 @@ impl Origin {
             Origin::Prototype(prototype) => &prototype.likelihood,
         }
     }
+
+    /// Returns the options with the likelihood.
+    ///
+    /// # Errors
+    ///
+    /// If the options name another likelihood, or are invalid.
+    pub(super) fn completed(&self, options: &FitOptions) -> Result<FitOptions> {
+        let known = LikelihoodKind::of(&**self.likelihood());
+        if let Some(asked) = options.likelihood.filter(|&asked| asked != known) {
+            return Err(Error::usage(format!(
+                "the start model has the {known} likelihood, but ⟨likelihood⟩ is {asked}"
+            ))
+            .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
+        }
+        let options = FitOptions { likelihood: Some(known), ..options.clone() };
+        options.validate()?;
+        options.check_offsets(self.likelihood())?;
+        Ok(options)
+    }
 }
 
 /// Fits a model to rows in memory or elsewhere.
@@ -86,16 +105,7 @@ pub fn fit_rows(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let n = rows.all().count();
-    let known = LikelihoodKind::of(&**origin.likelihood());
-    if let Some(asked) = options.likelihood.filter(|&asked| asked != known) {
-        return Err(Error::usage(format!(
-            "the start model has the {known} likelihood, but ⟨likelihood⟩ is {asked}"
-        ))
-        .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
-    }
-    let options = &FitOptions { likelihood: Some(known), ..options.clone() };
-    options.validate()?;
-    options.check_offsets(origin.likelihood())?;
+    let options = &origin.completed(options)?;
     // The defaults for this number of rows apply to all fits of a search.
     let options = &options.decided_for(n);
     let plan = Plan::new(options, origin.likelihood(), n)?;

@@ -67,7 +67,7 @@ impl Fit {
     }
 
     /// Creates a fit that starts from a model: with its options, its scaling, its kernel, likelihood and inducing inputs, and its
-    /// hyper-parameters. The fit solves for q anew; [`update`](super::update) continues with the model's q.
+    /// hyper-parameters. The fit finds a new q; [`update`](super::update) continues with the model's q.
     ///
     /// ```
     /// use sparsegp::hyper::Constraints;
@@ -210,7 +210,7 @@ impl Fit {
         }
     }
 
-    /// Chooses all unset options; none if the latent function or the likelihood is a value, or those of a model.
+    /// Chooses all unset options; none if the fit starts from a model, or if the latent function or the likelihood is a value.
     fn chosen(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Chosen> {
         let is_given = self.latent.is_some() || self.likelihood.is_some() || self.start.is_some();
         if self.options.open.is_empty() || is_given {
@@ -247,7 +247,7 @@ impl Fit {
         }
     }
 
-    /// Returns the options with those that the latent function determines.
+    /// Returns the options, completed by what the latent function determines.
     pub(super) fn options_of_latent(&self) -> FitOptions {
         let mut options = self.options.clone();
         if let Some(latent) = &self.latent {
@@ -269,8 +269,9 @@ impl Fit {
         let (mut train, mut validation) = self.checked(x, y, Some(model.inputs()), likelihood)?;
         validation.iter_mut().chain([&mut train]).for_each(|rows| rows.scale(&scaling));
         let options = options.with_units_of(&scaling);
-        let start = Start::from_model(model, &options, Some(train.data().x), false);
-        Ok(Prepared { origin: Origin::Start(start), options, scaling, train: Arc::new(train), validation })
+        let origin = Origin::Start(Start::from_model(model, &options, Some(train.data().x), false));
+        let options = origin.completed(&options)?;
+        Ok(Prepared { origin, options, scaling, train: Arc::new(train), validation })
     }
 
     /// Returns the training rows and the validation rows after a check.

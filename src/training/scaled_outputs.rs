@@ -1,4 +1,4 @@
-//! Fits of several outputs to arrays in the user's units, each output on a scale of its own.
+//! Fits of several outputs to arrays in the user's units, with a separate scale for each output.
 
 use super::fit::{Fit, Latent};
 use super::outputs::{OutputRows, fit_outputs, fit_shared_outputs};

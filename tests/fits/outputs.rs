@@ -240,6 +240,14 @@ fn a_fit_from_a_model_continues_from_its_hyper_parameters() {
     let stepped = Fit::from_model(&first).with(|options| options.hyper = Some(Hyper::Joint));
     let stepped = stepped.trainer(&x, &y).expect("a trainer").finish().expect("a model");
     assert!(stepped.summary().objective < first.summary().objective + 0.1);
+    let refused = |change: fn(&mut FitOptions)| {
+        let error = Fit::from_model(&first).with(change).trainer(&x, &y).err().expect("invalid options");
+        error.to_string()
+    };
+    let other = refused(|options| options.likelihood = Some(sparsegp::likelihood::LikelihoodKind::StudentT));
+    assert!(other.contains("the start model has the gaussian likelihood"), "{other}");
+    let none = refused(|options| options.steps.batch_size = 0);
+    assert!(none.contains("batch_size is 0"), "{none}");
     let narrow = Fit::from_model(&first).fit(Mat::<f64>::zeros(60, 2), &y).expect_err("columns").to_string();
     assert!(narrow.contains("2 columns"), "{narrow}");
 }

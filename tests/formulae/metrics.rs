@@ -5,7 +5,7 @@ use approx::assert_relative_eq;
 use sparsegp::metrics::{ClassScores, Compared, Metrics, Report};
 
 const UNDEFINED: Compared = Compared {
-    other_end: f64::NAN,
+    other_end: None,
     target: f64::NAN,
     mean: f64::NAN,
     log_density: f64::NAN,

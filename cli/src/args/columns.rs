@@ -1,6 +1,6 @@
 //! The options about the columns of the data, which `fit` and `compare` share.
 
-use super::parsers::{delimiter, ordered, places};
+use super::parsers::{delimiter, finite, ordered, places};
 use clap::Args;
 use sparsegp::Result;
 use sparsegp_tables::schema::{Censoring, Places, SchemaOptions, SplitBy, Surface};
@@ -71,11 +71,11 @@ pub struct ColumnArgs {
     /// Column that says which targets are censored: 1 or right (the target is above the given value), left (below), 0 or none
     #[arg(long, value_name = "COL", conflicts_with_all = ["upper", "cap"])]
     pub censored: Option<String>,
-    /// Column of the upper ends of intervals that begin at the target: equal to it where it is known, empty where there is no upper end
+    /// Column of the upper ends of intervals that begin at the target: equal to it if it is known, empty if there is no upper end
     #[arg(long, value_name = "COL", conflicts_with = "cap")]
     pub upper: Option<String>,
     /// Largest number that the target can show: targets that are not below it are only known to be above it
-    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "VALUE", value_parser = finite, allow_negative_numbers = true)]
     pub cap: Option<f64>,
     /// Columns of known additions to the latent functions, one for each function, separated by commas: in units of the target, or on the
     /// scale of the link (log rates, log odds); predictions need them too

@@ -34,7 +34,7 @@ pub struct ForecastArgs {
     /// Column that separates several series, which are forecast one by one
     #[arg(long, value_name = "COL")]
     pub by: Option<String>,
-    /// Columns whose future values are known, separated by commas; the rows to forecast are those with an empty target
+    /// Columns whose future values are known, separated by commas; the rows to forecast have an empty target
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub known: Vec<String>,
     /// Column with the names of holidays, empty on other days; its future values must be known

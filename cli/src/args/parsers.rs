@@ -36,6 +36,12 @@ pub fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
+/// Parses a finite number.
+pub fn finite(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "expected a finite number".to_owned())
+}
+
 /// Parses a column and its ordered levels: `size=S<M<L`.
 pub fn ordered(text: &str) -> Result<(String, Vec<String>), String> {
     let (column, levels) = text.split_once('=').unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use sparsegp_testkit::program::{Csv, Work, csv_text, number};
 
-/// Returns two monthly series of five years, of which one has an empty cell.
+/// Returns two monthly series of five years; one has an empty cell.
 fn shops() -> Work {
     let text = csv_text("shop,month,sales", 0..120, |row| {
         let (shop, month) = (["north", "south"][row / 60], row % 60);
@@ -159,4 +159,31 @@ fn short_series_do_not_end_the_forecasts_of_others() {
     assert!(run.stderr().contains(told), "{}", run.stderr());
     assert_eq!(work.read("out.csv").lines().skip(1).filter(|line| line.starts_with("old,")).count(), 2);
     assert!(!work.read("out.csv").contains("new,"));
+}
+
+/// Options about reading, writing and the size of a fit do what they say.
+#[test]
+fn options_of_files_windows_and_seeds_are_heeded() {
+    let line = |t: usize| match t {
+        5 => "=a;5;lost\n".to_owned(),
+        _ => format!("=a;{t};{}\n", 30 + t % 4 + t * t % 7),
+    };
+    let rows: String = (0..60).map(line).collect();
+    let work = Work::with("shops.txt", format!("shop;t;sales\n{rows}"));
+    let run = |options: &str| {
+        let fixed = "forecast shops.txt --time t --target sales --by shop --horizon 2 --missing lost --origins 0 --seasons none";
+        work.run(&format!("{fixed} --out - {options}")).stdout()
+    };
+    let plain = run("--delimiter ; --draws 2");
+    assert_eq!(plain, run("--draws 2"));
+    assert_ne!(plain, run("--draws 2 --seed 7"));
+    assert!(plain.lines().nth(1).is_some_and(|line| line.starts_with("=a,60,")), "{plain}");
+    assert!(run("--csv-safe").lines().nth(1).is_some_and(|line| line.starts_with("'=a,60,")));
+    assert_ne!(run(""), run("--window 20"));
+    let told = work.run("forecast shops.txt --time t --target sales --horizon 2").stderr();
+    assert!(told.contains("\"lost\""), "{told}");
+    let fixed = "forecast shops.txt --time t --target sales --missing lost --horizon 2 --out -";
+    work.run(&format!("{fixed} --quantiles 0.1,0.1")).fails(2, &["--quantiles", "given twice"]);
+    work.run(&format!("{fixed} --quantiles 2")).fails(2, &["--quantiles", "2 is not between 0 and 1"]);
+    work.run(&format!("{fixed} --delimiter ,")).fails(3, &["'t'"]);
 }

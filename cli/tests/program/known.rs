@@ -104,6 +104,7 @@ fn a_cap_and_upper_ends_are_censoring() {
     assert_eq!(nll("data.csv", "--cap 4 --model-out m"), words);
     assert_eq!(nll("upper.csv", "--upper upper"), words);
     work.run("evaluate m data.csv").ok();
+    work.run("fit data.csv --target months --cap nan").fails(2, &["--cap", "a finite number"]);
     work.run("fit data.csv --target months --cap 4 --censored cut").fails(2, &["--cap", "--censored"]);
     work.write("bad.csv", "a,months,upper\n0.1,3,2\n0.2,4,\n0.3,5,6\n");
     work.run("fit bad.csv --target months --upper upper")

@@ -9,7 +9,7 @@
 //! let table = read_csv("sales.csv", std::io::Cursor::new(format!("year,sales\n{rows}")))?;
 //! let options = ForecastOptions { time: "year".into(), target: "sales".into(), horizon: 3, ..ForecastOptions::default() };
 //! let forecasts = forecast(&table, &options, &AtomicBool::new(false))?;
-//! assert!((forecasts[0].steps[2].median() - 60.0).abs() < 3.0);
+//! assert!((forecasts.series[0].steps[2].median() - 60.0).abs() < 3.0);
 //! # Ok::<(), sparsegp::Error>(())
 //! ```
 
@@ -25,13 +25,14 @@ pub use baselines::Baseline;
 pub use distribution::Distribution;
 pub use scores::{OriginScores, StepScore};
 pub use seasons::Seasons;
-pub use series::{left_out, spelled_time};
+pub use series::spelled_time;
 
+use crate::schema::folded;
 use crate::tables::Table;
 use ensemble::Ensemble;
 use models::Fitter;
 use rayon::prelude::*;
-use series::{OneSeries, series_of};
+use series::{FEWEST, OneSeries, series_of};
 use sparsegp::error::{Error, Result};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -101,12 +102,8 @@ impl ForecastOptions {
         if self.horizon == 0 {
             return Err(Error::usage("⟨horizon⟩ is 0, expected at least 1"));
         }
-        if self.window < series::FEWEST {
-            return Err(Error::usage(format!(
-                "⟨window⟩ is {}, expected at least {}",
-                self.window,
-                series::FEWEST
-            )));
+        if self.window < FEWEST {
+            return Err(Error::usage(format!("⟨window⟩ is {}, expected at least {}", self.window, FEWEST)));
         }
         if let Seasons::Steps(steps) = &self.seasons
             && let Some(odd) = steps.iter().find(|steps| !(steps.is_finite() && **steps > 1.0))
@@ -149,24 +146,35 @@ pub struct SeriesForecast {
     pub seconds: f64,
 }
 
-/// Forecasts every series of a table. The forecasts are in the order in which the series begin in the table. If some series have at least eight
-/// values, the others are [left out](left_out).
+/// The forecasts of the series of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forecasts {
+    /// The forecasts, in the order in which the series begin in the table.
+    pub series: Vec<SeriesForecast>,
+    /// A note about series of fewer than eight values, which have no forecast.
+    pub note: Option<String>,
+}
+
+/// Forecasts every series of a table. Series of fewer than eight values have no forecast beside longer ones.
 ///
 /// # Errors
 ///
-/// Usage errors for options without a meaning; data errors for absent columns, times that are missing or occur twice in a series, series of
-/// fewer than eight values, and missing known inputs; `Interrupted` after `interrupt` became true.
-pub fn forecast(
-    table: &Table,
-    options: &ForecastOptions,
-    interrupt: &AtomicBool,
-) -> Result<Vec<SeriesForecast>> {
+/// Usage errors for options without a meaning; data errors for absent columns, times that are missing or occur twice in a series, tables
+/// without a series of eight values, and missing known inputs; `Interrupted` after `interrupt` became true.
+pub fn forecast(table: &Table, options: &ForecastOptions, interrupt: &AtomicBool) -> Result<Forecasts> {
     options.check()?;
     for name in options.known_names() {
         table.supported(name)?;
     }
-    let series = series_of(table, options)?;
-    series.into_par_iter().map(|series| forecast_one(table, options, series, interrupt)).collect()
+    let (series, short) = series_of(table, options)?;
+    let one = |series| forecast_one(table, options, series, interrupt);
+    let series = series.into_par_iter().map(one).collect::<Result<_>>()?;
+    let (count, target) = (short.len(), &options.target);
+    let note = (count > 0).then(|| {
+        let names = folded(short.into_iter());
+        format!("{count} series with fewer than {FEWEST} values of '{target}' have no forecast: {names}")
+    });
+    Ok(Forecasts { series, note })
 }
 
 fn forecast_one(

@@ -1,12 +1,12 @@
 //! The series of a table: their times, observed values, steps and future times.
 
-use super::{ForecastOptions, SeriesForecast};
+use super::ForecastOptions;
 use crate::schema::label;
 use crate::tables::instant::{DAY, day_of_month, exact, is_last_of_month, month_number, months_after};
 use crate::tables::{Column, Table, number_text};
 use crate::tabular::times_in;
 use sparsegp::error::{Error, Result};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// The number of seconds in a mean month.
 const MONTH: f64 = 365.2425 / 12.0 * DAY;
@@ -125,8 +125,8 @@ pub fn spelled_time(time: f64, dates: bool) -> String {
     }
 }
 
-/// Finds the series of a table.
-pub(super) fn series_of(table: &Table, options: &ForecastOptions) -> Result<Vec<OneSeries>> {
+/// Finds the series of a table, and the names of series that have too few values, unless all have.
+pub(super) fn series_of(table: &Table, options: &ForecastOptions) -> Result<(Vec<OneSeries>, Vec<String>)> {
     let times = times_in(&|take| take(table), &options.time)?;
     let column = table.supported(&options.time)?;
     let dates = matches!(column, Column::Time(_)) || (column.numbers().is_none());
@@ -154,41 +154,11 @@ pub(super) fn series_of(table: &Table, options: &ForecastOptions) -> Result<Vec<
         rows.sort_by(|&a, &b| times[a].total_cmp(&times[b]));
         one_series(name, &rows, &times, &targets, dates, table, options)
     };
-    // Short series do not end the forecasts of the others; `left_out` names them.
     let is_short = |rows: &[usize]| rows.iter().filter(|&&row| !targets[row].is_nan()).count() < FEWEST;
-    if groups.iter().any(|(_, rows)| !is_short(rows)) {
-        groups.retain(|(_, rows)| !is_short(rows));
-    }
-    groups.into_iter().map(one).collect()
-}
-
-/// The most names in a note.
-const MOST_NAMES: usize = 3;
-
-/// Returns a note about series of the table that have too few values and no forecast.
-///
-/// # Errors
-///
-/// If the column that separates the series is absent.
-pub fn left_out(
-    table: &Table,
-    options: &ForecastOptions,
-    forecasts: &[SeriesForecast],
-) -> Result<Option<String>> {
-    let Some(by) = &options.by else { return Ok(None) };
-    let column = table.supported(by)?;
-    let mut known: HashSet<String> = forecasts.iter().filter_map(|of| of.name.clone()).collect();
-    let mut short: Vec<String> = (0..table.rows()).map(|row| label(column, row).into_owned()).collect();
-    short.retain(|name| known.insert(name.clone()));
-    let (count, rest) = (short.len(), short.len().saturating_sub(MOST_NAMES));
-    short.truncate(MOST_NAMES);
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    let (names, target) = (short.join(", "), &options.target);
-    Ok((count > 0).then(|| {
-        format!(
-            "{count} series with fewer than {FEWEST} values of '{target}' have no forecast: {names}{more}"
-        )
-    }))
+    let (mut short, long): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(_, rows)| is_short(rows));
+    let groups = if long.is_empty() { std::mem::take(&mut short) } else { long };
+    let series = groups.into_iter().map(one).collect::<Result<_>>()?;
+    Ok((series, short.into_iter().filter_map(|(name, _)| name).collect()))
 }
 
 fn one_series(

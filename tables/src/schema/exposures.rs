@@ -165,22 +165,21 @@ impl Schema {
 
     /// Returns the upper ends of the intervals that begin at the targets.
     fn upper_ends(&self, table: &Table, name: &str) -> Result<Option<Vec<f64>>> {
-        let Some(column) = table.column(name) else { return Ok(None) };
-        let Some(targets) = self.target_where_known(table)? else { return Ok(None) };
-        let end = |row: usize| {
-            if column.is_missing(row) {
-                return Ok(f64::INFINITY);
-            }
-            let expected = "a number not below the target, or an empty cell if there is no upper end";
-            let unfit = |text: &str| Err(table.unfit(row, name, text, expected));
-            let text = column.spelling(row).unwrap_or_default();
-            match text.trim().parse::<f64>() {
-                Ok(upper) if upper == targets[row] => Ok(f64::NAN),
-                Ok(upper) if upper > targets[row] => Ok(upper),
-                _ => unfit(&text),
+        if table.column(name).is_none() {
+            return Ok(None);
+        }
+        let (uppers, targets) = (table.numbers(name)?, self.target_where_known(table)?);
+        let Some(targets) = targets else { return Ok(None) };
+        let end = |(row, &upper): (usize, &f64)| match targets[row] {
+            _ if upper.is_nan() => Ok(f64::INFINITY),
+            target if upper == target => Ok(f64::NAN),
+            target if upper > target => Ok(upper),
+            _ => {
+                let expected = "a number not below the target, or an empty cell if there is no upper end";
+                Err(table.unfit(row, name, &number_text(upper), expected))
             }
         };
-        (0..table.rows()).map(end).collect::<Result<_>>().map(Some)
+        uppers.iter().enumerate().map(end).collect::<Result<_>>().map(Some)
     }
 
     /// Checks that no known target exceeds the trials of its row.

@@ -24,9 +24,9 @@ mod trees;
 
 pub use calendar::Cycle;
 pub use calendar::after;
-pub(crate) use check::constant_inputs;
 pub use check::input_warnings;
 pub(crate) use check::odd_values;
+pub(crate) use check::{constant_inputs, folded};
 pub use columns::{Feature, FeatureKind, Schema, SchemaOptions, SplitBy, UnseenLevels};
 pub(crate) use columns::{check_labelled, check_rows};
 pub use design::UnseenColumn;

@@ -164,11 +164,13 @@ const CONTINUOUS: usize = 30;
 /// Returns a note if many targets are exactly the largest one, or the smallest, although nearby values are rare, as if a limit had cut them off.
 pub(super) fn cut_off(schema: &Schema, y: &[f64]) -> Option<String> {
     let kind = schema.encoding().kind();
-    let is_open = matches!(kind, TargetKind::Real | TargetKind::Positive);
+    if !matches!(kind, TargetKind::Real | TargetKind::Positive) {
+        return None;
+    }
     let mut sorted = y.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let runs: Vec<&[f64]> = sorted.chunk_by(|a, b| a == b).collect();
-    if !is_open || runs.len() < CONTINUOUS {
+    if runs.len() < CONTINUOUS {
         return None;
     }
     let typical = y.len() / runs.len() + 1;
