@@ -10,7 +10,7 @@
 
 use super::quantile::{self, Effort};
 use crate::quadrature::{Integrator, Interval};
-use crate::{Likelihood, Row, TargetKind};
+use crate::{Likelihood, Observation, Row, TargetKind};
 
 /// The positive nodes of the Gauss–Kronrod rule with 15 nodes, their weights, and the weights in the Gauss rule with 7 nodes (0 if it
 /// lacks the node).
@@ -147,22 +147,35 @@ pub(super) fn of<L: Likelihood + ?Sized>(likelihood: &L, row: Row, integrator: &
         return f64::NAN;
     }
     let (kind, y) = (likelihood.target_kind(), row.at.y);
-    if kind == TargetKind::Trials {
-        return trials(y, row.at.exposure, &mut |k| match likelihood.one() {
-            Some(one) => one.smooth_count_cdf(row.of(0).with(k), integrator),
-            None => between(k, &mut |k| likelihood.predictive_cdf(row.with(k), integrator)),
-        });
-    }
-    let mut cdf = |y| likelihood.predictive_cdf(row.with(y), integrator);
     match (kind, likelihood.one()) {
-        (TargetKind::Class, _) | (TargetKind::Binary, None) => f64::NAN,
+        (TargetKind::Binary, None) => f64::NAN,
         (TargetKind::Binary, Some(_)) => (likelihood.predictive_moments(row, integrator).0 - y).powi(2),
-        (TargetKind::Ordinal, _) => levels(y, likelihood.levels(), &mut cdf),
-        (TargetKind::Count, None) => counts(y, &mut |y| between(y, &mut cdf)),
         (TargetKind::Count, Some(one)) => {
             counts(y, &mut |k| one.smooth_count_cdf(row.of(0).with(k), integrator))
         }
-        (kind, _) => continuous(kind, y, &mut cdf),
+        (TargetKind::Trials, Some(one)) => {
+            trials(y, row.at.exposure, &mut |k| one.smooth_count_cdf(row.of(0).with(k), integrator))
+        }
+        _ => {
+            let mut cdf = |y| likelihood.predictive_cdf(row.with(y), integrator);
+            of_distribution(kind, likelihood.levels(), row.at, &mut cdf)
+        }
+    }
+}
+
+/// The score of an observation for a distribution function on a kind of target; NaN for several classes.
+pub fn of_distribution(
+    kind: TargetKind,
+    number: usize,
+    Observation { y, exposure, .. }: Observation,
+    cdf: &mut dyn FnMut(f64) -> f64,
+) -> f64 {
+    match kind {
+        TargetKind::Class => f64::NAN,
+        TargetKind::Binary | TargetKind::Ordinal => levels(y, number, cdf),
+        TargetKind::Trials => trials(y, exposure, &mut |k| between(k, cdf)),
+        TargetKind::Count => counts(y, &mut |k| between(k, cdf)),
+        _ => continuous(kind, y, cdf),
     }
 }
 

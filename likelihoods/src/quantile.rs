@@ -6,7 +6,7 @@ use crate::quadrature::Interval;
 
 /// Returns the smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is
 /// not finite, and for classes without an order.
-pub(crate) fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     match kind {
         TargetKind::Class => f64::NAN,
         TargetKind::Binary | TargetKind::Ordinal => {

@@ -392,7 +392,15 @@ class Estimator(Stored):
         ``document_["hyperparameters"]`` and :class:`~sparsegp.kernels.Kernel`. In ``start=``, ``fix=``, ``bounds=`` and
         ``prior=``, names with a column in brackets have its unit."""
         self._fitted()
-        return dict(_sparsegp.hyperparameters(self._model))
+        return {name: value for name, value, _ in _sparsegp.hyperparameters(self._model)}
+
+    @property
+    def hyperparameter_intervals_(self) -> dict[str, tuple[float, float]]:
+        """95 % intervals of the hyper-parameters by name, in the units of ``hyperparameters_``; empty if the fit has not
+        computed their posterior (``hyper_posterior=``)."""
+        self._fitted()
+        known = ((name, ends) for name, _, ends in _sparsegp.hyperparameters(self._model) if ends is not None)
+        return {name: (ends[0], ends[1]) for name, ends in known}
 
     @property
     def input_names_(self) -> NDArray[Any]:

@@ -74,13 +74,13 @@ pub fn functions(
 /// Returns all hyper-parameters by name in units of columns and target; names of lengths end with their columns in brackets. Values without
 /// such units stay on the scale the model sees.
 #[pyfunction]
-pub fn hyperparameters(model: &Model) -> Vec<(String, f64)> {
+pub fn hyperparameters(model: &Model) -> Vec<(String, f64, Option<[f64; 2]>)> {
     let named = |(of, columns): (Hyperparameter, Vec<String>)| {
         let name = match columns.is_empty() {
             true => of.name,
             false => format!("{}[{}]", stem(&of.name).unwrap_or(&of.name), columns.join(", ")),
         };
-        (name, of.value.unwrap_or(of.scaled))
+        (name, of.value.unwrap_or(of.scaled), of.interval)
     };
     model.model.in_units().into_iter().map(named).collect()
 }

@@ -28,6 +28,8 @@ pub struct Document<'a> {
     fit: FitFigures<'a>,
     hyperparameters: Pairs<f64>,
     hyperparameter_notes: Pairs<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hyperparameter_intervals: Option<Pairs<[f64; 2]>>,
     coefficients: Option<Vec<Coefficient>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<GroupFigures<'a>>,
@@ -150,6 +152,7 @@ impl<'a> Document<'a> {
             fit: FitFigures { model, warnings: warnings.map(|warning| warning.words_with(say)).collect() },
             hyperparameters: Pairs(model.hyperparameters()),
             hyperparameter_notes: Pairs(model.hyperparameter_notes()),
+            hyperparameter_intervals: model.hyper_summary().map(|_| Pairs(model.hyperparameter_intervals())),
             coefficients: model.coefficients(),
             groups: (!model.variance_components().is_empty()).then_some(GroupFigures(model)),
             validation: None,

@@ -22,6 +22,7 @@ pub enum Event {
 #[non_exhaustive]
 pub enum Stage {
     /// Hyper-parameters are found by L-BFGS on a sample of the rows, before the training.
+    #[doc(hidden)]
     WarmStart {
         /// The rows of the sample.
         rows: usize,
@@ -31,6 +32,7 @@ pub enum Stage {
         iterations: usize,
     },
     /// A short fit from one of several starts (`restarts`).
+    #[doc(hidden)]
     Restart {
         /// The number of the start, from 0.
         start: usize,
@@ -44,6 +46,7 @@ pub enum Stage {
         rounds: usize,
     },
     /// A fit with this number of inducing inputs, which may grow (`growth`).
+    #[doc(hidden)]
     Growth {
         /// The number of inducing inputs.
         inducing: usize,
@@ -52,6 +55,7 @@ pub enum Stage {
     },
     /// A short fit to a part of the rows, judged on held-out rows, that helps to choose one
     /// setting.
+    #[doc(hidden)]
     Choice {
         /// The name of the setting.
         part: &'static str,
@@ -65,6 +69,7 @@ pub enum Stage {
         left: Option<f64>,
     },
     /// A fit with one β of a grid (`betas`).
+    #[doc(hidden)]
     Beta {
         /// The value.
         beta: f64,
@@ -74,10 +79,14 @@ pub enum Stage {
         of: usize,
     },
     /// The fit to all training rows with the best β of the grid.
+    #[doc(hidden)]
     Refit {
         /// The value.
         beta: f64,
     },
+    /// The uncertainty about hyper-parameters is computed.
+    #[doc(hidden)]
+    HyperPosterior,
 }
 
 /// Formats seconds for people.
@@ -114,6 +123,7 @@ impl fmt::Display for Stage {
                     .map_or(Ok(()), |left| write!(f, ", about {} left", time(left)))
             }
             Stage::Beta { beta, number, of } => write!(f, "β = {beta}, {number} of {of}"),
+            Stage::HyperPosterior => f.write_str("the uncertainty about hyper-parameters"),
             Stage::Refit { beta } => write!(f, "β = {beta} is best: the fit to all training rows"),
         }
     }

@@ -82,6 +82,17 @@ impl Array {
             Root::Diagonal(diagonal) => Array::vector(name, diagonal),
         }
     }
+
+    /// Stores the upper triangle of a root, column by column.
+    pub fn packed(name: impl Into<String>, root: &Root) -> Array {
+        match root {
+            Root::Upper(all) => {
+                let cells = (0..all.ncols()).flat_map(|j| (0..=j).map(move |i| all[(i, j)]));
+                Array::vector(name, &cells.collect::<Vec<f64>>())
+            }
+            Root::Diagonal(diagonal) => Array::vector(name, diagonal),
+        }
+    }
 }
 
 /// The arrays of a file; each is checked when it is read.
@@ -122,6 +133,19 @@ impl Arrays<'_> {
     /// The shape of an array.
     pub fn shape(&self, name: &str) -> Checked<Vec<usize>> {
         Ok(self.tensors.tensor(name).map_err(Unusable::damaged)?.shape().to_vec())
+    }
+
+    /// Returns a root of `m` rows that was stored by its upper triangle, if the file contains it.
+    pub fn packed(&self, name: &str, m: usize) -> Checked<Option<Root>> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        if m > 1 && self.shape(name)? == [m] {
+            return Ok(Some(Root::Diagonal(self.values(name, &[m])?)));
+        }
+        let values = self.values(name, &[m * (m + 1) / 2])?;
+        let cell = |i: usize, j: usize| if i <= j { values[j * (j + 1) / 2 + i] } else { 0.0 };
+        Ok(Some(Root::Upper(Mat::from_fn(m, m, cell))))
     }
 
     /// Returns the root of a part of the variance, if the file contains it.

@@ -2,6 +2,7 @@
 
 use super::arrays::{Array, Arrays, Checked, Checksum, Unusable, VERSION, name, restore};
 use super::fitted::Model;
+use super::hyper_posterior::{HyperPlace, HyperPoint};
 use super::latent::LatentPrior;
 use super::posterior::{Factors, Marginals, Posterior, Roots};
 use super::summary::{BetaCurve, FitSummary, Search};
@@ -24,6 +25,7 @@ use sparsegp_kernels::{Dimension, Parameter};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The name of the format in the metadata of a file.
 const FORMAT: &str = "sparsegp-model";
@@ -89,6 +91,8 @@ struct Description {
     beta_curve: Option<BetaCurve>,
     #[serde(default)]
     search: Search,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hyper_points: Vec<HyperPlace>,
 }
 
 /// The layer without its arrays.
@@ -153,6 +157,7 @@ impl Model {
     /// # Errors
     ///
     /// As for [`Model::to_bytes`].
+    #[doc(hidden)]
     pub fn to_bytes_with(&self, schema: Option<Value>) -> Result<Vec<u8>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
@@ -243,6 +248,7 @@ impl Model {
             summary,
             beta_curve: self.beta_curve.clone(),
             search: self.search.clone(),
+            hyper_points: self.hyper_points.iter().map(|point| point.place.clone()).collect(),
         }
     }
 
@@ -284,6 +290,7 @@ impl Model {
             arrays.extend(noise.map(|noise| noise.rounded(nearby.is_single())));
         }
         arrays.extend((0..self.q.len()).flat_map(|process| grouped::arrays(&self.posterior, process)));
+        arrays.extend(self.hyper_points.iter().enumerate().flat_map(|(at, point)| point.arrays(at)));
         arrays.sort_by(|a, b| a.name.cmp(&b.name));
         arrays
     }
@@ -406,7 +413,9 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     if let Some(count) = description.neighbours {
         posterior = nearby::beside(posterior, &latent, &q, count, arrays)?;
     }
+    let hyper_points = HyperPoint::read(description.hyper_points, (&latent, bound), arrays)?;
     Ok(Model {
+        hyper_points: Arc::new(hyper_points),
         scaling: description.scaling,
         options: description.options,
         summary: description.summary,

@@ -1,6 +1,8 @@
 //! A fitted model that predicts from arrays in the user's units, with the record of its fit.
 
 use super::Warning;
+use super::averaged::{Averaged, Given};
+use super::hyper_posterior::HyperPoint;
 use super::latent::{Hyperparameter, LatentModel, LatentPrior};
 use super::nearby::Nearby;
 use super::posterior::{Marginals, Posterior};
@@ -54,6 +56,8 @@ pub struct Model {
     pub(crate) program: String,
     pub(crate) beta_curve: Option<BetaCurve>,
     pub(crate) search: Search,
+    /// Other hyper-parameters, over which predictions are averaged.
+    pub(crate) hyper_points: Arc<Vec<HyperPoint>>,
 }
 
 impl fmt::Debug for Model {
@@ -103,6 +107,8 @@ impl Model {
             program: self.program.clone(),
             beta_curve: self.beta_curve.clone(),
             search: self.search.clone(),
+            // They know nothing of the new rows.
+            hyper_points: Arc::default(),
         }
     }
 
@@ -224,7 +230,7 @@ impl Model {
     /// # Ok::<(), sparsegp::Error>(())
     /// ```
     pub fn hyperparameters(&self) -> Vec<Hyperparameter> {
-        self.latent.hyperparameters(&self.scaling)
+        self.latent.hyperparameters(&self.scaling, self.hyper_summary())
     }
 
     /// The loss it was trained for.
@@ -264,7 +270,9 @@ impl Model {
     /// Like [`predict`](Self::predict), but does not check the inputs (`n × D`, a row per datum, in original units) and the exposures.
     #[doc(hidden)]
     pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions {
-        self.predict_by(&self.posterior, x, exposure)
+        let rows = self.placed(x);
+        let latent = self.posterior.marginals(rows.x.transpose()).with_offsets(rows.offsets.as_ref());
+        self.predictions(latent, self.given_others(&rows), exposure)
     }
 
     /// Like [`predict_rows`](Self::predict_rows), with another posterior on the same scale.
@@ -276,7 +284,7 @@ impl Model {
     ) -> Predictions {
         let rows = self.placed(x);
         let latent = posterior.marginals(rows.x.transpose()).with_offsets(rows.offsets.as_ref());
-        self.predictions(latent, exposure)
+        self.predictions(latent, Vec::new(), exposure)
     }
 
     /// Predicts training rows (counted from 0) as if each were new: from its nearest other rows, and a q without the contribution of the
@@ -297,7 +305,7 @@ impl Model {
         }
         let latent = self.posterior.left_out(rows, self.options.beta)?;
         let latent = latent.with_offsets(self.placed(x).offsets.as_ref());
-        Some(self.predictions(latent, exposure))
+        Some(self.predictions(latent, Vec::new(), exposure))
     }
 
     /// Returns `count` draws of the latent function in original units, one vector per draw, each joint over all rows of `x` (`n × D`,
@@ -363,13 +371,20 @@ impl Model {
         process: usize,
         stream: u64,
     ) -> Result<Mat<f64>> {
-        let (mean, covariance) = self.joint_of(process, rows);
-        let root = symmetric_root(&covariance)?;
+        let n = rows.x.ncols();
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(stream);
-        let noise: Mat<f64> = Mat::from_fn(mean.len(), count, |_, _| StandardNormal.sample(&mut random));
-        let deviations = &root * &noise;
-        Ok(Mat::from_fn(mean.len(), count, |row, draw| mean[row] + deviations[(row, draw)]))
+        let noise: Mat<f64> = Mat::from_fn(n, count, |_, _| StandardNormal.sample(&mut random));
+        let mut all = Mat::zeros(n, count);
+        for (posterior, draws) in self.draws_of_points(count, seed) {
+            let (mean, covariance) = self.joint_given(posterior, process, rows);
+            let own = Mat::from_fn(n, draws.len(), |row, of| noise[(row, draws[of])]);
+            let deviations = symmetric_root(&covariance)? * own;
+            for (of, &draw) in draws.iter().enumerate() {
+                (0..n).for_each(|row| all[(row, draw)] = mean[row] + deviations[(row, of)]);
+            }
+        }
+        Ok(all)
     }
 
     /// Returns mean (n) and covariance (`n × n`) of the function at all rows of `x` (`n × D`, original units), in units of the target. The
@@ -443,28 +458,33 @@ impl Model {
     }
 
     /// Predictions from latent marginals with offsets.
-    fn predictions(&self, latent: Marginals, exposure: Vec<f64>) -> Predictions {
+    fn predictions(&self, latent: Marginals, others: Vec<Given>, exposure: Vec<f64>) -> Predictions {
         let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
-        let mean_only = self.mean_only();
-        Predictions { scaling, likelihood, latent, exposure, other_ends: Vec::new(), mean_only }
+        let (predicted, mean_only) = (Averaged::new(likelihood, latent, others), self.mean_only());
+        Predictions { scaling, predicted, exposure, other_ends: Vec::new(), mean_only }
     }
 
-    /// Mean and covariance of a process with its offsets.
-    fn joint_of(&self, process: usize, rows: &Placed) -> (Vec<f64>, Mat<f64>) {
-        let x = rows.x.transpose();
-        (self.with_offsets(process, rows), self.posterior.covariance_of(process, x))
+    /// Mean and covariance of a process with its offsets, for one set of hyper-parameters.
+    pub(super) fn joint_given(
+        &self,
+        posterior: &Posterior,
+        process: usize,
+        rows: &Placed,
+    ) -> (Vec<f64>, Mat<f64>) {
+        let means = self.with_offsets(posterior, process, rows);
+        (means, posterior.covariance_of(process, rows.x.transpose()))
     }
 
     /// The means of a process with its offsets.
-    fn with_offsets(&self, process: usize, rows: &Placed) -> Vec<f64> {
-        let means = self.posterior.means_of(process, rows.x.transpose()).into_iter().enumerate();
+    fn with_offsets(&self, posterior: &Posterior, process: usize, rows: &Placed) -> Vec<f64> {
+        let means = posterior.means_of(process, rows.x.transpose()).into_iter().enumerate();
         means.map(|(row, mean)| mean + offset_at(rows.offsets.as_ref(), row, process)).collect()
     }
 
     /// The means of the only latent function, or of the first, at rows in original units (`n × D`), on the scale the model sees.
     #[doc(hidden)]
     pub fn latent_means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
-        self.with_offsets(0, &self.placed(x))
+        self.with_offsets(&self.posterior, 0, &self.placed(x))
     }
 
     /// Inputs on the scale the model sees without offsets, a column per row of `x`.

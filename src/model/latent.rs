@@ -1,6 +1,7 @@
 //! The trainable part of a model: kernel, constant mean, likelihood and inducing inputs as one flat
 //! vector.
 
+use super::hyper_posterior::HyperSummary;
 use crate::data::Scaling;
 use crate::effects::{EffectPosterior, Effects};
 use crate::hyper::{Descriptor, INDUCING, ValueSettings};
@@ -440,14 +441,26 @@ pub struct Hyperparameter {
     pub inputs: Vec<usize>,
     /// True if training kept the value.
     pub fixed: bool,
+    /// The ends of its 95 % interval, if the fit has computed the posterior of hyper-parameters: in the unit of `value`, or of `scaled` if
+    /// that is `None`.
+    pub interval: Option<[f64; 2]>,
 }
 
 impl<G: AsPrior> LatentModel<G> {
-    /// Returns the named hyper-parameters of the model, for data of this scaling.
-    pub(crate) fn hyperparameters(&self, scaling: &Scaling) -> Vec<Hyperparameter> {
+    /// Returns the named hyper-parameters of the model, for data of this scaling, with their intervals if they are known.
+    pub(crate) fn hyperparameters(
+        &self,
+        scaling: &Scaling,
+        known: Option<&HyperSummary>,
+    ) -> Vec<Hyperparameter> {
         let (columns, target) = scaling.axes(scaling.dims());
+        let in_units = |scaled: f64, unit: &Unit| unit.of_user(scaled, &columns, target);
+        let interval = |name: &str, unit: &Unit| {
+            Some(known?.interval(name)?.map(|end| in_units(end, unit).unwrap_or(end)))
+        };
         let told = |((descriptor, scaled), unit): ((Descriptor, f64), Unit)| Hyperparameter {
-            value: unit.of_user(scaled, &columns, target),
+            interval: interval(&descriptor.name, &unit),
+            value: in_units(scaled, &unit),
             scaled,
             role: descriptor.role.0,
             inputs: unit.length(),

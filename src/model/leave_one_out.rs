@@ -81,8 +81,9 @@ impl Model {
         self.scaling.scale_known(y.len(), &mut exposure, &mut other_ends);
         // The marginals are those of f with its offset, so that losses add none.
         let targets = Targets { exposure: &exposure, weights, other_ends: &other_ends, ..Targets::of(&y) };
-        let latent = self.cavities(targets, &predictions.latent, &self.on_scale(x), objective)?;
-        Ok(Predictions { latent, ..predictions })
+        let latent =
+            self.cavities(targets, &predictions.predicted.first().latent, &self.on_scale(x), objective)?;
+        Ok(Predictions { predicted: predictions.predicted.with_latent(latent), ..predictions })
     }
 
     /// The marginals of all functions without the site of each row, from the `marginals` at these rows: `on_scale` has a column for each.

@@ -1,6 +1,7 @@
 //! Fitted models: latent processes, posterior, predictions, the record of the fit, the model file.
 
 mod arrays;
+mod averaged;
 mod coefficients;
 mod constraints;
 mod covariance;
@@ -8,6 +9,7 @@ mod file;
 mod fitted;
 mod function_draws;
 mod grouped;
+mod hyper_posterior;
 mod inducing_curve;
 mod latent;
 mod leave_one_out;
@@ -28,6 +30,8 @@ pub use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use function_draws::{FunctionDraws, Stopped};
 pub use grouped::{IntraclassCorrelation, LevelEffect};
+pub use hyper_posterior::HyperSummary;
+pub(crate) use hyper_posterior::{HyperPlace, HyperPoint};
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};
 pub(crate) use latent::unit_of;
 pub use latent::{Hyperparameter, LatentModel, LatentPrior};

@@ -5,7 +5,9 @@ use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
 use crate::effects::{EffectPosterior, Effects};
-use crate::latent::{InducingLayer, InducingPrior, LatentLayer, Layer, Layers, whiten_adjoint};
+use crate::latent::{
+    InducingLayer, InducingPrior, LatentLayer, Layer, Layers, of_raw_features, whiten_adjoint,
+};
 use crate::likelihood::quadrature::Integrator;
 use crate::likelihood::{Expectation, Marginal, ObservationModel, Row, Slopes};
 use crate::linalg::{Factorizer, Operand, block_product, qr_factor, symmetric_eigen};
@@ -161,12 +163,22 @@ impl Posterior {
         let layers = model.layers();
         let factors = |(process, q): (usize, &Normal)| {
             let layer = layers.get(layers.of(process));
-            let mut weights = vec![0.0; q.dim()];
-            let mean = ColRef::from_slice(q.mean()).as_mat();
-            whiten_adjoint(layer, mean, ColMut::from_slice_mut(&mut weights).as_mat_mut());
-            Factors { weights, roots: roots(layer, q) }
+            Factors { weights: weights_of(layer, q), roots: roots(layer, q) }
         };
         Posterior::from_factors(&model.to_prior(), q.as_ref().iter().enumerate().map(factors).collect())
+    }
+
+    /// Returns the posterior of the same model with other hyper-parameters. Its variances differ from exact ones by some units of rounding
+    /// of the prior variance, because their factor comes from a Cholesky factorisation with a small addition to the diagonal.
+    pub(crate) fn at_other_values(&self, model: &LatentModel, q: &[Normal]) -> Self {
+        let layers = model.layers();
+        let factors = q.iter().enumerate().map(|(process, q)| {
+            let layer = layers.get(layers.of(process));
+            let weights = weights_of(layer, q);
+            let roots = reduction_by_cholesky(layer, q).unwrap_or_else(|| roots(layer, q));
+            Factors { weights, roots }
+        });
+        Posterior::from_factors(&model.to_prior(), factors.collect()).with_mean_variance(self.mean_variance)
     }
 
     /// Creates the posterior from the stored factors of every process; see `Posterior::factors`.
@@ -509,6 +521,30 @@ impl Room {
             scratch: Scratch::new(),
         }
     }
+}
+
+/// Returns `Wᵀm`.
+fn weights_of(layer: &Layer, q: &Normal) -> Vec<f64> {
+    let mut weights = vec![0.0; q.dim()];
+    let mean = ColRef::from_slice(q.mean()).as_mat();
+    whiten_adjoint(layer, mean, ColMut::from_slice_mut(&mut weights).as_mat_mut());
+    weights
+}
+
+/// Returns the upper-triangular `Q₊` with `Q₊ᵀQ₊ = Wᵀ(I − S + εI)W` for an ε near the rounding of S; `None` unless κ = 1 and `I − S` is
+/// positive semidefinite, up to ε.
+fn reduction_by_cholesky(layer: &Layer, q: &Normal) -> Option<Roots> {
+    let (m, cov) = (q.dim(), q.cov().to_dense());
+    if layer.kappa() != 1.0 || m == 0 {
+        return None;
+    }
+    let epsilon = 64.0 * f64::EPSILON * m as f64;
+    let mut factor = Mat::from_fn(m, m, |i, j| if i == j { 1.0 + epsilon } else { 0.0 } - cov[(i, j)]);
+    Factorizer::new(m).cholesky(factor.as_mut()).ok()?;
+    // Only the lower triangle is the factor.
+    let lower = Mat::from_fn(m, m, |i, j| if i >= j { factor[(i, j)] } else { 0.0 });
+    let reduction = qr_factor(of_raw_features(layer, lower.as_ref()).transpose().to_owned());
+    Some(Roots { reduction: Some(Root::Upper(reduction)), increase: None })
 }
 
 /// `Q₊` and `Q₋` of a posterior.

@@ -1,21 +1,18 @@
 //! Predictions of a fitted model at some rows, in original units of the target, and a distribution that does not depend on inputs.
 
+use super::averaged::Averaged;
 use super::latent::LatentModel;
-use super::posterior::{Marginals, Posterior};
+use super::posterior::Posterior;
 use super::survival::integrated_brier_score;
 use crate::data::Scaling;
 use crate::latent::LinearLayer;
 use crate::likelihood::quadrature::Integrator;
-use crate::likelihood::{
-    Expectation, LatentMarginal, Observation, ObservationModel, Row, Slopes, TargetKind, Task,
-    continuous_crps,
-};
+use crate::likelihood::{Observation, ObservationModel, TargetKind, Task, continuous_crps};
 use crate::metrics::{ClassScores, Compared, Metrics, Report};
 use crate::parallel::*;
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
 
 /// The detail of a prediction that is in units of the target.
 const NOISE_SD: &str = "noise_sd";
@@ -49,8 +46,8 @@ const NOISE_SD: &str = "noise_sd";
 pub struct Predictions {
     /// The scaling of the target.
     pub(super) scaling: Scaling,
-    pub(super) likelihood: ObservationModel,
-    pub(super) latent: Marginals,
+    /// The predictive distributions on the scale the model sees.
+    pub(super) predicted: Averaged,
     /// Exposures, or empty if all are 1.
     pub(super) exposure: Vec<f64>,
     /// The other ends of the intervals of censored targets, NaN for known ones, or empty.
@@ -75,7 +72,7 @@ pub struct Prediction {
 impl Predictions {
     /// The number of rows.
     pub fn rows(&self) -> usize {
-        self.latent.rows()
+        self.predicted.first().latent.rows()
     }
 
     /// The moments at a row.
@@ -149,48 +146,40 @@ impl Predictions {
     ///
     /// If `function` is not below the number of functions.
     pub fn latent(&self, row: usize, function: usize) -> (f64, f64) {
-        let LatentMarginal { mean, variance } = self.latent.row(row).of(function);
-        (mean, variance)
+        self.predicted.latent((row, function), |own| own)
     }
 
     /// Further quantities that the likelihood predicts at a row, such as the noise; [`detail_names`](Self::detail_names) names them in this
     /// order.
     pub fn details(&self, row: usize) -> Vec<f64> {
-        let likelihood = &self.likelihood;
         let (at, mut tools) = (self.at(row, 1.0), Integrator::default());
         let scale =
             |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
-        let names = likelihood.details().iter().enumerate();
-        names.map(|(which, name)| scale(likelihood.detail(which, at, &mut tools), name)).collect()
+        let names = self.detail_names().iter().enumerate();
+        names.map(|(which, name)| scale(self.predicted.detail(which, (row, at), &mut tools), name)).collect()
     }
 
     /// The names of the quantities that [`details`](Self::details) returns.
     pub fn detail_names(&self) -> &'static [&'static str] {
-        self.likelihood.details()
+        self.likelihood().details()
     }
 
     /// A draw of y at a row: first the latent functions are drawn, then y given their values. NaN
     /// for models that define only a mean.
     pub fn draw(&self, row: usize, random: &mut ChaCha8Rng) -> f64 {
-        let functions = self.draw_functions(row, random);
-        self.draw_given(row, &functions, random)
+        self.defined(self.scaling.unscaled_target(self.predicted.draw(row, self.at(row, 1.0), random)))
     }
 
-    /// A draw of every latent function at a row, on the scale the model sees.
+    /// A draw of every latent function at a row, on the scale the model sees, given the hyper-parameters of the model.
     #[doc(hidden)]
     pub fn draw_functions(&self, row: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
-        let latent = self.latent.row(row);
-        let draw = |(mu, v): (&f64, &f64)| {
-            let z: f64 = StandardNormal.sample(random);
-            mu + v.max(0.0).sqrt() * z
-        };
-        latent.mean.iter().zip(latent.variance).map(draw).collect()
+        self.predicted.first().draw_functions(row, random)
     }
 
-    /// A draw of y at a row given the latent functions there.
+    /// A draw of y at a row given the latent functions there and the hyper-parameters of the model.
     #[doc(hidden)]
     pub fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
-        let y = self.likelihood.sample(self.at(row, 1.0).at, functions, random);
+        let y = self.likelihood().sample(self.at(row, 1.0), functions, random);
         self.defined(self.scaling.unscaled_target(y))
     }
 
@@ -236,9 +225,9 @@ impl Predictions {
     /// Returns the predictions with `by` added to the mean of one latent function at every row, on the scale the model sees.
     #[doc(hidden)]
     pub fn raised(&self, function: usize, by: f64) -> Predictions {
-        let mut latent = self.latent.clone();
-        latent.mean.iter_mut().skip(function).step_by(latent.functions).for_each(|mean| *mean += by);
-        Predictions { latent, ..self.clone() }
+        let mut predicted = self.predicted.clone();
+        predicted.raise(function, by);
+        Predictions { predicted, ..self.clone() }
     }
 
     /// Says which targets that predictions are compared with are censored: `other_ends` has the other end of the interval of every target, NaN
@@ -262,28 +251,31 @@ impl Predictions {
     }
 
     fn probabilities_with(&self, row: usize, tools: &mut Integrator) -> Vec<f64> {
-        let likelihood = &self.likelihood;
+        let number = self.likelihood().levels();
         if self.kind() == TargetKind::Ordinal {
-            let levels = (0..likelihood.levels()).map(|level| level as f64);
+            let levels = (0..number).map(|level| level as f64);
             return levels.map(|level| self.log_density_with(row, level, tools).exp()).collect();
         }
         let classes = matches!(self.kind(), TargetKind::Binary | TargetKind::Class);
-        let mut all = vec![f64::NAN; if classes { likelihood.levels() } else { 0 }];
+        let mut all = vec![f64::NAN; if classes { number } else { 0 }];
         if !self.mean_only {
-            likelihood.probabilities(self.latent.row(row), tools, &mut all);
+            self.predicted.probabilities(row, tools, &mut all);
         }
         all
     }
 
     pub(crate) fn kind(&self) -> TargetKind {
-        self.likelihood.target_kind()
+        self.likelihood().target_kind()
     }
 
-    /// Returns a row with this target on the scale of the model; any number if the target is unknown.
-    fn at(&self, row: usize, y: f64) -> Row<'_> {
+    fn likelihood(&self) -> &ObservationModel {
+        &self.predicted.first().likelihood
+    }
+
+    /// Returns a target of a row on the scale of the model, with its exposure; any number if the target is unknown.
+    fn at(&self, row: usize, y: f64) -> Observation<'_> {
         let exposure = self.exposure.get(row).copied().unwrap_or(self.kind().usual_exposure());
-        let at = Observation::exposed(y, self.scaling.scaled_exposure(exposure));
-        Row::new(at, self.latent.row(row))
+        Observation::exposed(y, self.scaling.scaled_exposure(exposure))
     }
 
     fn defined(&self, value: f64) -> f64 {
@@ -291,11 +283,14 @@ impl Predictions {
     }
 
     fn moments(&self, row: usize, tools: &mut Integrator) -> Prediction {
-        let at = self.at(row, 1.0);
-        let moments = self.likelihood.predictive_moments(at, tools);
-        let LatentMarginal { mean, variance } = at.marginal.of(0);
-        let (latent_mean, latent_variance) = self.scaling.unscale_moments(mean, variance, tools);
-        let (mean, variance) = self.scaling.unscale_moments(moments.0, moments.1, tools);
+        let scaling = &self.scaling;
+        let (latent_mean, latent_variance) = self
+            .predicted
+            .latent((row, 0), |(mean, variance)| scaling.unscale_moments(mean, variance, tools));
+        let (mean, variance) =
+            self.predicted.moments((row, self.at(row, 1.0)), tools, |(mean, variance), tools| {
+                scaling.unscale_moments(mean, variance, tools)
+            });
         Prediction {
             mean,
             variance: self.defined(variance),
@@ -308,7 +303,7 @@ impl Predictions {
         if self.mean_only {
             return f64::NAN;
         }
-        let quantile = self.likelihood.predictive_quantile(p, self.at(row, 1.0), tools);
+        let quantile = self.predicted.quantile((row, p), self.at(row, 1.0), tools);
         self.scaling.unscaled_target(quantile)
     }
 
@@ -322,12 +317,11 @@ impl Predictions {
     /// Returns the log density of a target, or the log probability of the interval between it and another end.
     fn log_density_of(&self, row: usize, (target, other_end): (f64, f64), tools: &mut Integrator) -> f64 {
         let mut at = self.at(row, self.scaling.scaled_target(target));
-        let (of, likelihood) = (Expectation::LogPredictive, &self.likelihood);
         if !other_end.is_nan() {
-            at.at.other_end = self.scaling.scaled_target(other_end);
-            return likelihood.expectation(of, at, Slopes::none(), tools);
+            at.other_end = self.scaling.scaled_target(other_end);
+            return self.predicted.log_density(row, at, tools);
         }
-        likelihood.expectation(of, at, Slopes::none(), tools) + self.scaling.log_density_shift(target)
+        self.predicted.log_density(row, at, tools) + self.scaling.log_density_shift(target)
     }
 
     pub(super) fn known_log_density(&self, row: usize, target: f64) -> f64 {
@@ -352,13 +346,12 @@ impl Predictions {
             return continuous_crps(self.kind(), target, &mut |y| self.cdf(row, y, tools));
         }
         let at = self.at(row, self.scaling.scaled_target(target));
-        self.likelihood.crps(at, tools) * self.scaling.target.scale
+        self.predicted.crps(row, at, tools) * self.scaling.target.scale
     }
 
     /// Returns `P(Y ≤ y)` at a row.
     pub(crate) fn cdf(&self, row: usize, y: f64, tools: &mut Integrator) -> f64 {
-        let at = self.at(row, self.scaling.scaled_target(y));
-        self.likelihood.predictive_cdf(at, tools)
+        self.predicted.cdf(row, self.at(row, self.scaling.scaled_target(y)), tools)
     }
 
     fn compared(&self, row: usize, target: f64, tools: &mut Integrator) -> Compared {
@@ -384,7 +377,7 @@ impl Predictions {
             pit,
             interval_95,
             crps: self.crps_with(row, target, tools),
-            deviance: self.likelihood.unit_deviance(target, mean),
+            deviance: self.likelihood().unit_deviance(target, mean),
             classes,
             most_probable: match kind.task() {
                 Task::Classification if kind == TargetKind::Class => most_probable,
@@ -411,7 +404,7 @@ impl Predictions {
 
     fn most_probable_level(&self, row: usize, tools: &mut Integrator) -> f64 {
         let (mut best, mut most, mut below) = (f64::NAN, f64::NEG_INFINITY, 0.0);
-        for level in 0..self.likelihood.levels() {
+        for level in 0..self.likelihood().levels() {
             let at = self.cdf(row, level as f64, tools);
             if at - below > most {
                 (best, most) = (level as f64, at - below);
@@ -445,7 +438,8 @@ impl ConstantModel {
     pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions {
         let latent = self.posterior.marginals(Mat::zeros(rows, 0).as_ref());
         let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
-        Predictions { scaling, likelihood, latent, exposure, other_ends: Vec::new(), mean_only: false }
+        let predicted = Averaged::new(likelihood, latent, Vec::new());
+        Predictions { scaling, predicted, exposure, other_ends: Vec::new(), mean_only: false }
     }
 
     /// The name of its likelihood.

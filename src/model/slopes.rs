@@ -52,7 +52,7 @@ impl Model {
         }
         let units = self.scaling().input_slopes()?;
         let latent = self.posterior().slopes(self.on_scale(x).transpose());
-        let marginals = &predictions.latent;
+        let marginals = &predictions.predicted.first().latent;
         let (n, d) = x.shape();
         let rows = |row: usize| {
             let exposure = exposure.get(row).copied().unwrap_or(1.0);

@@ -1,5 +1,6 @@
 //! The record of a fit and of the searches around it, as reports show it and the model stores it.
 
+use super::hyper_posterior::HyperSummary;
 use super::inducing_curve::InducingCurve;
 use super::warning::Warning;
 use crate::effects::EffectSummary;
@@ -65,6 +66,9 @@ pub struct FitSummary {
     /// The results about the variances of grouped effects, if the model has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) effects: Option<EffectSummary>,
+    /// The uncertainty about hyper-parameters, if it was computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hyper: Option<HyperSummary>,
 }
 
 /// An update of a fitted model with new rows.

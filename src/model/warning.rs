@@ -45,6 +45,12 @@ pub enum Warning {
         /// The message.
         text: String,
     },
+    /// A posterior of the hyper-parameters was asked for, but the fit has none.
+    #[doc(hidden)]
+    SingleHyperparameters {
+        /// The reason.
+        why: String,
+    },
     /// The chosen number of inducing inputs is not known to be enough.
     #[doc(hidden)]
     Inducing {
@@ -207,6 +213,7 @@ impl Warning {
             | Warning::QSteps { .. }
             | Warning::Refused { .. }
             | Warning::EpochLimit { .. }
+            | Warning::SingleHyperparameters { .. }
             | Warning::LooseBound { .. } => Severity::Warning,
             Warning::Data { .. }
             | Warning::OpenNoise { .. }
@@ -220,6 +227,7 @@ impl Warning {
     pub fn options(&self) -> &'static [&'static str] {
         match self {
             Warning::Data { .. } | Warning::FellBack { .. } => &[],
+            Warning::SingleHyperparameters { .. } => &["hyper_posterior laplace"],
             Warning::Inducing { .. } => &["inducing"],
             Warning::NoiseExplainsAll { sparse: true, .. } => &["kernel", "seed"],
             Warning::NoiseExplainsAll { sparse: false, .. } => &["features", "model gp"],
@@ -253,6 +261,11 @@ impl Warning {
     fn marked(&self) -> String {
         match self {
             Warning::Data { text } | Warning::Inducing { text } => text.clone(),
+            Warning::SingleHyperparameters { why } => {
+                format!(
+                    "⟨hyper_posterior laplace⟩ has no effect: hyper-parameters keep single values, because {why}"
+                )
+            }
             Warning::NoiseExplainsAll { share, sparse } => {
                 let advice = if *sparse {
                     "another ⟨kernel⟩ or ⟨seed⟩"

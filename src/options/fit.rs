@@ -3,7 +3,7 @@
 use super::growth::Growth;
 use super::open::Open;
 use super::steps::StepOptions;
-use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
+use super::words::{Hyper, HyperOptimizer, HyperPosteriorKind, LossKind, MeanKind, ModelKind, ObjectiveKind};
 use crate::collapsed::WeightPrior;
 use crate::data::{InputWarp, TargetWarp};
 use crate::effects::{EffectTerm, columns_of};
@@ -70,7 +70,7 @@ pub struct FitOptions {
     pub effects: Vec<EffectTerm>,
     /// The number of columns of offsets, known additions to the latent functions: none, or one for each function. They are the last columns
     /// of the inputs, on the scale of the functions: of real targets in units of the target, after its warp.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "super::stored::is_zero")]
     pub offsets: usize,
     /// True if variance components are estimated by restricted maximum likelihood (REML), which integrates over the fixed effects.
     pub reml: bool,
@@ -98,6 +98,8 @@ pub struct FitOptions {
     pub hyper: Option<Hyper>,
     /// The solver for hyper-parameters; `None` chooses it by the objective.
     pub hyper_optimizer: Option<HyperOptimizer>,
+    /// The posterior of the hyper-parameters, over which predictions are averaged.
+    pub hyper_posterior: HyperPosteriorKind,
     /// The number of L-BFGS iterations, on the collapsed bound of a sample of the rows, before mini-batch training; 0 for none.
     pub warm_start: usize,
     /// Adam's learning rate for hyper-parameters and inducing inputs.
@@ -179,6 +181,7 @@ impl Default for FitOptions {
             steps: StepOptions::default(),
             hyper: None,
             hyper_optimizer: None,
+            hyper_posterior: HyperPosteriorKind::None,
             warm_start: 100,
             learning_rate: 0.01,
             epochs: None,
@@ -202,10 +205,6 @@ impl Default for FitOptions {
             registry: Registry::default(),
         }
     }
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// The default mode of hyper-parameters is alternating up to this n·M², where n is the number of rows and M that of inducing inputs. Such

@@ -20,4 +20,4 @@ pub use plan::{GroupedBound, Keeping, NeighbourPlan};
 pub(crate) use plan::{Plan, Way};
 pub use steps::StepOptions;
 pub(crate) use stored::of_model;
-pub use words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
+pub use words::{Hyper, HyperOptimizer, HyperPosteriorKind, LossKind, MeanKind, ModelKind, ObjectiveKind};

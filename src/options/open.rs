@@ -1,6 +1,7 @@
 //! The settings of a fit that can be chosen on held-out training rows.
 
 use super::fit::FitOptions;
+use super::words::HyperPosteriorKind;
 use crate::error::Error;
 use crate::words::{stored_as_text, word_option};
 use serde::{Deserialize, Serialize};
@@ -27,12 +28,14 @@ word_option! {
         Objective = "objective",
         /// The number of inducing inputs of a fit without neighbours.
         Inducing = "inducing",
+        /// The posterior of the hyper-parameters, by the widths of predictive intervals.
+        HyperPosterior = "hyper-posterior",
     }
 }
 
 impl Part {
     /// All parts, in the order of the choices.
-    pub(crate) const ALL: [Part; 8] = [
+    pub(crate) const ALL: [Part; 9] = [
         Part::WarpInputs,
         Part::WarpTarget,
         Part::Likelihood,
@@ -41,6 +44,7 @@ impl Part {
         Part::Objective,
         Part::Inducing,
         Part::Mean,
+        Part::HyperPosterior,
     ];
 }
 
@@ -121,6 +125,15 @@ impl FitOptions {
             Part::Neighbours => self.neighbours.map_or("none".to_owned(), |count| count.to_string()),
             Part::Objective => self.objective.to_string(),
             Part::Inducing => self.inducing.map_or("default".to_owned(), |count| count.to_string()),
+            Part::HyperPosterior => self.hyper_posterior.to_string(),
+        }
+    }
+
+    /// Returns the options with the posterior of the hyper-parameters where it matters, if that part is open.
+    pub(crate) fn with_automatic_posterior(&self) -> FitOptions {
+        match self.open.contains(Part::HyperPosterior) {
+            true => FitOptions { hyper_posterior: HyperPosteriorKind::Auto, ..self.clone() },
+            false => self.clone(),
         }
     }
 
@@ -139,6 +152,7 @@ impl FitOptions {
             },
             Part::Objective => FitOptions { objective: other.objective, ..own },
             Part::Inducing => FitOptions { inducing: other.inducing, ..own },
+            Part::HyperPosterior => FitOptions { hyper_posterior: other.hyper_posterior, ..own },
         }
     }
 }

@@ -29,6 +29,11 @@ pub(crate) fn of_model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fit
     FitOptions::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
+/// Returns true for no columns, which files leave out.
+pub(super) fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

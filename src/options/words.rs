@@ -92,6 +92,18 @@ word_option! {
 }
 
 word_option! {
+    /// The posterior of the hyper-parameters.
+    HyperPosteriorKind, "posterior of the hyper-parameters" {
+        /// Single values.
+        None = "none",
+        /// Laplace's approximation, for few rows and if it changes the widths of intervals.
+        Auto = "auto",
+        /// Laplace's approximation.
+        Laplace = "laplace",
+    }
+}
+
+word_option! {
     /// The prior mean of f.
     #[non_exhaustive]
     MeanKind, "mean function" {

@@ -4,6 +4,7 @@
 use super::check::{check_data, check_formula, check_groups};
 use super::diagnose::about_square_loss;
 use super::failure::unless_failed;
+use super::hyper_posterior::add_hyper_posterior;
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, Job, fit_from};
 use super::search::{fit_grown, fit_restarted, trained_prior_variance};
@@ -109,12 +110,25 @@ pub fn fit_rows(
     // The defaults for this number of rows apply to all fits of a search.
     let options = &options.decided_for(n);
     let plan = Plan::new(options, origin.likelihood(), n)?;
+    let mut fitted = fit_at_optimum(rows, (options, &plan), origin, session)?;
+    add_hyper_posterior(&mut fitted, &Job { rows, plan: &plan, fresh: false }, session)?;
+    Ok(fitted)
+}
+
+/// Fits a model whose hyper-parameters have single values.
+fn fit_at_optimum(
+    rows: &dyn TrainingRows,
+    (options, plan): (&FitOptions, &Plan),
+    origin: Origin,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let n = rows.all().count();
     if options.neighbours.is_some() && !rows.check_sample().targets.weights.is_empty() {
         return Err(Error::usage("⟨neighbours⟩ take no sample weights").hint("models without neighbours do"));
     }
     let prototype = match origin {
         Origin::Start(start) => {
-            return fit_from(start, &Job { rows, plan: &plan, fresh: false }, session);
+            return fit_from(start, &Job { rows, plan, fresh: false }, session);
         }
         Origin::Prototype(prototype) => prototype,
     };
@@ -134,7 +148,7 @@ pub fn fit_rows(
                 Some(prior_variance) => {
                     Plan::new(&FitOptions { prior_variance, ..options.clone() }, &prototype.likelihood, n)?
                 }
-                None => plan,
+                None => plan.clone(),
             };
             let mut model = initial_model(rows.start_sample(), &plan, &prototype)?;
             if whole.is_none() {

@@ -11,6 +11,7 @@ mod failure;
 mod fit;
 mod geometry;
 mod grouped;
+mod hyper_posterior;
 mod lengths;
 mod neighbours;
 mod outputs;

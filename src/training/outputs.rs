@@ -17,6 +17,7 @@ use crate::model::{LatentModel, LatentPrior, Model};
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
+use std::sync::Arc;
 
 /// The smallest noise variance at the start of training, in units of the variance of an output.
 const LEAST_NOISE: f64 = 0.05;
@@ -360,6 +361,7 @@ fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
         q: fitted.q.clone(),
         summary: fitted.summary.clone(),
         search: fitted.search.clone(),
+        hyper_points: Arc::default(),
         targets: (Vec::new(), Vec::new()),
     })
 }

@@ -12,9 +12,11 @@ use crate::data::Scaling;
 use crate::effects::{EffectPosterior, EffectSummary};
 use crate::error::Result;
 use crate::hyper::{Columns, Constraints, Monitor, Outcome, Record, Session, StopReason};
-use crate::model::{FitSummary, LatentModel, LatentPrior, Model, Nearby, Posterior, Score, Search};
+use crate::model::{
+    FitSummary, HyperPoint, LatentModel, LatentPrior, Model, Nearby, Posterior, Score, Search,
+};
 use crate::objective::EstimatorCounts;
-use crate::options::{FitOptions, LossKind, Plan, StepOptions, Way};
+use crate::options::{FitOptions, HyperPosteriorKind, LossKind, Plan, StepOptions, Way};
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub struct Fitted {
     pub search: Search,
     /// The scaled targets of the training rows, or of a sample, with their weights (empty if all are 1).
     pub(super) targets: (Vec<f64>, Vec<f64>),
+    /// Other hyper-parameters, over which predictions are averaged.
+    pub(super) hyper_points: Arc<Vec<HyperPoint>>,
 }
 
 pub(super) fn fit_from(start: Start, job: &Job<'_>, session: &mut Session<'_>) -> Result<Fitted> {
@@ -134,7 +138,8 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
     };
     let known = job.rows.check_sample().targets;
     let targets = (known.y.to_vec(), known.weights.to_vec());
-    Fitted { model: model.to_prior(), q, posterior, summary, search: Search::default(), targets }
+    let (model, search) = (model.to_prior(), Search::default());
+    Fitted { model, q, posterior, summary, search, targets, hyper_points: Arc::default() }
 }
 
 /// Rollbacks of the training itself: undone or shrunk steps. Warm starts and final steps on q, which search for step sizes, do not count.
@@ -225,6 +230,7 @@ fn summary_of(model: &LatentModel, objective: f64, rows: usize) -> FitSummary {
         trace: Vec::new(),
         updates: Vec::new(),
         effects: None,
+        hyper: None,
     }
 }
 
@@ -235,7 +241,13 @@ impl Fitted {
         let summary = summary_of(model, objective, rows);
         let posterior = Posterior::new(model, q);
         let (model, q, search) = (model.to_prior(), q.to_vec(), Search::default());
-        Fitted { model, q, posterior, summary, search, targets: (Vec::new(), Vec::new()) }
+        let targets = (Vec::new(), Vec::new());
+        Fitted { model, q, posterior, summary, search, targets, hyper_points: Arc::default() }
+    }
+
+    /// Returns the kind of posterior of the hyper-parameters that predictions use.
+    pub(super) fn hyper_posterior(&self) -> HyperPosteriorKind {
+        if self.hyper_points.is_empty() { HyperPosteriorKind::None } else { HyperPosteriorKind::Laplace }
     }
 
     /// Returns the final model of this fit with `options` to `rows` rows on this scale.
@@ -252,6 +264,7 @@ impl Fitted {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             beta_curve: None,
             search: self.search,
+            hyper_points: self.hyper_points,
         }
     }
 
@@ -275,6 +288,7 @@ fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
     };
     let step = if options.is_collapsed() { options.steps.q_step } else { Some(options.step_schedule()) };
     FitOptions {
+        hyper_posterior: fitted.hyper_posterior(),
         kernel: model.layer().inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
         inducing: model.layer().inducing().map(|layer| layer.z().nrows()),
         fix_inducing: model.fix_inducing,

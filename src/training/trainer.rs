@@ -174,7 +174,7 @@ impl Trainer {
 
     /// Returns the hyper-parameters as of the step before the last.
     pub fn hyperparameters(&self) -> Vec<Hyperparameter> {
-        self.training.model().hyperparameters(&self.scaling)
+        self.training.model().hyperparameters(&self.scaling, None)
     }
 
     /// Serialises everything that determines the further training.

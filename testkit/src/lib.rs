@@ -26,3 +26,5 @@ pub mod program;
 pub mod reference;
 #[cfg(feature = "core")]
 pub mod shapes;
+#[cfg(feature = "core")]
+pub mod slice;

@@ -11,6 +11,7 @@ mod function_draws;
 mod grouped;
 mod grouped_intervals;
 mod growth;
+mod hyper_posterior;
 mod known;
 mod leave_one_out;
 mod neighbours;

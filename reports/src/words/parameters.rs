@@ -29,13 +29,28 @@ pub fn shortened(model: &TableModel, where_all: &str) -> Vec<Vec<String>> {
 pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<String>> {
     let values = model.hyperparameters();
     let whole = shorten(&values, MOST_SHOWN, MOST_SHOWN, where_all);
+    let of_columns = |mut rows: Vec<Vec<String>>| {
+        with_intervals(model, &mut rows);
+        of_columns(model, rows)
+    };
     if whole.len() <= lines {
-        return of_columns(model, whole);
+        return of_columns(whole);
     }
     let bare = shorten(&values, 1, 0, where_all);
     let lists = bare.iter().filter(|row| row.len() > 2).count();
     let most = (lines.saturating_sub(bare.len()) / lists.max(1)).clamp(LEAST_SHOWN, MOST_SHOWN);
-    of_columns(model, shorten(&values, most, most, where_all))
+    of_columns(shorten(&values, most, most, where_all))
+}
+
+/// Adds 95 % intervals to the values that have one.
+fn with_intervals(model: &TableModel, rows: &mut [Vec<String>]) {
+    let intervals = model.hyperparameter_intervals();
+    for row in rows.iter_mut().filter(|row| row.len() == 2 && !intervals.is_empty()) {
+        let known = intervals.iter().find(|(name, _)| *name == row[0]);
+        row.push(
+            known.map_or(String::new(), |(_, [low, high])| format!("{} to {}", number(*low), number(*high))),
+        );
+    }
 }
 
 /// Adds the names of columns to lists with one value per column, and to lengths of a place, with lengths in units of their columns.
@@ -82,6 +97,7 @@ fn units(model: &TableModel) -> Vec<Option<&'static str>> {
 
 fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let notes = model.hyperparameter_notes();
+    with_intervals(model, &mut rows);
     for row in &mut rows {
         row.extend(notes.iter().find(|note| note.0 == row[0]).map(|note| note.1.clone()));
     }

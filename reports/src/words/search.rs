@@ -4,6 +4,7 @@ use super::{duration, few, number, row};
 use crate::{CurveSeries, Curves, Drawing, curves};
 use sparsegp::error::Say;
 use sparsegp::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
+use sparsegp::options::Part;
 use sparsegp_tables::tabular::TableModel;
 
 /// The maximum number of named alternatives to the chosen value, best first.
@@ -26,8 +27,20 @@ pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         rows.push(row("chosen", chosen(choices)));
         rows.push(row("the same with", options(choices, say)));
     }
+    rows.extend(averaged(model).map(|text| row("hyper-posterior", text)));
     rows.extend(start(&search.restarts).map(|text| row("start", text)));
     rows
+}
+
+/// Describes the average over hyper-parameters, if predictions are one.
+fn averaged(model: &TableModel) -> Option<String> {
+    let known = model.hyper_summary().filter(|_| model.hyper_points() > 1)?;
+    let (points, share) = (model.hyper_points(), 100.0 * (known.widening - 1.0));
+    let sign = if share < 0.0 { "narrower" } else { "wider" };
+    Some(format!(
+        "{points} sets of hyper-parameters, averaged; intervals {:.1} % {sign} on average",
+        share.abs()
+    ))
 }
 
 /// Describes the sizes tried and the reason for the choice, in one line.
@@ -58,7 +71,9 @@ fn chosen(choices: &Choices) -> String {
         let taken = taken.first().map_or(String::new(), |&tried| scored(tried));
         format!("{} {taken} ({})", choice.part, few(named, MOST_OTHERS))
     };
-    let parts: Vec<String> = choices.parts.iter().map(part).collect();
+    // The row about the average over hyper-parameters says more.
+    let compared = choices.parts.iter().filter(|choice| choice.part != Part::HyperPosterior);
+    let parts: Vec<String> = compared.map(part).collect();
     let (rows, held, time) = (choices.training_rows, choices.held_out_rows, duration(choices.seconds));
     format!(
         "by the log loss of {held} held-out rows, short fits to {rows} rows, {time}: {}",

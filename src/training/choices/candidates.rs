@@ -57,7 +57,7 @@ const MOST_KEPT: usize = 1_000_000;
 
 /// Returns the options that the search starts from.
 pub(super) fn base(options: &FitOptions, open: Open) -> FitOptions {
-    let mut base = FitOptions { open: Open::NOTHING, ..options.clone() };
+    let mut base = FitOptions { open: Open::NOTHING, ..options.with_automatic_posterior() };
     if open.contains(Part::Likelihood) {
         let kind = options.likelihood_kind();
         base.likelihood =
@@ -122,7 +122,8 @@ pub(super) fn values(
         }
         // `Search::decide_inducing` compares a short fit with half of its inducing inputs.
         // The rows with another mean have other inputs, so `judge_inputs` compares them.
-        Part::Mean | Part::Neighbours | Part::Objective | Part::Inducing => Vec::new(),
+        // The final fit computes the posterior of its hyper-parameters.
+        Part::Mean | Part::Neighbours | Part::Objective | Part::Inducing | Part::HyperPosterior => Vec::new(),
     };
     let can_be_fitted = |value: &FitOptions| {
         let prototype = Prototype::of(value, data.x.ncols() - value.offsets, levels);

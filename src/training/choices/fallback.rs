@@ -105,7 +105,8 @@ impl Chosen {
 impl Fitted {
     /// Adds the choices before the fit, and the reasons for dropped choices.
     #[doc(hidden)]
-    pub fn decided_by(&mut self, chosen: Chosen) {
+    pub fn decided_by(&mut self, mut chosen: Chosen) {
+        chosen.options.hyper_posterior = self.hyper_posterior();
         let (choices, warning) = chosen.into_record();
         self.summary.warnings.extend(warning);
         let Some(choices) = choices else { return };

@@ -157,7 +157,7 @@ impl Chosen {
 fn plain_of(options: &FitOptions) -> FitOptions {
     // Without neighbours, options about them have no meaning.
     let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
-    FitOptions { open: Open::NOTHING, ..plain }
+    FitOptions { open: Open::NOTHING, ..plain.with_automatic_posterior() }
 }
 
 /// Marks the values of the final options as chosen. Unset parts that were not compared but changed are added, so the marked values together

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::hyper::{Descriptor, Session};
 use crate::likelihood::TargetKind;
 use crate::model::{LatentPrior, Model, Posterior, Tried, Warning};
-use crate::options::{FitOptions, Hyper, ModelKind, Plan};
+use crate::options::{FitOptions, Hyper, HyperPosteriorKind, ModelKind, Plan};
 use crate::quadrature::Integrator;
 use crate::training::arrays::fit_arrays_in;
 use crate::training::fit::scaling_of;
@@ -197,7 +197,8 @@ impl Trials {
         session: &mut Session<'_>,
     ) -> Result<Model> {
         let scaling = scaling_of(short, rows.data().x, &rows.y)?;
-        let short = short.clone().with_units_of(&scaling);
+        let short =
+            FitOptions { hyper_posterior: HyperPosteriorKind::None, ..short.clone() }.with_units_of(&scaling);
         let mut rows = rows.clone();
         rows.scale(&scaling);
         let data = TrainingData { train: rows.data(), validation: None, levels: self.levels };

@@ -8,7 +8,7 @@ use crate::checkpoint::{MOST, decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
-use crate::model::{Posterior, Score};
+use crate::model::{LatentModel, Posterior, Score};
 use crate::training::failure::failed_start;
 use crate::training::row_sums::Sweep;
 use crate::training::rows::{AllRows, TrainingRows, whole};
@@ -47,6 +47,8 @@ pub(in crate::training) struct Alternating<'a> {
     /// `tolerance` is the smallest tolerance.
     limits: SolveLimits,
     progress: Progress,
+    /// True if every q is optimised up to the smallest tolerance.
+    exact: bool,
     counts: UpdateCounts,
     /// The point with the best validation score, or without validation the one with the lowest value.
     best: Option<Solved>,
@@ -102,11 +104,22 @@ impl<'a> Alternating<'a> {
             guard,
             limits,
             progress: Progress { lowest: f64::INFINITY, gain: FIRST / SHARE },
+            exact: false,
             counts,
             best: None,
             last: None,
             error: None,
         }
+    }
+
+    /// Optimises every q up to the smallest tolerance, whatever a step of θ gains.
+    pub(in crate::training) fn exactly(self) -> Self {
+        Alternating { exact: true, ..self }
+    }
+
+    /// Returns the model at the last evaluated point, and its q.
+    pub(in crate::training) fn current(&self) -> (&LatentModel, &[Normal]) {
+        (&self.model.model, self.model.posteriors())
     }
 
     /// Returns the best point, its value (a sum, without priors), and the work counts of q.
@@ -134,7 +147,8 @@ impl<'a> Alternating<'a> {
         let all = Sweep::of(self.train, self.batch);
         let several = self.model.posteriors().len() > 1;
         let loosest = if several { FIRST.max(self.limits.tolerance) } else { self.limits.tolerance };
-        let tolerance = (SHARE * self.progress.gain).clamp(self.limits.tolerance, loosest);
+        let wanted = if self.exact { 0.0 } else { SHARE * self.progress.gain };
+        let tolerance = wanted.clamp(self.limits.tolerance, loosest);
         let limits = SolveLimits { tolerance, ..self.limits };
         match solve_q(&mut self.model, all, self.guard, limits, None) {
             Ok((value, counts)) => {

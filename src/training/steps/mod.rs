@@ -22,6 +22,7 @@ use crate::objective::Objective;
 use crate::options::{LossKind, Plan, Way};
 use crate::variational::{Family, Normal, Parameterization};
 
+pub(super) use alternating::Alternating;
 pub(super) use batches::BatchTraining;
 pub use inference::{Inference, InferenceOptions};
 pub use model::VariationalModel;

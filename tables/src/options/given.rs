@@ -46,6 +46,7 @@ impl Given {
             (Part::Neighbours, self.has("neighbours")),
             (Part::Objective, self.has("objective") || self.has("beta")),
             (Part::Inducing, self.has("inducing")),
+            (Part::HyperPosterior, self.has("hyper_posterior")),
         ];
         let named = named.into_iter().filter_map(|(part, named)| named.then_some(part));
         all.without(&named.collect::<Vec<_>>())
@@ -129,7 +130,7 @@ mod tests {
         let given: Given = ["kernel", "beta"].into_iter().collect();
         assert_eq!(
             given.open(Open::EVERYTHING).to_string(),
-            "warp-target,likelihood,neighbours,inducing,mean"
+            "warp-target,likelihood,neighbours,inducing,mean,hyper-posterior"
         );
         assert_eq!(Given::from_iter(["betas"]).open(Open::EVERYTHING), Open::NOTHING);
 

@@ -7,7 +7,9 @@ use sparsegp::hyper::{BoundsFor, FixFor, PriorFor, StartFor, StopRange, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::{LikelihoodKind, Task};
 use sparsegp::objective::Estimator;
-use sparsegp::options::{Hyper, HyperOptimizer, MeanKind, ModelKind, ObjectiveKind, Open};
+use sparsegp::options::{
+    Hyper, HyperOptimizer, HyperPosteriorKind, MeanKind, ModelKind, ObjectiveKind, Open,
+};
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
 
 /// All options, in the order of the help.
@@ -201,8 +203,8 @@ const MODEL: &[Entry] = &[
              none, or names separated by commas",
         )
         .more(
-            "The names are mean, likelihood, warp-inputs, warp-target, kernel, neighbours, objective and \
-             inducing. A setting given by its own option is never changed. The fit prints its choices as \
+            "The names are mean, likelihood, warp-inputs, warp-target, kernel, neighbours, objective, \
+             inducing and hyper-posterior. A setting given by its own option is never changed. The fit prints its choices as \
              options that repeat the fit.",
         )
         .everyday()
@@ -249,6 +251,18 @@ const OBJECTIVE: &[Entry] = &[
 ];
 
 const HYPER_PARAMETERS: &[Entry] = &[
+    Entry::new("hyper_posterior", Kind::Words(HyperPosteriorKind::WORDS))
+        .help(
+            "Posterior of the hyper-parameters: none keeps single values, laplace averages predictions over it, auto does so \
+             for few rows if intervals change [default: auto; none with ⟨auto none⟩]",
+        )
+        .more(
+            "laplace: a Gaussian at the hyper-parameters of the fit, with up to 27 points along the directions that change \
+             predictions most. It needs an ELBO or FITC's evidence of a gp with all rows in memory, without neighbours and \
+             grouped effects; other fits keep single values. auto: for at most 2000 rows without validation rows and 50 \
+             hyper-parameters, if the widths of predictive intervals change by more than 2 %.",
+        )
+        .effect(Effect::Sparse),
     Entry::new("start", Kind::Texts(parses::<StartFor>))
         .value("NAME=VALUE")
         .help("Starting value of hyper-parameters, for example 'kernel.lengthscales[hour]=2'")

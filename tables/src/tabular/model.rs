@@ -117,6 +117,12 @@ impl TableModel {
         self.called(self.model.latent().constraint_notes())
     }
 
+    /// Returns the 95 % intervals of hyper-parameters on the scale the model sees, by the same names; empty unless the fit has computed their
+    /// posterior.
+    pub fn hyperparameter_intervals(&self) -> Vec<(String, [f64; 2])> {
+        self.called(self.model.hyper_summary().map_or(Vec::new(), |known| known.intervals.clone()))
+    }
+
     fn called<T>(&self, mut values: Vec<(String, T)>) -> Vec<(String, T)> {
         let names = self.schema.encoding().mean_names();
         for (name, _) in &mut values {
