@@ -23,6 +23,7 @@ use faer::{ColRef, Mat};
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The default is for at most this many rows, …
 const MOST_ROWS: usize = 2000;
@@ -106,12 +107,15 @@ fn posterior_of(
         return Err("the fit is none of those whose default it is");
     }
     session.enter(Stage::HyperPosterior);
-    let mut surface = Surface::of(fitted, rows, job, session).ok_or("no hyper-parameter is trained")?;
+    let session = &*session;
+    let stopped = || session.is_interrupted() || session.is_late();
+    let surface = Surface::of(fitted, rows, job, session.end(), &stopped);
+    let mut surface = surface.ok_or("no hyper-parameter is trained")?;
     if automatic && surface.free.len() > MOST_FREE {
         return Err("there are too many for the default");
     }
     let explored = surface.explore(rows, job.plan.options.seed);
-    let Explored { points, summary } = explored.ok_or("the objective cannot be evaluated around them")?;
+    let Explored { points, summary } = explored.ok_or("the objective cannot be evaluated around them in time")?;
     let solved = |Point { weight, solution: Solution { model, q, .. } }: Point| {
         let place = HyperPlace { weight, values: surface.values_of(&model.natural()) };
         HyperPoint { place, posterior: fitted.posterior.at_other_values(&model, &q) }
@@ -156,6 +160,8 @@ struct Surface<'a> {
     /// The names of the free hyper-parameters.
     names: Vec<String>,
     evaluations: usize,
+    /// Returns true once no further evaluation may begin.
+    stopped: &'a dyn Fn() -> bool,
 }
 
 /// A point with its q.
@@ -179,7 +185,13 @@ struct Explored {
 }
 
 impl<'a> Surface<'a> {
-    fn of(fitted: &Fitted, rows: Dataset<'a>, job: &Job<'a>, session: &Session<'_>) -> Option<Surface<'a>> {
+    fn of(
+        fitted: &Fitted,
+        rows: Dataset<'a>,
+        job: &Job<'a>,
+        end: Option<Instant>,
+        stopped: &'a dyn Fn() -> bool,
+    ) -> Option<Surface<'a>> {
         // Inducing inputs are no hyper-parameters of the model.
         let prior = LatentPrior { fix_inducing: true, ..fitted.model.clone() };
         let model = prior.factorised().ok()?;
@@ -194,12 +206,12 @@ impl<'a> Surface<'a> {
             Evidence::Closed(CollapsedObjective::new(model, rows, bound))
         } else {
             let svgp = batch_model(model, fitted.q.clone(), job.plan);
-            let limits = SolveLimits { steps: MOST_STEPS, tolerance: TOLERANCE, end: session.end() };
+            let limits = SolveLimits { steps: MOST_STEPS, tolerance: TOLERANCE, end };
             let guard = job.plan.options.steps.q_guard;
             Evidence::Steps(Alternating::new(svgp, free.clone(), job.rows, guard, limits).exactly())
         };
         let usable = !start.is_empty() && start.iter().all(|u| u.is_finite());
-        usable.then_some(Surface { evidence, free, natural, start, units, names, evaluations: 0 })
+        usable.then_some(Surface { evidence, free, natural, start, units, names, evaluations: 0, stopped })
     }
 
     /// Returns the free vector at a distance `c` from the fit.
@@ -209,6 +221,9 @@ impl<'a> Surface<'a> {
 
     /// Returns the gradient of the objective, without the weak prior.
     fn gradient(&mut self, c: &[f64]) -> Option<Vec<f64>> {
+        if (self.stopped)() {
+            return None;
+        }
         let (theta, mut gradient) = (self.theta(c), vec![0.0; c.len()]);
         self.evaluations += 1;
         let value = match &mut self.evidence {
@@ -221,6 +236,9 @@ impl<'a> Surface<'a> {
 
     /// Solves for q at a distance `c` from the fit.
     fn solve(&mut self, c: &[f64]) -> Option<Solution> {
+        if (self.stopped)() {
+            return None;
+        }
         let theta = self.theta(c);
         self.evaluations += 1;
         let (value, model, q) = match &mut self.evidence {
@@ -283,6 +301,10 @@ impl<'a> Surface<'a> {
         let at_centre = Predicted::of(&centre, &places);
         let directions = self.directions(&root, &at_centre, &places)?;
         let points = self.design(&directions, centre.value, seed);
+        // The points of half a design have other moments.
+        if (self.stopped)() {
+            return None;
+        }
         let widening = at_centre.widening(&points, &places);
         let summary =
             HyperSummary { intervals: self.intervals(&root), widening, evaluations: self.evaluations };
