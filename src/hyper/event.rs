@@ -78,6 +78,14 @@ pub enum Stage {
         /// The value.
         beta: f64,
     },
+    /// A fit without a part of the rows, which calibrates quantiles.
+    #[doc(hidden)]
+    HeldOut {
+        /// The number of the part, from 1.
+        part: usize,
+        /// The number of parts.
+        of: usize,
+    },
 }
 
 /// Formats seconds for people.
@@ -114,6 +122,7 @@ impl fmt::Display for Stage {
                     .map_or(Ok(()), |left| write!(f, ", about {} left", time(left)))
             }
             Stage::Beta { beta, number, of } => write!(f, "β = {beta}, {number} of {of}"),
+            Stage::HeldOut { part, of } => write!(f, "conformal calibration: part {part} of {of} held out"),
             Stage::Refit { beta } => write!(f, "β = {beta} is best: the fit to all training rows"),
         }
     }

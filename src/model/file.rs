@@ -1,6 +1,7 @@
 //! The model file: a safetensors container with one JSON description and a checksum. Reading checks every part.
 
 use super::arrays::{Array, Arrays, Checked, Checksum, Unusable, VERSION, name, restore};
+use super::conformal::Conformal;
 use super::fitted::Model;
 use super::latent::LatentPrior;
 use super::posterior::{Factors, Marginals, Posterior, Roots};
@@ -24,6 +25,7 @@ use sparsegp_kernels::{Dimension, Parameter};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The name of the format in the metadata of a file.
 const FORMAT: &str = "sparsegp-model";
@@ -89,6 +91,9 @@ struct Description {
     beta_curve: Option<BetaCurve>,
     #[serde(default)]
     search: Search,
+    /// The scores of held-out rows, if predictions are calibrated by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    conformal: Option<Conformal>,
 }
 
 /// The layer without its arrays.
@@ -243,6 +248,7 @@ impl Model {
             summary,
             beta_curve: self.beta_curve.clone(),
             search: self.search.clone(),
+            conformal: self.conformal.as_deref().cloned(),
         }
     }
 
@@ -396,6 +402,9 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let suits = description.settings.suits(&latent.descriptors());
     Unusable::unless(suits, "its settings of hyper-parameters do not match its hyper-parameters")?;
     latent.settings = description.settings.clone();
+    let levels = latent.effects.terms().first().map_or(0, |term| term.levels);
+    let suits = description.conformal.as_ref().is_none_or(|scores| scores.is_valid(levels));
+    Unusable::unless(suits, "its conformal scores are not ascending numbers of 0 or more")?;
     let (q, factors) = posteriors(&description, &latent, arrays)?;
     // NaN and negative numbers of a damaged file are no bound.
     let bound = description.mean_variance.max(0.0);
@@ -414,6 +423,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         program: description.program,
         beta_curve: description.beta_curve,
         search: description.search,
+        conformal: description.conformal.map(Arc::new),
         latent,
         q,
         posterior,

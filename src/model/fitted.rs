@@ -1,6 +1,7 @@
 //! A fitted model that predicts from arrays in the user's units, with the record of its fit.
 
 use super::Warning;
+use super::conformal::Conformal;
 use super::latent::{Hyperparameter, LatentModel, LatentPrior};
 use super::nearby::Nearby;
 use super::posterior::{Marginals, Posterior};
@@ -54,6 +55,7 @@ pub struct Model {
     pub(crate) program: String,
     pub(crate) beta_curve: Option<BetaCurve>,
     pub(crate) search: Search,
+    pub(crate) conformal: Option<Arc<Conformal>>,
 }
 
 impl fmt::Debug for Model {
@@ -103,6 +105,8 @@ impl Model {
             program: self.program.clone(),
             beta_curve: self.beta_curve.clone(),
             search: self.search.clone(),
+            // Scores are in units of the predicted deviations, which the update changes together with the errors.
+            conformal: self.conformal.clone(),
         }
     }
 
@@ -276,7 +280,7 @@ impl Model {
     ) -> Predictions {
         let rows = self.placed(x);
         let latent = posterior.marginals(rows.x.transpose()).with_offsets(rows.offsets.as_ref());
-        self.predictions(latent, exposure)
+        self.predictions(latent, x, exposure)
     }
 
     /// Predicts training rows (counted from 0) as if each were new: from its nearest other rows, and a q without the contribution of the
@@ -297,7 +301,7 @@ impl Model {
         }
         let latent = self.posterior.left_out(rows, self.options.beta)?;
         let latent = latent.with_offsets(self.placed(x).offsets.as_ref());
-        Some(self.predictions(latent, exposure))
+        Some(self.predictions(latent, x, exposure))
     }
 
     /// Returns `count` draws of the latent function in original units, one vector per draw, each joint over all rows of `x` (`n × D`,
@@ -442,11 +446,11 @@ impl Model {
         self.mixed().map_or(vec![(0, 1.0)], |(weights, _)| weights.into_iter().enumerate().collect())
     }
 
-    /// Predictions from latent marginals with offsets.
-    fn predictions(&self, latent: Marginals, exposure: Vec<f64>) -> Predictions {
+    /// Predictions from latent marginals with offsets; `x` has the inputs in original units.
+    fn predictions(&self, latent: Marginals, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions {
         let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
-        let mean_only = self.mean_only();
-        Predictions { scaling, likelihood, latent, exposure, other_ends: Vec::new(), mean_only }
+        let (mean_only, conformal) = (self.mean_only(), self.row_scores(x));
+        Predictions { scaling, likelihood, latent, exposure, other_ends: Vec::new(), mean_only, conformal }
     }
 
     /// Mean and covariance of a process with its offsets.

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod coefficients;
+mod conformal;
 mod constraints;
 mod covariance;
 mod file;
@@ -24,6 +25,7 @@ mod warning;
 
 pub use arrays::damaged_model;
 pub use coefficients::Coefficient;
+pub use conformal::Conformal;
 pub use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use function_draws::{FunctionDraws, Stopped};

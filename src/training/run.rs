@@ -252,6 +252,7 @@ impl Fitted {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             beta_curve: None,
             search: self.search,
+            conformal: None,
         }
     }
 
