@@ -104,6 +104,14 @@ PARAMETERS = """kernel : str or Kernel, optional
         The random seed. None means 0, so that the same call gives the same model."""
 
 
+#: The parameter of regressors of sparse processes, with the text that follows it.
+CONFORMAL = """conformal : bool, default=False
+        Calibrate quantiles by the conformity scores of held-out rows (conformalised quantiles), for each level of the first of ``groups``.
+        Up to 1000 rows, five further fits hold out a fifth of the rows each; with more rows, a fifth is held out of the fit. Means,
+        variances and densities are those of the model.
+    options : dict, optional"""
+
+
 def named_init(cls: type[T]) -> type[T]:
     """Gives an estimator that inherits ``__init__`` a copy of the method, so that error messages contain the name of the
     estimator."""
@@ -119,5 +127,7 @@ def named_init(cls: type[T]) -> type[T]:
 def documented(cls: type[T]) -> type[T]:
     """Writes the shared parameters into the docstring of an estimator."""
     if cls.__doc__:
-        cls.__doc__ = filled(cls.__doc__, {"{parameters}": PARAMETERS})
+        has = "conformal" in cls.__init__.__code__.co_varnames  # type: ignore[misc]
+        text = PARAMETERS.replace("options : dict, optional", CONFORMAL) if has else PARAMETERS
+        cls.__doc__ = filled(cls.__doc__, {"{parameters}": text})
     return named_init(cls)

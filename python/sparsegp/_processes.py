@@ -57,6 +57,7 @@ class _Parameters:
         places: Sequence[str] | None = None,
         plane: Sequence[str] | None = None,
         unseen: Literal["new", "error"] = "new",
+        conformal: bool = False,
         options: dict[str, Any] | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
@@ -96,6 +97,7 @@ class _Parameters:
         self.places = places
         self.plane = plane
         self.unseen = unseen
+        self.conformal = conformal
         self.options = options
         self.callbacks = callbacks
         self.verbose = verbose
