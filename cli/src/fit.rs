@@ -11,7 +11,7 @@ use sparsegp::{Error, Result};
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::SplitBy;
 use sparsegp_tables::tables::{PredictionWriter, Table};
-use sparsegp_tables::tabular::{TableModel, TableOutputs, check_test_file};
+use sparsegp_tables::tabular::{FitRequest, TableModel, TableOutputs, check_conformal, check_test_file};
 use std::path::Path;
 use std::time::Instant;
 
@@ -24,6 +24,10 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let options = args.options(kind)?;
     check(args, &options)?;
     let targets = args.columns.targets(&args.data)?;
+    if args.conformal && targets.len() > 1 {
+        return Err(Error::usage(format!("--conformal is for one --target, found {}", targets.len()))
+            .hint("fit the targets one by one"));
+    }
     check_test_columns(args, &targets, start.as_ref())?;
     if targets.len() > 1 {
         match outputs::option_of_one(args)? {
@@ -65,6 +69,9 @@ fn fit_each(
     let mut table = if again { Some(args.columns.read(&args.data)?) } else { None };
     let mut cross_validation = None;
     if let (Some(count), Some(table)) = (cv, &table) {
+        if args.conformal {
+            check_conformal(&FitRequest::new(table, &args.schema_options(), &options))?;
+        }
         cross_validation = cross::validate(args, (table, targets), count.into(), &options, started)?.pop();
         started = cross::restarted(&mut options, started);
     }
@@ -184,12 +191,13 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if let Some(by) = args.columns.split()
         && args.test_fraction() == 0.0
         && args.cv.is_none()
+        && !args.conformal
         && options.validation_fraction == 0.0
         && args.betas.is_none()
     {
         let name = if matches!(by, SplitBy::Group(_)) { "--split-by" } else { "--split-time" };
         return Err(Error::usage(format!("{name} has no effect if no rows are held out"))
-            .hint("add --test-fraction, --validation-fraction or --cv"));
+            .hint("add --test-fraction, --validation-fraction, --cv or --conformal"));
     }
     interruption::check(args)?;
     let outputs = [&args.model_out, &args.metrics, &args.predictions, &args.report, &args.checkpoint];
@@ -219,6 +227,7 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
         ("from", path(&args.from)),
         ("betas", args.betas.as_ref().map(ToString::to_string).into()),
         ("mixing", args.mixing.into()),
+        ("conformal", args.conformal.into()),
         ("threads", rayon::current_num_threads().into()),
     ]
 }

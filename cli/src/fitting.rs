@@ -13,7 +13,7 @@ use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::{Table, large_size};
 use sparsegp_tables::tabular::{
     Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
-    TrainingSample, check_file_fit, fit_file, fit_table_in, select_beta,
+    TrainingSample, check_file_fit, fit_conformal_in, fit_file, fit_table_in, select_beta,
 };
 use std::time::{Duration, Instant};
 
@@ -142,6 +142,7 @@ pub fn fit(job: Job<'_>, table: Option<Table>) -> Result<(Fitting, Checkpoint)> 
     let (mut fitting, checkpoint) = watched(job, &table.digest(), |session| {
         let fit = match &args.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
+            None if args.conformal => fit_conformal_in(&request, args.cv.map(usize::from), session)?,
             None => fit_table_in(&request, session)?,
         };
         Ok(Fitting::new(table.rows(), Fit::Table(Box::new(fit))))
@@ -222,6 +223,7 @@ fn identity(job: Job<'_>, data: &str) -> Result<Identity> {
     }
     let betas = args.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
     identity.push(("betas".into(), betas));
+    identity.push(("conformal".into(), args.conformal.to_string()));
     identity.push(("test_fraction".into(), args.test_fraction().to_string()));
     let buffer = args.shuffle_buffer.map_or("by size".to_owned(), |rows| rows.to_string());
     identity.push(("shuffle_buffer".into(), buffer));
@@ -240,7 +242,9 @@ fn chooses_disk(Job { args, options, start, .. }: Job<'_>) -> bool {
         return false;
     };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
-    let on_disk = args.betas.is_none() && check_file_fit(&args.data, &columns, options, None).is_ok();
+    let on_disk = args.betas.is_none()
+        && !args.conformal
+        && check_file_fit(&args.data, &columns, options, None).is_ok();
     args.note(&match on_disk {
         true => format!(
             "note: {size}; the rows stay on disk; --shuffle-buffer sets the number of rows that are shuffled in memory"

@@ -131,7 +131,7 @@ impl Bar {
             Event::Stage(stage) => {
                 self.first = None;
                 // These stages contain other stages.
-                if matches!(stage, Stage::Beta { .. } | Stage::Refit { .. }) {
+                if matches!(stage, Stage::Beta { .. } | Stage::Refit { .. } | Stage::HeldOut { .. }) {
                     self.around = format!("{stage}  ");
                     (String::new(), place(stage))
                 } else {
@@ -151,6 +151,7 @@ fn place(stage: &Stage) -> (usize, usize) {
         Stage::Restart { number, of, .. }
         | Stage::Beta { number, of, .. }
         | Stage::Choice { number, of, .. } => (number.saturating_sub(1), of),
+        Stage::HeldOut { part, of } => (part.saturating_sub(1), of),
         Stage::Growth { inducing, most } => (inducing, most),
         Stage::WarmStart { done, iterations, .. } => (done, iterations),
         _ => (0, 1),

@@ -102,6 +102,7 @@ fn trained(model: &TableModel) -> Vec<Vec<String>> {
     trained.extend(summary.sampling.and_then(sampling).map(|text| row("sampling", text)));
     trained.extend(words::evidence(model).map(|text| row("log evidence", text)));
     trained.extend(words::search_rows(model, &output::dashes));
+    trained.extend(words::conformal_row(model));
     trained.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
     trained
 }

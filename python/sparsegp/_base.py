@@ -182,7 +182,9 @@ class Estimator(Stored):
         options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
         known = (exposure, groups, offset, censored)
         table, columns = self._training_table(X, y, self._named_targets, sample_weight, *known)
-        model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, betas=betas, **hearing))
+        # Classifiers, linear models and estimators that an earlier version pickled lack this parameter.
+        given = {"betas": betas, "conformal": bool(getattr(self, "conformal", False))}
+        model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, **given, **hearing))
         self._take_model(model, **custom_parts(self._engine_params()))
         self._tell_left_out()
         return self
@@ -192,6 +194,8 @@ class Estimator(Stored):
         structure that the models share."""
         if isinstance(self.beta, (str, list, tuple)):
             raise ValueError(f"beta is {self.beta!r}, expected a number: held-out rows choose beta only for a single target")
+        if getattr(self, "conformal", False):
+            raise ValueError("conformal is True, which is for a single target")
         if _means.is_own(self.mean):
             raise ValueError(f"mean is {self.mean!r}, which is for a single target: expected 'constant', 'zero' or 'trees'")
         options, _ = engine_options(self._engine_params(), **self._given_options())

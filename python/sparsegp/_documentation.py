@@ -61,6 +61,10 @@ PARAMETERS = """kernel : str or Kernel, optional
         The maximum number of epochs (the default depends on the number of rows), the maximum number of seconds for choices and
         training together (no limit by default), and the progress per epoch below which training ends (the default depends on
         ``hyper``).
+    hyper_posterior : {"none", "auto", "laplace"}, optional
+        Whether predictions are averaged over the posterior of the hyper-parameters, whose intervals are then
+        ``hyperparameter_intervals_``. The default is ``"auto"``: for at most 2000 rows, if that changes the widths of intervals by more
+        than 2 %; with ``auto="none"`` it is ``"none"``.
     validation_fraction : float, default=0
         The share of the rows held out to choose when to stop.
     patience : int, default=20
@@ -104,6 +108,14 @@ PARAMETERS = """kernel : str or Kernel, optional
         The random seed. None means 0, so that the same call gives the same model."""
 
 
+#: The parameter of regressors of sparse processes, with the text that follows it.
+CONFORMAL = """conformal : bool, default=False
+        Calibrate quantiles by the conformity scores of held-out rows (conformalised quantiles), for each level of the first of ``groups``.
+        Up to 1000 rows, five further fits hold out a fifth of the rows each; with more rows, a fifth is held out of the fit. Means,
+        variances and densities are those of the model.
+    options : dict, optional"""
+
+
 def named_init(cls: type[T]) -> type[T]:
     """Gives an estimator that inherits ``__init__`` a copy of the method, so that error messages contain the name of the
     estimator."""
@@ -119,5 +131,7 @@ def named_init(cls: type[T]) -> type[T]:
 def documented(cls: type[T]) -> type[T]:
     """Writes the shared parameters into the docstring of an estimator."""
     if cls.__doc__:
-        cls.__doc__ = filled(cls.__doc__, {"{parameters}": PARAMETERS})
+        has = "conformal" in cls.__init__.__code__.co_varnames  # type: ignore[misc]
+        text = PARAMETERS.replace("options : dict, optional", CONFORMAL) if has else PARAMETERS
+        cls.__doc__ = filled(cls.__doc__, {"{parameters}": text})
     return named_init(cls)

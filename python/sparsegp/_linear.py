@@ -115,7 +115,7 @@ class _Parameters:
 
 
 _ABOUT = PARAMETERS.replace(PARAMETERS[: PARAMETERS.index("likelihood : str")], "")
-for _name in ("n_inducing", "neighbours", "warp_inputs", "warp_target", "validation_fraction", "patience", "restarts", "places", "plane"):
+for _name in ("hyper_posterior", "n_inducing", "neighbours", "warp_inputs", "warp_target", "validation_fraction", "patience", "restarts", "places", "plane"):
     _start = _ABOUT.index(f"    {_name} :")
     _end = _ABOUT.index("\n    ", _start)
     while _ABOUT[_end + 1 :].startswith("        "):

@@ -32,6 +32,7 @@ OWN = {
     "unseen": _KINDS["text"],
     "class_weight": (),
     "cv": (),
+    "conformal": _KINDS["bool"],
     "callbacks": _KINDS["list"],
     "verbose": _KINDS["bool"] + _KINDS["whole"],
     "n_threads": _KINDS["whole"],

@@ -13,7 +13,7 @@ from ._classification import Classification
 from ._documentation import documented
 from ._regression import Regression
 from ._targets import named_target
-from ._types import Array, Callback, ClassWeight, Column, Hyper, InputWarp, Mean, Objective, Rows, Seed, TargetWarp, Texts
+from ._types import Array, Callback, ClassWeight, Column, Hyper, HyperPosterior, InputWarp, Mean, Objective, Rows, Seed, TargetWarp, Texts
 from .kernels import Kernel
 from .likelihoods import CustomLikelihood
 
@@ -36,6 +36,7 @@ class _Parameters:
         mean: Mean = None,
         cv: Any = None,
         hyper: Hyper | None = None,
+        hyper_posterior: HyperPosterior | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
         epochs: int | None = None,
@@ -57,6 +58,7 @@ class _Parameters:
         places: Sequence[str] | None = None,
         plane: Sequence[str] | None = None,
         unseen: Literal["new", "error"] = "new",
+        conformal: bool = False,
         options: dict[str, Any] | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
@@ -75,6 +77,7 @@ class _Parameters:
         self.mean = mean
         self.cv = cv
         self.hyper = hyper
+        self.hyper_posterior = hyper_posterior
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.epochs = epochs
@@ -96,6 +99,7 @@ class _Parameters:
         self.places = places
         self.plane = plane
         self.unseen = unseen
+        self.conformal = conformal
         self.options = options
         self.callbacks = callbacks
         self.verbose = verbose
@@ -217,6 +221,7 @@ class SparseGPClassifier(Classification, _Parameters):
         mean: Mean = None,
         cv: Any = None,
         hyper: Hyper | None = None,
+        hyper_posterior: HyperPosterior | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
         epochs: int | None = None,
@@ -258,6 +263,7 @@ class SparseGPClassifier(Classification, _Parameters):
             mean=mean,
             cv=cv,
             hyper=hyper,
+            hyper_posterior=hyper_posterior,
             batch_size=batch_size,
             learning_rate=learning_rate,
             epochs=epochs,

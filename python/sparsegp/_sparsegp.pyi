@@ -177,6 +177,7 @@ def fit(
     options: str,
     *,
     betas: str | None = None,
+    conformal: bool = False,
     custom: Custom | None = None,
     listener: Callable[[dict[str, Any]], bool] | None = None,
     threads: int | None = None,

@@ -24,6 +24,7 @@ Callback: TypeAlias = Callable[[dict[str, Any]], object]
 Objective: TypeAlias = Literal["elbo", "dlm-log", "dlm-square", "vfe", "fitc"]
 Hyper: TypeAlias = Literal["joint", "dual", "alternating", "collapsed", "fixed"]
 InputWarp: TypeAlias = Literal["none", "normal-scores"]
+HyperPosterior: TypeAlias = Literal["none", "auto", "laplace"]
 TargetWarp: TypeAlias = Literal["none", "log", "softplus"]
 #: A word, an estimator with ``fit`` and ``predict``, or a function of the rows.
 Mean: TypeAlias = Any
@@ -36,6 +37,7 @@ __all__ = [
     "ClassWeight",
     "Column",
     "Hyper",
+    "HyperPosterior",
     "InputWarp",
     "Mean",
     "Objective",

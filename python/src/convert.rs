@@ -44,7 +44,7 @@ const CLASSES: [(&str, &str, &str); 6] = [
 
 /// Options that are parameters of estimators with the same name. All other options of a fit are given in
 /// `options`.
-const PARAMETERS: [&str; 26] = [
+const PARAMETERS: [&str; 27] = [
     "auto",
     "batch_size",
     "beta",
@@ -52,6 +52,7 @@ const PARAMETERS: [&str; 26] = [
     "epochs",
     "fix",
     "hyper",
+    "hyper_posterior",
     "kernel",
     "learning_rate",
     "likelihood",

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Map, Value};
+use sparsegp::Error;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Warning;
@@ -17,7 +18,9 @@ use sparsegp_tables::compare::{Contender, Plan};
 use sparsegp_tables::compare::{Settings, Store, results_csv, run as run_plan, summarise, summary_csv};
 use sparsegp_tables::options::{fit_options, options};
 use sparsegp_tables::schema::{Censoring, Places, SchemaOptions, Surface};
-use sparsegp_tables::tabular::{FitRequest, TableModel, TrainingSample, fit_table_in, select_beta};
+use sparsegp_tables::tabular::{
+    FitRequest, TableModel, TrainingSample, fit_conformal_in, fit_table_in, select_beta,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,7 +119,7 @@ fn grid_of(betas: Option<&str>) -> PyResult<(Option<Betas>, &'static [&'static s
 /// Fits a model to the rows of a table. `options` are options of the command line by name, as JSON text.
 /// `listener` is called with every event, as a dictionary, and ends training by returning True.
 #[pyfunction]
-#[pyo3(signature = (table, columns, options, *, betas=None, custom=None, listener=None, threads=None))]
+#[pyo3(signature = (table, columns, options, *, betas=None, conformal=false, custom=None, listener=None, threads=None))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit(
     py: Python<'_>,
@@ -124,6 +127,7 @@ pub fn fit(
     columns: Columns,
     options: &str,
     betas: Option<&str>,
+    conformal: bool,
     custom: Option<Custom>,
     listener: Option<Py<PyAny>>,
     threads: Option<usize>,
@@ -137,7 +141,12 @@ pub fn fit(
         let poll = || host.interrupted.load(Ordering::Relaxed) || custom.has_raised();
         let mut session = Session::new(host.tell).with_poll(&poll).with_enough(host.enough);
         let fit = match &betas {
+            Some(_) if conformal => {
+                return Err(Error::usage("⟨conformal⟩ cannot be combined with a list of values of ⟨beta⟩")
+                    .hint("choose ⟨beta⟩ first, then give it"));
+            }
             Some(betas) => select_beta(&request, betas, &mut session)?.0,
+            None if conformal => fit_conformal_in(&request, None, &mut session)?,
             None => fit_table_in(&request, &mut session)?,
         };
         let sample = sample_of(&request, &fit.model);

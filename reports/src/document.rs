@@ -125,6 +125,10 @@ impl Serialize for FitFigures<'_> {
         if let Some(choices) = &search.choices {
             map.serialize_entry("choices", choices)?;
         }
+        if let Some(scores) = model.conformal() {
+            let figures = json!({ "scores": scores.count(), "levels": scores.levels(), "factor_95": scores.factor_95() });
+            map.serialize_entry("conformal", &figures)?;
+        }
         map.serialize_entry("warnings", &self.warnings)?;
         map.end()
     }

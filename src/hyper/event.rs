@@ -87,6 +87,14 @@ pub enum Stage {
     /// The uncertainty about hyper-parameters is computed.
     #[doc(hidden)]
     HyperPosterior,
+    /// A fit without a part of the rows, which calibrates quantiles.
+    #[doc(hidden)]
+    HeldOut {
+        /// The number of the part, from 1.
+        part: usize,
+        /// The number of parts.
+        of: usize,
+    },
 }
 
 /// Formats seconds for people.
@@ -124,6 +132,7 @@ impl fmt::Display for Stage {
             }
             Stage::Beta { beta, number, of } => write!(f, "β = {beta}, {number} of {of}"),
             Stage::HyperPosterior => f.write_str("the uncertainty about hyper-parameters"),
+            Stage::HeldOut { part, of } => write!(f, "conformal calibration: part {part} of {of} held out"),
             Stage::Refit { beta } => write!(f, "β = {beta} is best: the fit to all training rows"),
         }
     }

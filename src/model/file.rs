@@ -1,13 +1,15 @@
 //! The model file: a safetensors container with one JSON description and a checksum. Reading checks every part.
 
+use super::agreement::check_predictions;
 use super::arrays::{Array, Arrays, Checked, Checksum, Unusable, VERSION, name, restore};
+use super::conformal::Conformal;
 use super::fitted::Model;
 use super::hyper_posterior::{HyperPlace, HyperPoint};
 use super::latent::LatentPrior;
-use super::posterior::{Factors, Marginals, Posterior, Roots};
+use super::posterior::{Factors, Posterior, Roots};
 use super::summary::{BetaCurve, FitSummary, Search};
 use super::{grouped, nearby};
-use crate::data::{Affine, Scaling};
+use crate::data::Scaling;
 use crate::effects::Effects;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, open_input};
@@ -17,7 +19,6 @@ use crate::likelihood::{LikelihoodKind, Mixed, ObservationModel, Task};
 use crate::options::FitOptions;
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
-use faer::Mat;
 use safetensors::tensor::{SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -93,6 +94,9 @@ struct Description {
     search: Search,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hyper_points: Vec<HyperPlace>,
+    /// The scores of held-out rows, if predictions are calibrated by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    conformal: Option<Conformal>,
 }
 
 /// The layer without its arrays.
@@ -249,6 +253,7 @@ impl Model {
             beta_curve: self.beta_curve.clone(),
             search: self.search.clone(),
             hyper_points: self.hyper_points.iter().map(|point| point.place.clone()).collect(),
+            conformal: self.conformal.as_deref().cloned(),
         }
     }
 
@@ -403,6 +408,9 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let suits = description.settings.suits(&latent.descriptors());
     Unusable::unless(suits, "its settings of hyper-parameters do not match its hyper-parameters")?;
     latent.settings = description.settings.clone();
+    let levels = latent.effects.terms().first().map_or(0, |term| term.levels);
+    let suits = description.conformal.as_ref().is_none_or(|scores| scores.is_valid(levels));
+    Unusable::unless(suits, "its conformal scores are not ascending numbers of 0 or more")?;
     let (q, factors) = posteriors(&description, &latent, arrays)?;
     // NaN and negative numbers of a damaged file are no bound.
     let bound = description.mean_variance.max(0.0);
@@ -423,6 +431,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         program: description.program,
         beta_curve: description.beta_curve,
         search: description.search,
+        conformal: description.conformal.map(Arc::new),
         latent,
         q,
         posterior,
@@ -574,25 +583,4 @@ fn likelihood(description: &Description, registry: &Registry) -> Checked<Observa
     }
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
-}
-
-/// Refuses numbers that are valid one by one, but together give no finite predictions, as in a file that was edited by hand.
-fn check_predictions(model: &Model) -> Checked<()> {
-    const FEW: usize = 4;
-    let posterior = model.posterior();
-    let layer = model.latent().layer();
-    let inducing = layer.inducing().map(|layer| layer.z());
-    // The centre of the data, which is the origin, and some inducing inputs.
-    let known = inducing.map_or(0, |z| z.nrows().min(FEW));
-    let dims = model.scaling().dims();
-    let places = Mat::from_fn(1 + known, dims, |i, j| match (i.checked_sub(1), inducing) {
-        (Some(place), Some(z)) if j < z.ncols() => z[(place, j)],
-        // The first level of a grouping.
-        _ => 0.0,
-    });
-    let Marginals { mean, variance, .. } = posterior.marginals(places.as_ref());
-    let Affine { shift, scale } = model.scaling().target;
-    let finite = mean.iter().all(|mean| (mean * scale + shift).is_finite())
-        && variance.iter().all(|variance| variance.is_finite() && *variance >= 0.0);
-    Unusable::unless(finite, "its predictions are not finite numbers")
 }

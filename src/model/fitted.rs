@@ -2,6 +2,7 @@
 
 use super::Warning;
 use super::averaged::{Averaged, Given};
+use super::conformal::Conformal;
 use super::hyper_posterior::HyperPoint;
 use super::latent::{Hyperparameter, LatentModel, LatentPrior};
 use super::nearby::Nearby;
@@ -58,6 +59,7 @@ pub struct Model {
     pub(crate) search: Search,
     /// Other hyper-parameters, over which predictions are averaged.
     pub(crate) hyper_points: Arc<Vec<HyperPoint>>,
+    pub(crate) conformal: Option<Arc<Conformal>>,
 }
 
 impl fmt::Debug for Model {
@@ -109,6 +111,8 @@ impl Model {
             search: self.search.clone(),
             // They know nothing of the new rows.
             hyper_points: Arc::default(),
+            // Scores are in units of the predicted deviations, which the update changes together with the errors.
+            conformal: self.conformal.clone(),
         }
     }
 
@@ -272,7 +276,7 @@ impl Model {
     pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions {
         let rows = self.placed(x);
         let latent = self.posterior.marginals(rows.x.transpose()).with_offsets(rows.offsets.as_ref());
-        self.predictions(latent, self.given_others(&rows), exposure)
+        self.predictions((latent, self.given_others(&rows)), x, exposure)
     }
 
     /// Like [`predict_rows`](Self::predict_rows), with another posterior on the same scale.
@@ -284,7 +288,7 @@ impl Model {
     ) -> Predictions {
         let rows = self.placed(x);
         let latent = posterior.marginals(rows.x.transpose()).with_offsets(rows.offsets.as_ref());
-        self.predictions(latent, Vec::new(), exposure)
+        self.predictions((latent, Vec::new()), x, exposure)
     }
 
     /// Predicts training rows (counted from 0) as if each were new: from its nearest other rows, and a q without the contribution of the
@@ -305,7 +309,7 @@ impl Model {
         }
         let latent = self.posterior.left_out(rows, self.options.beta)?;
         let latent = latent.with_offsets(self.placed(x).offsets.as_ref());
-        Some(self.predictions(latent, Vec::new(), exposure))
+        Some(self.predictions((latent, Vec::new()), x, exposure))
     }
 
     /// Returns `count` draws of the latent function in original units, one vector per draw, each joint over all rows of `x` (`n × D`,
@@ -457,11 +461,17 @@ impl Model {
         self.mixed().map_or(vec![(0, 1.0)], |(weights, _)| weights.into_iter().enumerate().collect())
     }
 
-    /// Predictions from latent marginals with offsets.
-    fn predictions(&self, latent: Marginals, others: Vec<Given>, exposure: Vec<f64>) -> Predictions {
+    /// Predictions from latent marginals with offsets, averaged with `others`; `x` has the inputs in original units.
+    fn predictions(
+        &self,
+        (latent, others): (Marginals, Vec<Given>),
+        x: MatRef<'_, f64>,
+        exposure: Vec<f64>,
+    ) -> Predictions {
         let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
-        let (predicted, mean_only) = (Averaged::new(likelihood, latent, others), self.mean_only());
-        Predictions { scaling, predicted, exposure, other_ends: Vec::new(), mean_only }
+        let (mean_only, conformal) = (self.mean_only(), self.row_scores(x));
+        let predicted = Averaged::new(likelihood, latent, others);
+        Predictions { scaling, predicted, exposure, other_ends: Vec::new(), mean_only, conformal }
     }
 
     /// Mean and covariance of a process with its offsets, for one set of hyper-parameters.

@@ -1,8 +1,10 @@
 //! Fitted models: latent processes, posterior, predictions, the record of the fit, the model file.
 
+mod agreement;
 mod arrays;
 mod averaged;
 mod coefficients;
+mod conformal;
 mod constraints;
 mod covariance;
 mod file;
@@ -26,6 +28,7 @@ mod warning;
 
 pub use arrays::damaged_model;
 pub use coefficients::Coefficient;
+pub use conformal::Conformal;
 pub use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use function_draws::{FunctionDraws, Stopped};

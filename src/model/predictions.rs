@@ -1,6 +1,7 @@
 //! Predictions of a fitted model at some rows, in original units of the target, and a distribution that does not depend on inputs.
 
 use super::averaged::Averaged;
+use super::conformal::RowScores;
 use super::latent::LatentModel;
 use super::posterior::Posterior;
 use super::survival::integrated_brier_score;
@@ -54,6 +55,8 @@ pub struct Predictions {
     pub(super) other_ends: Vec<f64>,
     /// True if the model defines a mean but no distribution (square-loss training).
     pub(super) mean_only: bool,
+    /// The scores of held-out rows by which quantiles are calibrated, if there are any.
+    pub(super) conformal: Option<RowScores>,
 }
 
 /// The moments of one prediction; a variance that the model does not define is NaN.
@@ -107,7 +110,7 @@ impl Predictions {
     }
 
     /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the
-    /// target. NaN for models that define only a mean.
+    /// target; with conformal calibration, the end of an interval of the scores of held-out rows. NaN for models that define only a mean.
     pub fn quantile(&self, row: usize, p: f64) -> f64 {
         self.quantile_with(row, p, &mut Integrator::default())
     }
@@ -268,12 +271,12 @@ impl Predictions {
         self.likelihood().target_kind()
     }
 
-    fn likelihood(&self) -> &ObservationModel {
+    pub(super) fn likelihood(&self) -> &ObservationModel {
         &self.predicted.first().likelihood
     }
 
     /// Returns a target of a row on the scale of the model, with its exposure; any number if the target is unknown.
-    fn at(&self, row: usize, y: f64) -> Observation<'_> {
+    pub(super) fn at(&self, row: usize, y: f64) -> Observation<'_> {
         let exposure = self.exposure.get(row).copied().unwrap_or(self.kind().usual_exposure());
         Observation::exposed(y, self.scaling.scaled_exposure(exposure))
     }
@@ -302,6 +305,9 @@ impl Predictions {
     fn quantile_with(&self, row: usize, p: f64, tools: &mut Integrator) -> f64 {
         if self.mean_only {
             return f64::NAN;
+        }
+        if let Some(scores) = &self.conformal {
+            return self.conformal_quantile(scores, row, p, tools);
         }
         let quantile = self.predicted.quantile((row, p), self.at(row, 1.0), tools);
         self.scaling.unscaled_target(quantile)
@@ -357,16 +363,13 @@ impl Predictions {
     fn compared(&self, row: usize, target: f64, tools: &mut Integrator) -> Compared {
         let kind = self.kind();
         let mean = self.moments(row, tools).mean;
-        let discrete = kind.is_of_counts() || matches!(kind, TargetKind::Binary | TargetKind::Ordinal);
         let (mut pit, mut interval_95) = ((f64::NAN, f64::NAN), (f64::NAN, f64::NAN));
         let (most_probable, classes) = match kind {
             TargetKind::Class => self.class_scores(row, target, tools),
             _ => (f64::NAN, None),
         };
         if !self.mean_only && !matches!(kind, TargetKind::Binary | TargetKind::Class) {
-            let at = self.cdf(row, target, tools);
-            let before = if discrete { target - 1.0 } else { kind.before(target) };
-            pit = (if before < target { self.cdf(row, before, tools) } else { at }, at);
+            pit = self.transforms(row, target, tools);
             interval_95 = (self.quantile_with(row, 0.025, tools), self.quantile_with(row, 0.975, tools));
         }
         Compared {
@@ -438,8 +441,8 @@ impl ConstantModel {
     pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions {
         let latent = self.posterior.marginals(Mat::zeros(rows, 0).as_ref());
         let (scaling, likelihood) = (self.scaling.of_target(), self.posterior.likelihood().clone());
-        let predicted = Averaged::new(likelihood, latent, Vec::new());
-        Predictions { scaling, predicted, exposure, other_ends: Vec::new(), mean_only: false }
+        let (predicted, other_ends) = (Averaged::new(likelihood, latent, Vec::new()), Vec::new());
+        Predictions { scaling, predicted, exposure, other_ends, mean_only: false, conformal: None }
     }
 
     /// The name of its likelihood.

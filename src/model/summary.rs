@@ -95,7 +95,7 @@ pub struct Search {
 }
 
 /// The settings that short fits and held-out rows chose, in order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[doc(hidden)]
 pub struct Choices {
     /// The number of training rows of every short fit.

@@ -115,7 +115,8 @@ fn posterior_of(
         return Err("there are too many for the default");
     }
     let explored = surface.explore(rows, job.plan.options.seed);
-    let Explored { points, summary } = explored.ok_or("the objective cannot be evaluated around them in time")?;
+    let Explored { points, summary } =
+        explored.ok_or("the objective cannot be evaluated around them in time")?;
     let solved = |Point { weight, solution: Solution { model, q, .. } }: Point| {
         let place = HyperPlace { weight, values: surface.values_of(&model.natural()) };
         HyperPoint { place, posterior: fitted.posterior.at_other_values(&model, &q) }

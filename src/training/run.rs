@@ -265,6 +265,7 @@ impl Fitted {
             beta_curve: None,
             search: self.search,
             hyper_points: self.hyper_points,
+            conformal: None,
         }
     }
 

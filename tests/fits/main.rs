@@ -1,6 +1,7 @@
 //! Fits of arrays from the options to predictions, their warnings and model files.
 
 mod common;
+mod conformal;
 mod constraints;
 mod defaults;
 mod diagnosis;

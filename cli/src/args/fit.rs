@@ -65,7 +65,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "test_fraction", help_heading = "Held-out rows")]
     pub test: Option<PathBuf>,
     /// Share of the rows to hold out as test rows [default: 0; 0.2 with --split-by or --split-time, unless --test, --cv,
-    /// --validation-fraction or --betas is given]
+    /// --validation-fraction, --betas or --conformal is given]
     #[arg(long, value_name = "SHARE", help_heading = "Held-out rows")]
     pub test_fraction: Option<f64>,
     /// Also cross-validate: before the fit to all rows, split the rows into K parts, and predict each part by a fit to the other parts
@@ -74,6 +74,15 @@ pub struct FitArgs {
     /// --split-time, each part is predicted from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume"], help_heading = "Held-out rows")]
     pub cv: Option<u16>,
+    /// Calibrate quantiles and intervals by the conformity scores of held-out rows (conformalised quantiles), for each level of the first
+    /// --group
+    ///
+    /// With at most 1000 rows, five further fits with the same choices hold out a part each, and the model is fitted to all rows. With more
+    /// rows, a fifth of them, and at most 10,000, are only scored. With --cv K there are K parts in place of five, for any number of rows.
+    /// With --split-by, groups stay together. With --split-time, later rows are scored by a fit to earlier ones. Means, variances and
+    /// densities are those of the model.
+    #[arg(long, conflicts_with_all = ["betas", "from", "shuffle_buffer"], help_heading = "Held-out rows")]
+    pub conformal: bool,
     /// With --cv, also cross-validate a fit with these options changed, on the same parts; may be repeated
     ///
     /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows the score of each
@@ -162,7 +171,7 @@ pub struct Contender {
 }
 
 /// The options that contenders share with the fit and cannot change: target, rows, outputs and limits.
-const IN_COMMON: [&str; 22] = [
+const IN_COMMON: [&str; 23] = [
     "target",
     "delimiter",
     "missing",
@@ -170,6 +179,7 @@ const IN_COMMON: [&str; 22] = [
     "split-by",
     "split-time",
     "cv",
+    "conformal",
     "against",
     "seed",
     "threads",
@@ -229,7 +239,7 @@ impl FitArgs {
     /// Returns the share of the rows to hold out as test rows.
     pub fn test_fraction(&self) -> f64 {
         let others = self.test.is_some() || self.cv.is_some() || self.betas.is_some();
-        let others = others || self.given.has("validation_fraction");
+        let others = others || self.conformal || self.given.has("validation_fraction");
         self.test_fraction.unwrap_or(if self.columns.split().is_some() && !others { 0.2 } else { 0.0 })
     }
 

@@ -6,6 +6,7 @@ mod choices;
 mod cli;
 mod columnar;
 mod compare;
+mod conformal;
 mod cross_validation;
 mod documentation;
 mod forecast;

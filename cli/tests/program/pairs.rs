@@ -47,7 +47,7 @@ const START: &str = "fit data.csv --quiet --target TARGET --epochs 3 --from m --
 
 /// The ways to fit, and operations on saved models: a name, the options of the fit, and a command with the model `m`, which is empty for a
 /// fit alone. `T2` stands for two targets.
-const WAYS: [(&str, &str, &str); 33] = [
+const WAYS: [(&str, &str, &str); 34] = [
     ("ELBO", "", ""),
     ("β-ELBO", "--beta 0.5", ""),
     ("DLM", "--objective dlm-log", ""),
@@ -72,6 +72,7 @@ const WAYS: [(&str, &str, &str); 33] = [
     ("two targets", "T2 --outputs own", ""),
     ("two targets, groups", "T2 --outputs own --group g", ""),
     ("two targets, neighbours", "T2 --outputs own --neighbours 4", ""),
+    ("conformal", "--conformal", ""),
     ("update", "", UPDATE),
     ("update with groups", "--group g", UPDATE),
     ("update with neighbours", "--neighbours 4", UPDATE),
@@ -83,7 +84,7 @@ const WAYS: [(&str, &str, &str); 33] = [
     ("draws, groups", "--group g", "predict m data.csv --draws 3 --out n.csv"),
 ];
 
-const OTHERS: &str = "\
+const OTHERS: &str = "
 Refused beside this table:
 
 - `--neighbours` with `--hyper joint` or `alternating`, because its q has a closed form; with sample weights, because a row that is repeated

@@ -8,7 +8,7 @@ use sparsegp::{ErrorKind, Result};
 use sparsegp_tables::options::{Given, find, unchecked};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::{Table, read_csv};
-use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table_in, select_beta};
+use sparsegp_tables::tabular::{FitRequest, TableModel, fit_conformal_in, fit_table_in, select_beta};
 use sparsegp_testkit::program::{Work, table, without_seconds};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -24,7 +24,7 @@ const TUMOURS: Data = (sparsegp_data::BREAST_CANCER, 100, "diagnosis");
 const VISITS: Data = (sparsegp_data::DOCTOR_VISITS, 120, "visits");
 
 /// Fits by their data and the options that differ from the defaults of this test.
-const GAUSSIAN_PROCESSES: [(Data, &str); 18] = [
+const GAUSSIAN_PROCESSES: [(Data, &str); 19] = [
     (CO2, "epochs=6 batch_size=30 hyper=joint validation_fraction=0.2"),
     (CO2, "epochs=4 batch_size=30 hyper=dual"),
     (CO2, "epochs=4 neighbours=6 objective=dlm-log validation_fraction=0.2"),
@@ -43,6 +43,7 @@ const GAUSSIAN_PROCESSES: [(Data, &str); 18] = [
     (VISITS, "epochs=4 batch_size=30 likelihood=poisson"),
     (VISITS, "epochs=4 hyper=alternating likelihood=zero-inflated-poisson"),
     (VISITS, "epochs=6 batch_size=30 likelihood=poisson group=disea"),
+    (CO2, "epochs=4 objective=vfe conformal=yes"),
 ];
 
 /// A fit that can be interrupted after every epoch.
@@ -53,13 +54,15 @@ struct Case {
     group: Option<String>,
     options: FitOptions,
     betas: Option<Betas>,
+    conformal: bool,
 }
 
 /// Creates a case from options by name, such as `epochs=4 hyper=dual`.
 fn case((csv, most, target): Data, name: &str) -> Case {
     let usual = "auto=none tolerance=0 warm_start=4";
     let pairs = usual.split(' ').chain(name.split(' ')).map(|pair| pair.split_once('=').expect("a value"));
-    let (own, values): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| ["betas", "group"].contains(name));
+    let (own, values): (Vec<_>, Vec<_>) =
+        pairs.partition(|(name, _)| ["betas", "group", "conformal"].contains(name));
     let value = |(name, text): (&str, &str)| {
         (name.to_owned(), find(name).expect(name).kind.parse(text).expect("a value"))
     };
@@ -70,7 +73,8 @@ fn case((csv, most, target): Data, name: &str) -> Case {
     let table = read_csv("data.csv", std::io::Cursor::new(text)).expect("a table");
     let own = |wanted: &str| own.iter().find(|(name, _)| *name == wanted).map(|(_, text)| *text);
     let betas = own("betas").map(|text| text.parse().expect("values of β"));
-    Case { name: name.to_owned(), table, target, group: own("group").map(str::to_owned), options, betas }
+    let (group, conformal) = (own("group").map(str::to_owned), own("conformal").is_some());
+    Case { name: name.to_owned(), table, target, group, options, betas, conformal }
 }
 
 fn cases() -> Vec<Case> {
@@ -103,6 +107,7 @@ impl Case {
             FitRequest { test_fraction: 0.1, ..FitRequest::new(&self.table, &columns, &self.options) };
         let fit = match &self.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
+            None if self.conformal => fit_conformal_in(&request, None, session)?,
             None => fit_table_in(&request, session)?,
         };
         Ok(bits(&fit.model))
@@ -137,6 +142,7 @@ fn bits(model: &TableModel) -> Vec<u64> {
     let cov = model.q().cov().to_dense();
     cov.col_iter().for_each(|column| numbers.extend(column.iter()));
     numbers.extend([summary.objective, summary.jitter]);
+    numbers.extend(model.conformal().map(|scores| scores.factor_95()));
     numbers.extend(summary.trace.iter().map(|record| record.objective));
     numbers.extend(summary.trace.iter().filter_map(|record| record.validation_nll));
     let mut bits: Vec<u64> = numbers.into_iter().map(f64::to_bits).collect();
@@ -186,7 +192,7 @@ fn a_state_of_another_fit_is_refused() {
     let (_, states) = all[0].states(&path).expect("a fit");
     std::fs::write(&path, &states[1]).expect("written");
     // Counts, and a linear model.
-    for other in [&all[15], &all[18]] {
+    for other in [&all[15], &all[19]] {
         let error = other.resumed(&path).err().unwrap_or_else(|| panic!("{}: accepted", other.name));
         let words = "the stored state does not match its stage of the fit";
         assert!(error.to_string().ends_with(words), "{error}");

@@ -8,8 +8,8 @@ mod search;
 pub use beside::{confusion_line, confusion_table, full, short};
 pub(super) use beside::{sources, telling, telling_of};
 pub use overview::{
-    coefficient_count, coefficient_text, ended, evidence, group_rows, objective, offset_rows, overview,
-    place_rows, prior, prior_variance, stopped,
+    coefficient_count, coefficient_text, conformal_row, ended, evidence, group_rows, objective, offset_rows,
+    overview, place_rows, prior, prior_variance, stopped,
 };
 pub(super) use overview::{coefficient_table, correlations, interval_words, with_interval};
 pub(super) use search::search_figure;

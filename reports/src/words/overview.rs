@@ -39,6 +39,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     }
     rows.extend(evidence(model).map(|text| row("log evidence", text)));
     rows.extend(search_rows(model, say));
+    rows.extend(conformal_row(model));
     rows.extend(summary.updates.iter().map(|update| {
         let forgot = Some(update.forget).filter(|share| *share > 0.0);
         let forgot = forgot.map_or(String::new(), |share| format!(", {share} forgotten"));
@@ -56,6 +57,17 @@ pub fn stopped(summary: &FitSummary) -> String {
 pub fn ended(summary: &FitSummary) -> String {
     let (reason, epochs, time) = (summary.stop_reason, summary.epochs, duration(summary.seconds));
     format!("{} after {epochs} epochs, {time}", reason.word())
+}
+
+/// Returns the number of conformity scores and their effect, as a row of a name and words, if the model is calibrated by them.
+pub fn conformal_row(model: &TableModel) -> Option<Vec<String>> {
+    let scores = model.conformal()?;
+    let levels = match scores.levels() {
+        0 => String::new(),
+        levels => format!("; {levels} levels have their own"),
+    };
+    let (factor, count) = (number(scores.factor_95()), count(scores.count()));
+    Some(row("conformal", format!("{count} scores; 95 % intervals are {factor} times as wide{levels}")))
 }
 
 /// Returns the bounds on the log evidence in units of the target, if they are known.

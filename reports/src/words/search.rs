@@ -24,7 +24,7 @@ pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         }));
     }
     if let Some(choices) = search.choices.as_ref().filter(|choices| !choices.parts.is_empty()) {
-        rows.push(row("chosen", chosen(choices)));
+        rows.extend(chosen(choices).map(|text| row("chosen", text)));
         rows.push(row("the same with", options(choices, say)));
     }
     rows.extend(averaged(model).map(|text| row("hyper-posterior", text)));
@@ -37,10 +37,9 @@ fn averaged(model: &TableModel) -> Option<String> {
     let known = model.hyper_summary().filter(|_| model.hyper_points() > 1)?;
     let (points, share) = (model.hyper_points(), 100.0 * (known.widening - 1.0));
     let sign = if share < 0.0 { "narrower" } else { "wider" };
-    Some(format!(
-        "{points} sets of hyper-parameters, averaged; intervals {:.1} % {sign} on average",
-        share.abs()
-    ))
+    let of =
+        if model.latent().noise_variance().is_some() { "intervals" } else { "intervals of the function" };
+    Some(format!("average over {points} sets of hyper-parameters; {of} {:.1} % {sign}", share.abs()))
 }
 
 /// Describes the sizes tried and the reason for the choice, in one line.
@@ -57,7 +56,7 @@ fn score(value: Option<f64>) -> String {
 }
 
 /// Describes the choice for every part, with its loss and the alternatives.
-fn chosen(choices: &Choices) -> String {
+fn chosen(choices: &Choices) -> Option<String> {
     let scored = |tried: &Tried| format!("{} {}", tried.value, score(tried.loss));
     let objection =
         |tried: &Tried| tried.objection.as_ref().map_or(String::new(), |text| format!(" [{text}]"));
@@ -74,11 +73,14 @@ fn chosen(choices: &Choices) -> String {
     // The row about the average over hyper-parameters says more.
     let compared = choices.parts.iter().filter(|choice| choice.part != Part::HyperPosterior);
     let parts: Vec<String> = compared.map(part).collect();
+    if parts.is_empty() {
+        return None;
+    }
     let (rows, held, time) = (choices.training_rows, choices.held_out_rows, duration(choices.seconds));
-    format!(
+    Some(format!(
         "by the log loss of {held} held-out rows, short fits to {rows} rows, {time}: {}",
         parts.join("; ")
-    )
+    ))
 }
 
 fn options(choices: &Choices, say: &Say<'_>) -> String {

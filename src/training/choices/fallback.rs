@@ -95,7 +95,11 @@ impl Chosen {
 
     /// Returns the final choices, and a warning if some were given up.
     fn into_record(self) -> (Option<Choices>, Option<Warning>) {
-        let choices = self.choices.map(|choices| settled(choices, &self.asked, &self.options));
+        // Without short fits, too, the posterior of hyper-parameters may differ from what was asked.
+        let averages = self.options.word_of(Part::HyperPosterior) != self.asked.word_of(Part::HyperPosterior);
+        let open = averages && self.asked.open.contains(Part::HyperPosterior);
+        let choices = self.choices.or_else(|| open.then(Choices::default));
+        let choices = choices.map(|choices| settled(choices, &self.asked, &self.options));
         let warning =
             self.error.map(|error| Warning::FellBack { error, instead: self.given_up.join(", then ") });
         (choices, warning)

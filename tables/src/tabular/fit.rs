@@ -275,7 +275,7 @@ fn check_grouped_start(columns: &SchemaOptions, start: Option<&TableModel>) -> R
 }
 
 /// Returns the columns of the fit: those of the start model, or those found in the table.
-fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<String>)> {
+pub(super) fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<String>)> {
     let Some(start) = request.start else {
         let train = training_rows(request.table, request.columns, shares);
         return find_schema(request.table, request.columns, request.options, &train);

@@ -3,6 +3,7 @@
 mod averages;
 mod baselines;
 mod censored;
+mod conformal;
 mod cross;
 mod effects;
 mod fit;
@@ -22,6 +23,7 @@ mod trees;
 
 pub use averages::CellAverage;
 pub use baselines::{Baselines, Constant, TrainingSample};
+pub use conformal::{check_conformal, fit_conformal_in};
 pub use cross::{Fold, folds};
 pub use effects::NamedEffect;
 pub use fit::select_beta;
