@@ -1,5 +1,6 @@
 //! A model and its history as rows of a name and words, with its coefficients and its grouped effects.
 
+use super::search::averaged;
 use super::{count, duration, number, row, search_rows, table};
 use sparsegp::collapsed::WeightPrior;
 use sparsegp::data::Affine;
@@ -39,6 +40,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     }
     rows.extend(evidence(model).map(|text| row("log evidence", text)));
     rows.extend(search_rows(model, say));
+    rows.extend(averaged(model).map(|text| row("hyper-posterior", text)));
     rows.extend(conformal_row(model));
     rows.extend(summary.updates.iter().map(|update| {
         let forgot = Some(update.forget).filter(|share| *share > 0.0);

@@ -27,19 +27,17 @@ pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         rows.extend(chosen(choices).map(|text| row("chosen", text)));
         rows.push(row("the same with", options(choices, say)));
     }
-    rows.extend(averaged(model).map(|text| row("hyper-posterior", text)));
     rows.extend(start(&search.restarts).map(|text| row("start", text)));
     rows
 }
 
 /// Describes the average over hyper-parameters, if predictions are one.
-fn averaged(model: &TableModel) -> Option<String> {
+pub(super) fn averaged(model: &TableModel) -> Option<String> {
     let known = model.hyper_summary().filter(|_| model.hyper_points() > 1)?;
     let (points, share) = (model.hyper_points(), 100.0 * (known.widening - 1.0));
     let sign = if share < 0.0 { "narrower" } else { "wider" };
-    let of =
-        if model.latent().noise_variance().is_some() { "intervals" } else { "intervals of the function" };
-    Some(format!("average over {points} sets of hyper-parameters; {of} {:.1} % {sign}", share.abs()))
+    let of = if model.latent().noise_variance().is_some() { "intervals" } else { "intervals of f" };
+    Some(format!("{points} sets averaged, {of} {:.1} % {sign}", share.abs()))
 }
 
 /// Describes the sizes tried and the reason for the choice, in one line.
