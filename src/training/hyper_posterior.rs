@@ -31,6 +31,9 @@ const MOST_ROWS: usize = 2000;
 /// … and this many free hyper-parameters, because each takes two evaluations of the objective.
 const MOST_FREE: usize = 50;
 
+/// Without a closed form of q, the default is for fits with at most this n·M² (n rows and M inducing inputs). They take seconds.
+const MOST_WORK: usize = 40_000_000;
+
 /// By default, predictions are averaged if that changes the widths of predictive intervals by more than this share.
 const MATTERS: f64 = 0.02;
 
@@ -46,6 +49,9 @@ const MOST_COMPARED: usize = 200;
 /// The maximum number of directions with points.
 const MOST_DIRECTIONS: usize = 5;
 
+/// The points may have at most this many numbers together (27 points with 400 inducing inputs), which a model file stores.
+const MOST_NUMBERS: usize = 2_200_000;
+
 /// Directions are added until the others have less than this share of the effect on predictions.
 const REST: f64 = 0.02;
 
@@ -58,8 +64,8 @@ const SKEW: (f64, f64) = (0.4, 2.0);
 /// Points with less weight are left out.
 const NO_WEIGHT: f64 = 1e-3;
 
-/// Newton steps on q end once a step gains less than this many nats per row, so that gradients have digits to spare.
-const TOLERANCE: f64 = 1e-10;
+/// Newton steps on q, which converge quadratically, end after three gains of less than this many nats per row.
+const TOLERANCE: f64 = 1e-7;
 const MOST_STEPS: usize = 60;
 
 /// Adds the uncertainty about hyper-parameters to a fit, if the options ask for it and the fit has a posterior of them.
@@ -103,7 +109,7 @@ fn posterior_of(
         return Err(why);
     }
     let rows = job.rows.in_memory().ok_or("the rows are not in memory")?;
-    if automatic && (rows.len() > MOST_ROWS || job.rows.validation().is_some()) {
+    if automatic && (is_slow(rows.len(), fitted) || job.rows.validation().is_some()) {
         return Err("the fit is none of those whose default it is");
     }
     session.enter(Stage::HyperPosterior);
@@ -123,6 +129,12 @@ fn posterior_of(
     };
     let matters = !automatic || (summary.widening - 1.0).abs() > MATTERS;
     Ok((points.into_iter().filter(|_| matters).map(solved).collect(), summary))
+}
+
+/// Returns true if a fit to this many rows is too slow for the default.
+fn is_slow(rows: usize, fitted: &Fitted) -> bool {
+    let width: usize = fitted.q.iter().map(|q| q.dim().pow(2)).sum();
+    rows > MOST_ROWS || (fitted.model.likelihood.gaussian_noise().is_none() && rows * width > MOST_WORK)
 }
 
 /// Returns the reason why a plan has no evidence, or bound on it, as a function of hyper-parameters.
@@ -300,7 +312,8 @@ impl<'a> Surface<'a> {
         let places = places_between(rows);
         let centre = self.solve(&vec![0.0; d])?;
         let at_centre = Predicted::of(&centre, &places);
-        let directions = self.directions(&root, &at_centre, &places)?;
+        let most = most_directions(&centre);
+        let directions = self.directions(&root, (&at_centre, most), &places)?;
         let points = self.design(&directions, centre.value, seed);
         // The points of half a design have other moments.
         if (self.stopped)() {
@@ -317,7 +330,7 @@ impl<'a> Surface<'a> {
     fn directions(
         &mut self,
         root: &Mat<f64>,
-        centre: &Predicted,
+        (centre, most): (&Predicted, usize),
         places: &Mat<f64>,
     ) -> Option<(Mat<f64>, usize)> {
         let d = root.nrows();
@@ -335,7 +348,7 @@ impl<'a> Surface<'a> {
         let total: f64 = values.iter().sum();
         let mut left = total;
         let mut count = 0;
-        while count < d.min(MOST_DIRECTIONS) && left > REST * total {
+        while count < d.min(most) && left > REST * total {
             left -= values[order[count]];
             count += 1;
         }
@@ -419,6 +432,13 @@ impl<'a> Surface<'a> {
 
 /// The largest logarithm of the density in units of that of the Gaussian that counts.
 const MOST_RATIO: f64 = 2.0;
+
+/// Returns the number of directions whose points are not too large for a model file; at least one.
+fn most_directions(at: &Solution) -> usize {
+    let numbers: usize = at.q.iter().map(|q| q.dim() * (q.dim() + 1) / 2).sum();
+    let fits = |k: &usize| central_composite(*k).0.len() * numbers <= MOST_NUMBERS;
+    (1..=MOST_DIRECTIONS).rev().find(fits).unwrap_or(1)
+}
 
 /// Returns the points of a central composite design other than its centre, and their distance from the centre. Each coordinate has the
 /// mean square 1 if the centre has the weight `1 − k/r²` and the others share the rest.

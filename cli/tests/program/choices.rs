@@ -223,3 +223,30 @@ fn neighbours_are_in_messages_documents_and_models() {
     assert_eq!(work.run(&format!("{next} 20")).json()["config"]["neighbours"], 20);
     work.refuses(2, next, &[("auto", &["--neighbours auto", "--from"])]);
 }
+
+#[test]
+fn averages_over_hyper_parameters_are_told_and_kept() {
+    let work = Work::new();
+    let fit = "fit data.csv --target y --auto none --inducing 20 --model-out";
+    work.prints(&format!("{fit} one --metrics one.json"), &["kernel.variance"]);
+    work.prints(&format!("{fit} all --hyper-posterior laplace --metrics all.json"), &[" to "]);
+    work.prints("inspect all", &["hyper-posterior", "sets averaged, intervals"]);
+    let (one, all) = (work.json("one.json"), work.json("all.json"));
+    assert_eq!(one["hyperparameters"], all["hyperparameters"]);
+    assert!(one["hyperparameter_intervals"].is_null());
+    let intervals = all["hyperparameter_intervals"].as_object().expect("intervals");
+    for (name, value) in all["hyperparameters"].as_object().expect("values") {
+        let (value, ends) = (value.as_f64(), &intervals[name]);
+        assert!(ends[0].as_f64() < value && value < ends[1].as_f64(), "{name}: {value:?} in {ends}");
+    }
+    let cells = |model: &str| work.text(&format!("predict {model} data.csv --out -"));
+    assert_ne!(cells("one"), cells("all"));
+    // An update keeps the hyper-parameters of the fit alone.
+    work.run("update all data.csv --model-out more").ok();
+    assert!(!work.text("inspect more").contains("sets averaged"));
+    let told = work.run(&format!("{fit} near --neighbours 5 --hyper-posterior laplace"));
+    assert_contains(
+        &told.stderr(),
+        &["--hyper-posterior laplace has no effect", "because the model has neighbours"],
+    );
+}

@@ -50,7 +50,8 @@ def _with_more(**more):
     def decorate(cls):
         base = inspect.signature(_Parameters.__init__)
         own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in more.items()]
-        given = list(base.parameters.values())
+        # Conformal fits hold out parts of the rows in memory.
+        given = [parameter for name, parameter in base.parameters.items() if name != "conformal"]
         signature = base.replace(parameters=[*given[:2], *own, *given[2:]])
 
         @functools.wraps(_Parameters.__init__)

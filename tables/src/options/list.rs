@@ -260,7 +260,7 @@ const HYPER_PARAMETERS: &[Entry] = &[
             "laplace: a Gaussian at the hyper-parameters of the fit, with up to 27 points along the directions that change \
              predictions most. It needs an ELBO or FITC's evidence of a gp with all rows in memory, without neighbours and \
              grouped effects; other fits keep single values. auto: for at most 2000 rows without validation rows and 50 \
-             hyper-parameters, if the widths of predictive intervals change by more than 2 %.",
+             hyper-parameters, and n·M² up to 4e7 without a closed form, if the widths of predictive intervals change by more than 2 %.",
         )
         .effect(Effect::Sparse),
     Entry::new("start", Kind::Texts(parses::<StartFor>))
