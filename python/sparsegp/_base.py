@@ -38,14 +38,14 @@ class Estimator(Stored):
 
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    #: Classifiers and linear models lack this parameter.
+    conformal: bool = False
 
     #: Arguments of the engine that are not parameters.
     _given: dict[str, Any] = {}
 
     #: The kinds of target of saved models of this class, and True if the models are linear.
-    _kinds: tuple = tuple(
-        "real,measured,censored,positive,lifetime,amount,unit interval,share,ordinal,count,trials".split(",")
-    )
+    _kinds: tuple = tuple("real,measured,censored,positive,lifetime,amount,unit interval,share,ordinal,count,trials".split(","))
     _linear = False
 
     def _engine_params(self) -> dict:
@@ -182,8 +182,7 @@ class Estimator(Stored):
         options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
         known = (exposure, groups, offset, censored)
         table, columns = self._training_table(X, y, self._named_targets, sample_weight, *known)
-        # Classifiers, linear models and estimators that an earlier version pickled lack this parameter.
-        given = {"betas": betas, "conformal": bool(getattr(self, "conformal", False))}
+        given = {"betas": betas, "conformal": self.conformal}
         model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, **given, **hearing))
         self._take_model(model, **custom_parts(self._engine_params()))
         self._tell_left_out()
@@ -194,7 +193,7 @@ class Estimator(Stored):
         structure that the models share."""
         if isinstance(self.beta, (str, list, tuple)):
             raise ValueError(f"beta is {self.beta!r}, expected a number: held-out rows choose beta only for a single target")
-        if getattr(self, "conformal", False):
+        if self.conformal:
             raise ValueError("conformal is True, which is for a single target")
         if _means.is_own(self.mean):
             raise ValueError(f"mean is {self.mean!r}, which is for a single target: expected 'constant', 'zero' or 'trees'")
@@ -383,8 +382,7 @@ class Estimator(Stored):
 
     @property
     def kernel_(self) -> Kernel | None:
-        """The kernel with its tuned values, for inputs on the scale the model sees; None for linear models. With
-        several latent functions, the kernel of the first one."""
+        """The tuned kernel (the first of several), for inputs on the scale the model sees; None for linear models."""
         found = self._fitted().kernel()
         return None if found is None else Kernel._tuned(*found, custom=self._own["kernels"])
 
@@ -395,16 +393,12 @@ class Estimator(Stored):
         Warped inputs and targets have no unit: their values stay on the scale that the model sees, as do all values of
         ``document_["hyperparameters"]`` and :class:`~sparsegp.kernels.Kernel`. In ``start=``, ``fix=``, ``bounds=`` and
         ``prior=``, names with a column in brackets have its unit."""
-        self._fitted()
-        return {name: value for name, value, _ in _sparsegp.hyperparameters(self._model)}
+        return {name: value for name, value, _ in _sparsegp.hyperparameters(self._fitted())}
 
     @property
     def hyperparameter_intervals_(self) -> dict[str, tuple[float, float]]:
-        """95 % intervals of the hyper-parameters by name, in the units of ``hyperparameters_``; empty if the fit has not
-        computed their posterior (``hyper_posterior=``)."""
-        self._fitted()
-        known = ((name, ends) for name, _, ends in _sparsegp.hyperparameters(self._model) if ends is not None)
-        return {name: (ends[0], ends[1]) for name, ends in known}
+        """95 % intervals of ``hyperparameters_``; empty without their posterior (``hyper_posterior=``)."""
+        return {name: (ends[0], ends[1]) for name, _, ends in _sparsegp.hyperparameters(self._fitted()) if ends}
 
     @property
     def input_names_(self) -> NDArray[Any]:
@@ -448,8 +442,7 @@ class Estimator(Stored):
 
     @property
     def choices_(self) -> dict[str, Any]:
-        """The parameters that held-out rows chose. An estimator with these parameters and yours repeats the fit without
-        choosing again."""
+        """The chosen parameters. An estimator with these parameters and yours repeats the fit without choosing again."""
         choices = (self.document_["fit"].get("choices") or {"parts": []})["parts"]
         chosen: dict = {"auto": "none"}
         for part in choices:
