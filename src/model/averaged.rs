@@ -48,6 +48,17 @@ impl Averaged {
         &self.0[0]
     }
 
+    /// The predictions for one set of hyper-parameters.
+    pub fn of(&self, index: usize) -> &Given {
+        &self.0[index]
+    }
+
+    /// Returns the predictions for one set of hyper-parameters alone.
+    pub fn alone(&self, index: usize) -> Averaged {
+        let Given { likelihood, latent, .. } = self.of(index).clone();
+        Averaged::new(likelihood, latent, Vec::new())
+    }
+
     /// Returns the same rows with other marginals for the hyper-parameters of the model, without others.
     pub fn with_latent(&self, latent: Marginals) -> Averaged {
         Averaged::new(self.first().likelihood.clone(), latent, Vec::new())

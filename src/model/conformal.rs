@@ -46,7 +46,9 @@ impl Conformal {
             scores
         };
         let mut of_levels = vec![Vec::new(); levels];
-        scores.iter_mut().for_each(|score| *score = if score.is_finite() { *score } else { LARGEST });
+        // Where F jumps across ½, the score is negative: every interval contains such a target.
+        let taken = |score: f64| if score.is_finite() { score.max(0.0) } else { LARGEST };
+        scores.iter_mut().for_each(|score| *score = taken(*score));
         for (&code, &score) in codes.iter().zip(&scores) {
             // New levels have codes behind the known ones.
             if let Some(of_level) = of_levels.get_mut(code as usize).filter(|_| code >= 0.0) {

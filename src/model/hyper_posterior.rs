@@ -132,7 +132,7 @@ impl Model {
     }
 
     /// The posteriors of the model and of the other points.
-    fn all_posteriors(&self) -> impl Iterator<Item = &Posterior> {
+    pub(super) fn all_posteriors(&self) -> impl Iterator<Item = &Posterior> {
         std::iter::once(&self.posterior).chain(self.hyper_points.iter().map(|point| &point.posterior))
     }
 

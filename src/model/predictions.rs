@@ -1,6 +1,6 @@
 //! Predictions of a fitted model at some rows, in original units of the target, and a distribution that does not depend on inputs.
 
-use super::averaged::Averaged;
+use super::averaged::{Averaged, Given};
 use super::conformal::RowScores;
 use super::latent::LatentModel;
 use super::posterior::Posterior;
@@ -239,6 +239,16 @@ impl Predictions {
     #[must_use]
     pub fn with_other_ends(self, other_ends: &[f64]) -> Predictions {
         Predictions { other_ends: other_ends.to_vec(), ..self }
+    }
+
+    /// Returns what one set of hyper-parameters predicts.
+    pub(super) fn of_point(&self, index: usize) -> &Given {
+        self.predicted.of(index)
+    }
+
+    /// Returns the predictions for one set of hyper-parameters.
+    pub(super) fn given_point(&self, index: usize) -> Predictions {
+        Predictions { predicted: self.predicted.alone(index), ..self.clone() }
     }
 
     pub(super) fn has_other_ends(&self) -> bool {

@@ -4,10 +4,11 @@ use super::fitted::Model;
 use super::local::Local;
 use super::nearby::{Beside, Nearby};
 use super::posterior::{Marginals, Posterior, Root};
+use super::predictions::{Prediction, Predictions};
 use crate::error::{Error, Result};
 use crate::latent::InducingPrior;
 use crate::likelihood::quadrature::Integrator;
-use crate::likelihood::{Marginal, Observation, Row};
+use crate::likelihood::{Marginal, Observation, ObservationModel, Row};
 use crate::parallel::*;
 use crate::rows::Rows;
 use faer::{Mat, MatRef};
@@ -51,12 +52,30 @@ impl Model {
             ));
         }
         let units = self.scaling().input_slopes()?;
-        let latent = self.posterior().slopes(self.on_scale(x).transpose());
-        let marginals = &predictions.predicted.first().latent;
+        let given = |(index, posterior): (usize, &Posterior)| {
+            let part = predictions.of_point(index);
+            (part.weight, self.slopes_given(posterior, x, exposure, (&part.latent, &units)))
+        };
+        let mut all: Vec<(f64, Slopes)> = self.all_posteriors().enumerate().map(given).collect();
+        match all.len() {
+            1 => Ok(all.remove(0).1),
+            _ => Ok(pooled(&predictions, &all)),
+        }
+    }
+
+    /// Returns the gradients for one set of hyper-parameters, from its marginals at the rows.
+    fn slopes_given(
+        &self,
+        posterior: &Posterior,
+        x: MatRef<'_, f64>,
+        exposure: &[f64],
+        (marginals, units): (&Marginals, &[f64]),
+    ) -> Slopes {
+        let latent = posterior.slopes(self.on_scale(x).transpose());
         let (n, d) = x.shape();
         let rows = |row: usize| {
             let exposure = exposure.get(row).copied().unwrap_or(1.0);
-            let (target, function) = self.chains(marginals, row, exposure);
+            let (target, function) = self.chains(posterior.likelihood(), marginals, row, exposure);
             let of = |chain: &[(f64, f64)], d: usize| -> f64 {
                 let of_function = |function: usize| {
                     let (chain, own) = (chain[function], &latent[function]);
@@ -75,14 +94,19 @@ impl Model {
         let found: Vec<[Vec<f64>; 4]> = (0..n).into_par_iter().map(rows).collect();
         let [mean, variance, latent_mean, latent_variance] =
             [0, 1, 2, 3].map(|which| Mat::from_fn(n, d, |i, j| found[i][which][j]));
-        Ok(Slopes { mean, variance, latent_mean, latent_variance })
+        Slopes { mean, variance, latent_mean, latent_variance }
     }
 
     /// Returns the derivatives of the moments of the target and of the function, with respect to the mean and the variance of every latent
     /// function at a row.
-    fn chains(&self, marginals: &Marginals, row: usize, exposure: f64) -> (Chain, Chain) {
+    fn chains(
+        &self,
+        likelihood: &ObservationModel,
+        marginals: &Marginals,
+        row: usize,
+        exposure: f64,
+    ) -> (Chain, Chain) {
         let at = marginals.row(row);
-        let likelihood = self.posterior().likelihood();
         let mut tools = Integrator::default();
         let unit = self.scaling().target.scale;
         let plain = self.scaling().target_map().is_none();
@@ -112,6 +136,33 @@ impl Model {
 }
 
 /// A mean and a variance, given the means and variances of all latent functions.
+/// Returns the gradients of the moments of an average: `∇m = Σ_k w_k ∇m_k` and `∇v = Σ_k w_k (∇v_k + 2 (m_k − m) ∇m_k)`.
+fn pooled(predictions: &Predictions, all: &[(f64, Slopes)]) -> Slopes {
+    let (n, d) = all[0].1.mean.shape();
+    let mut sum = Slopes {
+        mean: Mat::zeros(n, d),
+        variance: Mat::zeros(n, d),
+        latent_mean: Mat::zeros(n, d),
+        latent_variance: Mat::zeros(n, d),
+    };
+    let whole: Vec<Prediction> = predictions.iter().collect();
+    for (index, (weight, own)) in all.iter().enumerate() {
+        let of_point = predictions.given_point(index);
+        for (i, (at, whole)) in of_point.iter().zip(&whole).enumerate() {
+            let (off, latent_off) = (at.mean - whole.mean, at.latent_mean - whole.latent_mean);
+            for j in 0..d {
+                let (mean, latent) = (own.mean[(i, j)], own.latent_mean[(i, j)]);
+                sum.mean[(i, j)] += weight * mean;
+                sum.variance[(i, j)] += weight * (own.variance[(i, j)] + 2.0 * off * mean);
+                sum.latent_mean[(i, j)] += weight * latent;
+                sum.latent_variance[(i, j)] +=
+                    weight * (own.latent_variance[(i, j)] + 2.0 * latent_off * latent);
+            }
+        }
+    }
+    sum
+}
+
 type MomentsAt<'a> = dyn FnMut(&[f64], &[f64]) -> (f64, f64) + 'a;
 
 /// Derivatives of two moments in the means and variances of latent functions.

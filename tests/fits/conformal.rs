@@ -116,6 +116,11 @@ fn intervals_of_counts_contain_the_targets_whose_scores_are_small_enough() {
     calibrate(&mut model, &x, &y);
     let mut sorted = model.predict(&x, &[]).expect("predictions").conformal_scores(&y);
     sorted.sort_by(f64::total_cmp);
+    // A count at the median is inside every interval.
+    assert!(sorted[0] < 0.0, "{sorted:?}");
+    let read = Model::from_bytes("copy", &model.to_bytes().expect("bytes")).expect("a model");
+    let (own, again) = (model.predict(&x, &[]), read.predict(&x, &[]));
+    assert_eq!(own.expect("predictions").quantiles(0.9), again.expect("predictions").quantiles(0.9));
     let counts: Vec<f64> = (0..40).map(f64::from).collect();
     for row in (0..60).step_by(7) {
         let same = model.predict(Mat::from_fn(40, 1, |_, _| x[(row, 0)]), &[]).expect("predictions");

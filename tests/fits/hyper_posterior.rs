@@ -191,6 +191,39 @@ fn counts_and_classes_are_averaged_too() {
 }
 
 #[test]
+fn gradients_are_those_of_the_average() {
+    let new = Mat::from_fn(4, 2, |i, d| 0.7 * (i as f64 - 1.4) * if d == 0 { 1.0 } else { -0.6 });
+    for likelihood in [LikelihoodKind::Gaussian, LikelihoodKind::Poisson] {
+        let (model, ..) = averaged(likelihood);
+        let slopes = model.slopes(&new, &[]).expect("gradients");
+        let at = |by: f64, column: usize| {
+            let moved = Mat::from_fn(4, 2, |i, d| new[(i, d)] + if d == column { by } else { 0.0 });
+            model.predict(&moved, &[]).expect("predictions").iter().collect::<Vec<_>>()
+        };
+        for column in 0..2 {
+            let (above, below) = (at(1e-4, column), at(-1e-4, column));
+            for i in 0..4 {
+                let of = |pick: &dyn Fn(usize) -> [f64; 2]| (pick(i)[0] - pick(i)[1]) / 2e-4;
+                let pairs = [
+                    (slopes.mean[(i, column)], of(&|i| [above[i].mean, below[i].mean])),
+                    (slopes.variance[(i, column)], of(&|i| [above[i].variance, below[i].variance])),
+                    (
+                        slopes.latent_variance[(i, column)],
+                        of(&|i| [above[i].latent_variance, below[i].latent_variance]),
+                    ),
+                ];
+                for (found, difference) in pairs {
+                    assert!(
+                        (found - difference).abs() < 2e-4 * (1.0 + difference.abs()),
+                        "{found} {difference}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn joint_draws_and_files_keep_the_average() {
     let (model, x, _) = averaged(LikelihoodKind::Gaussian);
     let new = x.subrows(0, 12);
