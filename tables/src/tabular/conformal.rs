@@ -168,6 +168,7 @@ fn as_chosen(options: &FitOptions, used: &FitOptions) -> FitOptions {
         warp_target: used.warp_target,
         objective: used.objective,
         beta: used.beta,
+        hyper_posterior: used.hyper_posterior,
         ..options.clone()
     };
     used.neighbours.map_or_else(|| chosen.without_neighbours(), |count| chosen.with_neighbours(count))
