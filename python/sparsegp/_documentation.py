@@ -112,7 +112,7 @@ PARAMETERS = """kernel : str or Kernel, optional
 CONFORMAL = """conformal : bool, default=False
         Calibrate quantiles by the conformity scores of held-out rows (conformalised quantiles), for each level of the first of ``groups``.
         Up to 1000 rows, five further fits hold out a fifth of the rows each; with more rows, a fifth is held out of the fit. Means,
-        variances and densities are those of the model.
+        variances and densities stay as they are.
     options : dict, optional"""
 
 

@@ -90,7 +90,7 @@ impl Array {
                 let cells = (0..all.ncols()).flat_map(|j| (0..=j).map(move |i| all[(i, j)]));
                 Array::vector(name, &cells.collect::<Vec<f64>>())
             }
-            Root::Diagonal(diagonal) => Array::vector(name, diagonal),
+            Root::Diagonal(_) => Array::root(name, root),
         }
     }
 }
@@ -135,27 +135,20 @@ impl Arrays<'_> {
         Ok(self.tensors.tensor(name).map_err(Unusable::damaged)?.shape().to_vec())
     }
 
-    /// Returns a root of `m` rows that was stored by its upper triangle, if the file contains it.
-    pub fn packed(&self, name: &str, m: usize) -> Checked<Option<Root>> {
-        if !self.has(name) {
-            return Ok(None);
-        }
-        if m > 1 && self.shape(name)? == [m] {
-            return Ok(Some(Root::Diagonal(self.values(name, &[m])?)));
-        }
-        let values = self.values(name, &[m * (m + 1) / 2])?;
-        let cell = |i: usize, j: usize| if i <= j { values[j * (j + 1) / 2 + i] } else { 0.0 };
-        Ok(Some(Root::Upper(Mat::from_fn(m, m, cell))))
-    }
-
     /// Returns the root of a part of the variance, if the file contains it.
     pub fn root(&self, name: &str, m: usize) -> Checked<Option<Root>> {
         if !self.has(name) {
             return Ok(None);
         }
-        Ok(Some(match self.shape(name)?.len() {
-            1 => Root::Diagonal(self.values(name, &[m])?),
-            _ => Root::Upper(self.matrix(name, m, m)?),
+        Ok(Some(match self.shape(name)?[..] {
+            [_, _] => Root::Upper(self.matrix(name, m, m)?),
+            [count] if count == m => Root::Diagonal(self.values(name, &[m])?),
+            // An upper triangle, column by column.
+            _ => {
+                let values = self.values(name, &[m * (m + 1) / 2])?;
+                let cell = |i: usize, j: usize| if i <= j { values[j * (j + 1) / 2 + i] } else { 0.0 };
+                Root::Upper(Mat::from_fn(m, m, cell))
+            }
         }))
     }
 }

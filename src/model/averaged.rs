@@ -19,6 +19,10 @@ pub(super) struct Given {
 }
 
 impl Given {
+    fn with<T>(&self, row: usize, at: Observation, of: impl FnOnce(&dyn Likelihood, Row) -> T) -> T {
+        of(&*self.likelihood, Row::new(at, self.latent.row(row)))
+    }
+
     /// Draws every latent function at a row.
     pub fn draw_functions(&self, row: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
         let latent = self.latent.row(row);
@@ -78,14 +82,14 @@ impl Averaged {
         at: Observation,
         mut of: impl FnMut(&dyn Likelihood, Row) -> T,
     ) -> Vec<(f64, T)> {
-        let one = |given: &Given| (given.weight, of(&*given.likelihood, Row::new(at, given.latent.row(row))));
+        let one = |given: &Given| (given.weight, given.with(row, at, &mut of));
         self.0.iter().map(one).collect()
     }
 
     /// Returns the number of the only set of hyper-parameters, or the average of `Σ_k w_k g(x_k)`.
-    fn average(&self, row: usize, at: Observation, mut of: impl FnMut(&dyn Likelihood, Row) -> f64) -> f64 {
+    fn average(&self, row: usize, at: Observation, of: impl FnMut(&dyn Likelihood, Row) -> f64) -> f64 {
         match &self.0[..] {
-            [only] => of(&*only.likelihood, Row::new(at, only.latent.row(row))),
+            [only] => only.with(row, at, of),
             _ => self.each(row, at, of).into_iter().map(|(weight, value)| weight * value).sum(),
         }
     }
@@ -95,10 +99,10 @@ impl Averaged {
         &self,
         row: usize,
         at: Observation,
-        mut of: impl FnMut(&dyn Likelihood, Row) -> (f64, f64),
+        of: impl FnMut(&dyn Likelihood, Row) -> (f64, f64),
     ) -> (f64, f64) {
         if let [only] = &self.0[..] {
-            return of(&*only.likelihood, Row::new(at, only.latent.row(row)));
+            return only.with(row, at, of);
         }
         let all = self.each(row, at, of);
         let mean: f64 = all.iter().map(|(weight, own)| weight * own.0).sum();
@@ -129,11 +133,11 @@ impl Averaged {
 
     /// Returns `log p(y)`, or the log probability of the interval of a censored target.
     pub fn log_density(&self, row: usize, at: Observation, tools: &mut Integrator) -> f64 {
-        let mut of = |likelihood: &dyn Likelihood, row: Row| {
+        let of = |likelihood: &dyn Likelihood, row: Row| {
             likelihood.expectation(Expectation::LogPredictive, row, Slopes::none(), tools)
         };
         if let [only] = &self.0[..] {
-            return of(&*only.likelihood, Row::new(at, only.latent.row(row)));
+            return only.with(row, at, of);
         }
         let all = self.each(row, at, of);
         let top = all.iter().map(|(_, own)| *own).fold(f64::NEG_INFINITY, f64::max);
@@ -151,7 +155,7 @@ impl Averaged {
     /// Returns the smallest y with `P(Y ≤ y) ≥ p`.
     pub fn quantile(&self, (row, p): (usize, f64), at: Observation, tools: &mut Integrator) -> f64 {
         if let [only] = &self.0[..] {
-            return only.likelihood.predictive_quantile(p, Row::new(at, only.latent.row(row)), tools);
+            return only.with(row, at, |likelihood, row| likelihood.predictive_quantile(p, row, tools));
         }
         let of = &self.first().likelihood;
         quantile_of_distribution(of.target_kind(), p, of.levels(), &mut |y| self.cdf(row, at.with(y), tools))
@@ -161,7 +165,7 @@ impl Averaged {
     pub fn crps(&self, row: usize, at: Observation, tools: &mut Integrator) -> f64 {
         let of = &self.first().likelihood;
         match (&self.0[..], of.target_kind()) {
-            ([only], _) => only.likelihood.crps(Row::new(at, only.latent.row(row)), tools),
+            ([only], _) => only.with(row, at, |likelihood, row| likelihood.crps(row, tools)),
             (_, TargetKind::Binary) => (self.moments((row, at), tools, |own, _| own).0 - at.y).powi(2),
             (_, kind) => {
                 crps_of_distribution(kind, of.levels(), at, &mut |y| self.cdf(row, at.with(y), tools))

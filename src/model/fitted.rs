@@ -486,7 +486,7 @@ impl Model {
     }
 
     /// The means of a process with its offsets.
-    fn with_offsets(&self, posterior: &Posterior, process: usize, rows: &Placed) -> Vec<f64> {
+    pub(super) fn with_offsets(&self, posterior: &Posterior, process: usize, rows: &Placed) -> Vec<f64> {
         let means = posterior.means_of(process, rows.x.transpose()).into_iter().enumerate();
         means.map(|(row, mean)| mean + offset_at(rows.offsets.as_ref(), row, process)).collect()
     }

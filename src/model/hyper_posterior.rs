@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Transform;
 
-/// Hyper-parameters other than those of the model.
+/// A point of the posterior of the hyper-parameters, without f.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HyperPlace {
     /// The weight in predictions; the model itself has the rest of 1.
@@ -20,7 +20,7 @@ pub(crate) struct HyperPlace {
     pub values: Vec<f64>,
 }
 
-/// Hyper-parameters other than those of the model, with the posterior of f given them.
+/// A point of the posterior of the hyper-parameters, with the posterior of f given them. The model itself is the first point.
 #[derive(Clone)]
 pub(crate) struct HyperPoint {
     pub place: HyperPlace,
@@ -73,8 +73,8 @@ impl HyperPoint {
                 let m = layers.get(layers.of(process)).dim();
                 let name = |what: &str| name_of(what, index, process);
                 let weights = arrays.values(&name(name::WEIGHTS), &[m])?;
-                let reduction = arrays.packed(&name(name::REDUCTION), m)?;
-                let increase = arrays.packed(&name(name::INCREASE), m)?;
+                let reduction = arrays.root(&name(name::REDUCTION), m)?;
+                let increase = arrays.root(&name(name::INCREASE), m)?;
                 Ok(Factors { weights, roots: Roots { reduction, increase } })
             });
             let factors = factors.collect::<Checked<Vec<_>>>()?;
@@ -103,9 +103,6 @@ pub struct HyperSummary {
 }
 
 impl HyperSummary {
-    /// The end of the numbers that a standard normal variable has with probability 0.95.
-    pub(crate) const DEVIATIONS: f64 = 1.959_963_984_540_054;
-
     /// Returns the ends of the interval of a hyper-parameter.
     pub fn interval(&self, name: &str) -> Option<[f64; 2]> {
         self.intervals.iter().find(|(own, _)| own == name).map(|(_, ends)| *ends)
@@ -146,25 +143,24 @@ impl Model {
         self.hyper_points.iter().map(given).collect()
     }
 
-    /// Returns the mean and the covariance of a process at rows: those of the average over the points.
+    /// Returns the mean and the covariance of a process at rows, averaged over the points: `C = Σ_k w_k (C_k + (m_k − m)(m_k − m)ᵀ)`.
     pub(super) fn joint_of(&self, process: usize, rows: &Placed) -> (Vec<f64>, Mat<f64>) {
-        let (mean, mut covariance) = self.joint_given(&self.posterior, process, rows);
         if self.hyper_points.is_empty() {
-            return (mean, covariance);
+            return self.joint_given(&self.posterior, process, rows);
         }
-        let mut second = Mat::zeros(mean.len(), mean.len());
-        let mut pooled = vec![0.0; mean.len()];
-        covariance.fill(0.0);
-        for (weight, posterior) in self.hyper_weights().zip(self.all_posteriors()) {
-            let (own, own_covariance) = self.joint_given(posterior, process, rows);
-            covariance += own_covariance * Scale(weight);
-            // Around the mean of the model, which is close to that of the average.
-            let off = Mat::from_fn(own.len(), 1, |i, _| own[i] - mean[i]);
-            pooled.iter_mut().zip(&own).for_each(|(sum, own)| *sum += weight * own);
-            second += &off * off.transpose() * Scale(weight);
+        let mean_of = |posterior| self.with_offsets(posterior, process, rows);
+        let means: Vec<Vec<f64>> = self.all_posteriors().map(mean_of).collect();
+        let mut mean = vec![0.0; rows.x.ncols()];
+        for (weight, own) in self.hyper_weights().zip(&means) {
+            mean.iter_mut().zip(own).for_each(|(sum, own)| *sum += weight * own);
         }
-        let off = Mat::from_fn(mean.len(), 1, |i, _| pooled[i] - mean[i]);
-        (pooled, covariance + second - &off * off.transpose())
+        let mut covariance = Mat::zeros(mean.len(), mean.len());
+        for ((weight, posterior), own) in self.hyper_weights().zip(self.all_posteriors()).zip(&means) {
+            let off = Mat::from_fn(mean.len(), 1, |i, _| own[i] - mean[i]);
+            covariance += posterior.covariance_of(process, rows.x.transpose()) * Scale(weight);
+            covariance += &off * off.transpose() * Scale(weight);
+        }
+        (mean, covariance)
     }
 
     /// Returns for every set of hyper-parameters the draws that belong to it, of `count` draws.

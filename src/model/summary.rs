@@ -16,7 +16,6 @@ pub struct FitSummary {
     pub objective: f64,
     /// The minimised objective, as a sum over the data.
     #[doc(hidden)]
-    #[doc(hidden)]
     pub objective_sum: f64,
     /// The number of training rows that the objective was estimated on, unless it was summed over all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,7 +45,7 @@ pub enum Warning {
         /// The message.
         text: String,
     },
-    /// A posterior of the hyper-parameters was asked for, but the fit has none.
+    /// The user asked for a posterior of the hyper-parameters, but the fit has none.
     #[doc(hidden)]
     SingleHyperparameters {
         /// The reason.

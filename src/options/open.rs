@@ -129,7 +129,7 @@ impl FitOptions {
         }
     }
 
-    /// Returns the options with the posterior of the hyper-parameters where it matters, if that part is open.
+    /// Returns the options with the automatic posterior of the hyper-parameters if that part is open.
     pub(crate) fn with_automatic_posterior(&self) -> FitOptions {
         match self.open.contains(Part::HyperPosterior) {
             true => FitOptions { hyper_posterior: HyperPosteriorKind::Auto, ..self.clone() },

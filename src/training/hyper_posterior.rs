@@ -1,6 +1,6 @@
 //! The uncertainty about hyper-parameters: Laplace's approximation of their posterior, and weighted points for predictions.
 //!
-//! With u the unconstrained hyper-parameters and û those of the fit, the density is `exp(−J(u)) Π_i N(u_i; û_i, 1)`: J is the objective
+//! With u the unconstrained hyper-parameters and û their fitted values, the density is `exp(−J(u)) Π_i N(u_i; û_i, 1)`: J is the objective
 //! with its priors, and the weak prior, which has the standard deviation of a factor e for a scale, bounds directions that the data do
 //! not determine. Its Hessian at û, by differences of the gradient of J, gives a Gaussian. The directions that change predictions most
 //! get the points of a central composite design, with weights by the density (integrated nested Laplace approximations, Rue, Martino &
@@ -14,6 +14,7 @@ use crate::data::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{FreeVector, HyperObjective, Session, Stage};
 use crate::latent::{Layer, whiten};
+use crate::likelihood::functions::normal::HALF_95;
 use crate::linalg::symmetric_eigen;
 use crate::model::{HyperPlace, HyperPoint, HyperSummary, LatentModel, LatentPrior, Warning};
 use crate::objective::Objective;
@@ -97,8 +98,8 @@ pub(super) fn add_hyper_posterior(
     Ok(())
 }
 
-/// Returns the points over which predictions are averaged, and the record, or the reason why there is none. An automatic average has no
-/// points if they do not matter.
+/// Returns the points and the record of an average over hyper-parameters, or the reason why the fit keeps single values. An automatic
+/// average has no points if they do not matter.
 fn posterior_of(
     fitted: &Fitted,
     job: &Job<'_>,
@@ -110,7 +111,7 @@ fn posterior_of(
     }
     let rows = job.rows.in_memory().ok_or("the rows are not in memory")?;
     if automatic && (is_slow(rows.len(), fitted) || job.rows.validation().is_some()) {
-        return Err("the fit is none of those whose default it is");
+        return Err("the default is for smaller fits");
     }
     session.enter(Stage::HyperPosterior);
     let session = &*session;
@@ -124,7 +125,9 @@ fn posterior_of(
     let Explored { points, summary } =
         explored.ok_or("the objective cannot be evaluated around them in time")?;
     let solved = |Point { weight, solution: Solution { model, q, .. } }: Point| {
-        let place = HyperPlace { weight, values: surface.values_of(&model.natural()) };
+        let mut values = Vec::new();
+        model.for_each_parameter(&mut |p| values.extend_from_slice(&p.values));
+        let place = HyperPlace { weight, values };
         HyperPoint { place, posterior: fitted.posterior.at_other_values(&model, &q) }
     };
     let matters = !automatic || (summary.widening - 1.0).abs() > MATTERS;
@@ -162,7 +165,7 @@ enum Evidence<'a> {
     Steps(Alternating<'a>),
 }
 
-/// The negative log density of the hyper-parameters around those of a fit, in units of u.
+/// The negative log density of hyper-parameters near the fitted ones, in units of u.
 struct Surface<'a> {
     evidence: Evidence<'a>,
     free: FreeVector,
@@ -267,15 +270,6 @@ impl<'a> Surface<'a> {
         };
         let value = value + 0.5 * WEAK.powi(-2) * c.iter().map(|c| c * c).sum::<f64>();
         value.is_finite().then_some(Solution { value, model, q })
-    }
-
-    /// Returns the values of kernels, means and the likelihood among those of a flat vector.
-    fn values_of(&self, natural: &[f64]) -> Vec<f64> {
-        let model = match &self.evidence {
-            Evidence::Closed(objective) => objective.model(),
-            Evidence::Steps(objective) => objective.current().0,
-        };
-        natural[..model.layer_values() + model.likelihood.own_len()].to_vec()
     }
 
     /// Returns the Hessian of the negative log density at the fit.
@@ -419,7 +413,7 @@ impl<'a> Surface<'a> {
             let index = self.free.indices().nth(j).unwrap_or_default();
             let mut ends = [-1.0, 1.0].map(|sign| {
                 let (mut c, mut natural) = (vec![0.0; root.nrows()], self.natural.clone());
-                c[j] = sign * HyperSummary::DEVIATIONS * sd;
+                c[j] = sign * HALF_95 * sd;
                 self.free.unpack(&self.theta(&c), &mut natural);
                 natural[index]
             });

@@ -80,7 +80,7 @@ pub struct FitArgs {
     /// With at most 1000 rows, five further fits with the same choices hold out a part each, and the model is fitted to all rows. With more
     /// rows, a fifth of them, and at most 10,000, are only scored. With --cv K there are K parts in place of five, for any number of rows.
     /// With --split-by, groups stay together. With --split-time, later rows are scored by a fit to earlier ones. Means, variances and
-    /// densities are those of the model.
+    /// densities stay as they are.
     #[arg(long, conflicts_with_all = ["betas", "from", "shuffle_buffer"], help_heading = "Held-out rows")]
     pub conformal: bool,
     /// With --cv, also cross-validate a fit with these options changed, on the same parts; may be repeated
