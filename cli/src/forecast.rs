@@ -25,8 +25,8 @@ const MOST_FIGURES: usize = 20;
 pub fn run(args: &ForecastArgs) -> Result<()> {
     check(args)?;
     let table = read_table_with(&args.data, args.delimiter, &args.missing)?;
-    let Forecasts { series: forecasts, note } = forecast(&table, &args.options(), interruption::flag())?;
-    if let Some(note) = note {
+    let Forecasts { series: forecasts, notes } = forecast(&table, &args.options(), interruption::flag())?;
+    for note in notes {
         output::note(&format!("warning: {}: {note}", args.data.display()));
     }
     if let Some(path) = &args.out {

@@ -1,11 +1,13 @@
 //! Kernels from a formula: k(x, z) written once, with adjoints by forward differentiation.
 
+use crate::dimension::{Dimension, DimensionError, any_category, is_category};
 use crate::entry::Entry;
 use crate::kernel::{Evaluated, Gradient, Inputs, Kernel, Scratch, check_each, misfit, units_along};
 use crate::parameter::{Parameter, Role};
+use crate::random_feature::{Chance, Line, RandomFeature, Wave};
 use crate::real::{Derivatives, Real};
 use crate::units::Unit;
-use faer::{MatMut, MatRef};
+use faer::{Mat, MatMut, MatRef, Side};
 use std::fmt::Debug;
 
 /// A formula for k(x, z), which [`FormulaKernel`] turns into a kernel.
@@ -47,7 +49,17 @@ pub trait KernelFormula: Clone + Debug + Send + Sync + 'static {
 
     /// Returns k(x, z), which has to be k(z, x), for the parameter values `p`, in the order of [`parameters`](Self::parameters), and two
     /// points.
+    ///
+    /// In a column of categories, two points have the numbers 1 and 1 if their categories are equal, and 1 and 0 otherwise: their difference is
+    /// 0 or 1 and their product 1 or 0, as in the built-in kernels. A formula that is not a covariance of such numbers refuses categories.
     fn value<D: Derivatives>(&self, p: &[Real<D>], x: &[Real<D>], z: &[Real<D>]) -> Real<D>;
+
+    /// Returns a random frequency for each column, in radians per unit of the inputs, from the normalised spectral density of a stationary
+    /// formula: `k(x, z) = k(0, 0) E[cos ωᵀ(x − z)]`. Draws of functions need it; without it, and with categories, they are refused.
+    fn frequency(&self, p: &[f64], columns: usize, chance: &mut Chance<'_>) -> Option<Vec<f64>> {
+        let _ = (p, columns, chance);
+        None
+    }
 
     /// Returns the number of columns that the points must have; `None` if the formula takes any number.
     fn columns(&self) -> Option<usize> {
@@ -75,12 +87,13 @@ pub trait KernelFormula: Clone + Debug + Send + Sync + 'static {
 pub struct FormulaKernel<F> {
     formula: F,
     parameters: Vec<Parameter>,
+    dimensions: Vec<Dimension>,
 }
 
 impl<F: KernelFormula> FormulaKernel<F> {
     /// Creates the kernel.
     pub fn new(formula: F) -> Self {
-        FormulaKernel { parameters: formula.parameters(), formula }
+        FormulaKernel { parameters: formula.parameters(), formula, dimensions: Vec::new() }
     }
 }
 
@@ -92,6 +105,9 @@ impl<F: KernelFormula + Default> FormulaKernel<F> {
 
 /// The number of derivatives that one evaluation of a formula computes at most.
 const LANES: usize = 8;
+
+/// The number of points at which a formula is tested with categories.
+const PROBES: usize = 8;
 
 /// Something that a covariance is differentiated in: a parameter value, or a coordinate of the left or of the right point.
 #[derive(Clone, Copy)]
@@ -106,18 +122,26 @@ struct Arguments<D> {
     p: Vec<Real<D>>,
     x: Vec<Real<D>>,
     z: Vec<Real<D>>,
+    /// The columns of categories.
+    codes: Vec<usize>,
 }
 
 impl<D: Derivatives> Arguments<D> {
-    fn new(parameters: &[Parameter], dims: usize) -> Self {
-        let p =
-            parameters.iter().flat_map(|parameter| &parameter.values).map(|&value| value.into()).collect();
+    fn new<F: KernelFormula>(kernel: &FormulaKernel<F>, dims: usize) -> Self {
+        let values = kernel.parameters.iter().flat_map(|parameter| &parameter.values);
         let point = vec![Real::constant(0.0); dims];
-        Arguments { p, x: point.clone(), z: point }
+        let codes = (0..dims).filter(|&d| is_category(&kernel.dimensions, d)).collect();
+        Arguments { p: values.map(|&value| value.into()).collect(), x: point.clone(), z: point, codes }
     }
 
-    fn set(point: &mut [Real<D>], x: MatRef<'_, f64>, row: usize) {
-        point.iter_mut().enumerate().for_each(|(d, slot)| slot.value = x[(row, d)]);
+    /// Sets both points to rows of matrices.
+    fn set(&mut self, (x, i): (MatRef<'_, f64>, usize), (z, j): (MatRef<'_, f64>, usize)) {
+        self.x.iter_mut().enumerate().for_each(|(d, slot)| slot.value = x[(i, d)]);
+        self.z.iter_mut().enumerate().for_each(|(d, slot)| slot.value = z[(j, d)]);
+        for &d in &self.codes {
+            self.x[d].value = 1.0;
+            self.z[d].value = f64::from(u8::from(x[(i, d)] == z[(j, d)]));
+        }
     }
 
     fn value(&self, formula: &impl KernelFormula) -> Real<D> {
@@ -140,8 +164,9 @@ impl<F: KernelFormula> FormulaKernel<F> {
         let dims = sides[0].ncols();
         let by_right = if is_gram { grad.left.is_some() } else { grad.right.is_some() };
         let parameters = (0..grad.parameters.len()).map(Direction::Parameter);
-        let left = (0..dims).filter(|_| grad.left.is_some()).map(Direction::Left);
-        let right = (0..dims).filter(|_| by_right).map(Direction::Right);
+        let numbers = || (0..dims).filter(|&d| !is_category(&self.dimensions, d));
+        let left = numbers().filter(|_| grad.left.is_some()).map(Direction::Left);
+        let right = numbers().filter(|_| by_right).map(Direction::Right);
         let all: Vec<Direction> = parameters.chain(left).chain(right).collect();
         for some in all.chunks(LANES) {
             match some.len() {
@@ -161,7 +186,7 @@ impl<F: KernelFormula> FormulaKernel<F> {
         grad: &mut Gradient<'_>,
         pairs: &Pairs<'_>,
     ) {
-        let mut arguments = Arguments::<[f64; N]>::new(&self.parameters, x.ncols());
+        let mut arguments = Arguments::<[f64; N]>::new(self, x.ncols());
         for (lane, direction) in directions.iter().enumerate() {
             let number = match *direction {
                 Direction::Parameter(i) => &mut arguments.p[i],
@@ -171,8 +196,7 @@ impl<F: KernelFormula> FormulaKernel<F> {
             number.derivatives[lane] = 1.0;
         }
         pairs(&mut |i, j, weight| {
-            Arguments::set(&mut arguments.x, x, i);
-            Arguments::set(&mut arguments.z, z, j);
+            arguments.set((x, i), (z, j));
             let slopes = arguments.value(&self.formula).derivatives;
             for (&direction, slope) in directions.iter().zip(slopes) {
                 let slot = match direction {
@@ -191,11 +215,10 @@ impl<F: KernelFormula> Kernel for FormulaKernel<F> {
     fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, _: &mut Scratch) {
         let (x, z) = inputs.sides();
         let is_gram = matches!(inputs, Inputs::Gram(_));
-        let mut arguments = Arguments::<()>::new(&self.parameters, x.ncols());
+        let mut arguments = Arguments::<()>::new(self, x.ncols());
         for j in 0..z.nrows() {
-            Arguments::set(&mut arguments.z, z, j);
             for i in if is_gram { j } else { 0 }..x.nrows() {
-                Arguments::set(&mut arguments.x, x, i);
+                arguments.set((x, i), (z, j));
                 let k = arguments.value(&self.formula).value;
                 out[(i, j)] = k;
                 if is_gram {
@@ -220,10 +243,9 @@ impl<F: KernelFormula> Kernel for FormulaKernel<F> {
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
-        let mut arguments = Arguments::<()>::new(&self.parameters, x.ncols());
+        let mut arguments = Arguments::<()>::new(self, x.ncols());
         for (i, out) in out.iter_mut().enumerate() {
-            Arguments::set(&mut arguments.x, x, i);
-            Arguments::set(&mut arguments.z, x, i);
+            arguments.set((x, i), (x, i));
             *out = arguments.value(&self.formula).value;
         }
     }
@@ -242,6 +264,31 @@ impl<F: KernelFormula> Kernel for FormulaKernel<F> {
         self.parameters.iter_mut().for_each(visit);
     }
 
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
+        let before = std::mem::replace(&mut self.dimensions, dimensions.to_vec());
+        if any_category(dimensions) && !self.is_covariance_of_categories() {
+            self.dimensions = before;
+            return Err(DimensionError::NoCategories { kernel: self.expression() });
+        }
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        if any_category(&self.dimensions) {
+            return None;
+        }
+        let Arguments { p, x, z, .. } = Arguments::<()>::new(self, dims);
+        let amplitude = self.formula.value(&p, &x, &z).value.sqrt();
+        let p: Vec<f64> = p.iter().map(|number| number.value).collect();
+        let frequency = self.formula.frequency(&p, dims, chance)?;
+        let phase = Line::new(0.0, dims, &[], chance, |d, _, _| frequency[d]);
+        Some(Box::new(Wave::new(amplitude, phase, chance)))
+    }
+
     /// Starts variances together such that k(x, x) is the target at a point one spread away from 0.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         for parameter in &mut self.parameters {
@@ -253,7 +300,7 @@ impl<F: KernelFormula> Kernel for FormulaKernel<F> {
             }
         }
         let point: Vec<Real> = spread.iter().map(|&s| Real::from(if s > 0.0 { s } else { 1.0 })).collect();
-        let Arguments { p, .. } = Arguments::<()>::new(&self.parameters, 0);
+        let Arguments { p, .. } = Arguments::<()>::new(self, 0);
         let start = target_variance / self.formula.value(&p, &point, &point).value;
         let start = if start > 0.0 && start.is_finite() { start } else { target_variance };
         let variances = self.parameters.iter_mut().filter(|parameter| parameter.role() == Role::Variance);
@@ -288,6 +335,25 @@ impl<F: KernelFormula> Kernel for FormulaKernel<F> {
 }
 
 impl<F: KernelFormula> FormulaKernel<F> {
+    /// Tests at a few points, of equal and of different categories, whether the formula is symmetric and positive definite.
+    fn is_covariance_of_categories(&self) -> bool {
+        let of_column = |i: usize, d: usize| {
+            let number = ((1 + i * (d + 2)) as f64 * 0.7).sin();
+            if is_category(&self.dimensions, d) { (3.0 * number).round() } else { number }
+        };
+        let points = Mat::from_fn(PROBES, self.dimensions.len(), of_column);
+        let mut k = Mat::zeros(PROBES, PROBES);
+        self.eval(
+            Inputs::Cross { left: points.as_ref(), right: points.as_ref() },
+            k.as_mut(),
+            &mut Scratch::new(),
+        );
+        let scale = k.norm_max();
+        let is_symmetric = (&k - k.transpose()).norm_max() <= 1e-12 * scale;
+        let values = k.self_adjoint_eigenvalues(Side::Lower);
+        is_symmetric && values.is_ok_and(|values| values.iter().all(|&value| value >= -1e-10 * scale))
+    }
+
     /// Returns the parameters that belong to columns; one with several values has one for each column.
     fn along(&self) -> Vec<&Parameter> {
         let is_along = |parameter: &&Parameter| matches!(parameter.role(), Role::Lengthscale | Role::Period);

@@ -147,10 +147,10 @@ class Forecaster(BaseEstimator):
         check_is_fitted(self, "table_")
         if any(not 0 < p < 1 for p in quantiles):
             raise ValueError(f"quantiles contains {next(p for p in quantiles if not 0 < p < 1)}, expected numbers between 0 and 1")
-        forecasts, scores, note = _sparsegp.forecast(
+        forecasts, scores, notes = _sparsegp.forecast(
             self.table_, self._settings(horizon, draws), [float(p) for p in quantiles], threads=self.n_threads
         )
-        if note is not None:
+        for note in notes:
             warnings.warn(note, UserWarning, stacklevel=2)
         self.scores_ = {
             method: {name: np.array([step[place] for step in steps]) for place, name in enumerate(_SCORES)}

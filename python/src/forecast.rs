@@ -63,12 +63,12 @@ pub fn forecast(
     settings: Settings,
     quantiles: Vec<f64>,
     threads: Option<usize>,
-) -> PyResult<(Vec<Forecast>, Scores, Option<String>)> {
+) -> PyResult<(Vec<Forecast>, Scores, Vec<String>)> {
     let options = ForecastOptions::from(settings);
     let work = |host: host::Host<'_>| forecast_table(&table.0, &options, host.interrupted);
-    let Forecasts { series: forecasts, note } = host::run(py, threads, None, work)?.map_err(raised)?;
+    let Forecasts { series: forecasts, notes } = host::run(py, threads, None, work)?.map_err(raised)?;
     let scores = scores(&forecasts);
-    Ok((forecasts.into_iter().map(|forecast| numbers(forecast, &quantiles)).collect(), scores, note))
+    Ok((forecasts.into_iter().map(|forecast| numbers(forecast, &quantiles)).collect(), scores, notes))
 }
 
 fn numbers(forecast: SeriesForecast, quantiles: &[f64]) -> Forecast {

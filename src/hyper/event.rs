@@ -84,6 +84,12 @@ pub enum Stage {
         /// The value.
         beta: f64,
     },
+    /// Trees are boosted for the mean.
+    #[doc(hidden)]
+    Trees {
+        /// The number of rows.
+        rows: usize,
+    },
     /// The uncertainty about hyper-parameters is computed.
     #[doc(hidden)]
     HyperPosterior,
@@ -131,6 +137,7 @@ impl fmt::Display for Stage {
                     .map_or(Ok(()), |left| write!(f, ", about {} left", time(left)))
             }
             Stage::Beta { beta, number, of } => write!(f, "β = {beta}, {number} of {of}"),
+            Stage::Trees { rows } => write!(f, "boosting trees on {rows} rows"),
             Stage::HyperPosterior => f.write_str("the uncertainty about hyper-parameters"),
             Stage::HeldOut { part, of } => write!(f, "conformal calibration: part {part} of {of} held out"),
             Stage::Refit { beta } => write!(f, "β = {beta} is best: the fit to all training rows"),

@@ -221,7 +221,8 @@ impl<'a> Session<'a> {
     }
 
     /// Returns true if the user interrupted the fit.
-    pub(crate) fn is_interrupted(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_wanted())
     }
 
@@ -239,7 +240,8 @@ impl<'a> Session<'a> {
 
     /// Returns the error of a fit that was interrupted (after writing its checkpoint), or whose
     /// saved state did not fit.
-    pub(crate) fn check(&mut self) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(&mut self) -> Result<()> {
         if let Some(damage) = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.damage()) {
             return Err(damage);
         }

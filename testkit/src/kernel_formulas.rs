@@ -1,7 +1,7 @@
 //! Formulas of built-in kernels, and of kernels that are not built in.
 
 use sparsegp_kernels::real::Derivatives;
-use sparsegp_kernels::{KernelFormula, Parameter, Real, Unit};
+use sparsegp_kernels::{Chance, KernelFormula, Parameter, Real, Unit};
 use std::f64::consts::PI;
 
 fn positive(names: &[&str]) -> Vec<Parameter> {
@@ -29,6 +29,10 @@ impl KernelFormula for Rbf {
 
     fn columns(&self) -> Option<usize> {
         Some(self.columns)
+    }
+
+    fn frequency(&self, p: &[f64], columns: usize, chance: &mut Chance<'_>) -> Option<Vec<f64>> {
+        Some((0..columns).map(|d| chance.normal() / p[1 + d]).collect())
     }
 }
 

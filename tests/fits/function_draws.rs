@@ -2,6 +2,9 @@
 
 use super::common::*;
 use faer::mat;
+use sparsegp::Registry;
+use sparsegp::kernels::Entry;
+use sparsegp_testkit::kernel_formulas::Rbf;
 
 fn inputs() -> Mat<f64> {
     Mat::from_fn(150, 2, |i, d| ((i * (7 + 6 * d)) % 150) as f64 / 15.0)
@@ -40,8 +43,13 @@ fn moments(draws: &[Vec<f64>]) -> (Vec<f64>, Mat<f64>) {
 #[test]
 fn moments_over_draws_are_those_of_the_posterior() {
     const COUNT: usize = 500;
-    for kernel in ["rbf(ard)", "matern32 + linear", "rbf[0] * periodic[0] + matern52[1]"] {
-        let model = fitted(fixed(kernel), |y| y);
+    let formula =
+        Entry { names: &["own_rbf"], build: |_| Ok(Box::new(FormulaKernel::new(Rbf { columns: 2 }))) };
+    let registry = Registry::default().with_kernel(formula).expect("a registry");
+    for kernel in ["rbf(ard)", "matern32 + linear", "rbf[0] * periodic[0] + matern52[1]", "own_rbf + linear"]
+    {
+        let options = FitOptions { registry: registry.clone(), ..fixed(kernel) };
+        let model = fitted(options, |y| y);
         let draws =
             model.function_draws(COUNT, 3, 0).expect("draws").values(rows().as_ref()).expect("values");
         let (mean, covariance) = moments(&draws);

@@ -11,7 +11,7 @@
 //! let x: Vec<f64> = (0..400).map(|i| f64::from(i * 37 % 400)).collect();
 //! let y: Vec<f64> = x.iter().map(|x| if *x < 130.0 { 1.0 } else { 4.0 }).collect();
 //! let folds: Vec<usize> = (0..400).map(|row| row % 5).collect();
-//! let fit = cross_fit(&[Values::Numbers(x)], &Targets::of(&y), Loss::Squared, &folds, &Settings::default());
+//! let fit = cross_fit(&[Values::Numbers(x)], &Targets::of(&y), Loss::Squared, &folds, &Settings::default(), &|| false);
 //! assert!(fit.held_out.iter().zip(&y).all(|(f, y)| (f - y).abs() < 0.1));
 //! let new = fit.forest.predict(&[Values::Numbers(vec![50.0, 300.0])]);
 //! assert!((new[0] - 1.0).abs() < 0.1 && (new[1] - 4.0).abs() < 0.1);
@@ -79,12 +79,14 @@ pub struct Targets<'a> {
     pub weights: &'a [f64],
     /// The exposures of counts; empty if all are 1.
     pub exposure: &'a [f64],
+    /// Known additions to the scores, row by row; empty if all are 0.
+    pub offsets: &'a [f64],
 }
 
 impl<'a> Targets<'a> {
     /// Creates targets without weights and exposures.
     pub fn of(y: &'a [f64]) -> Self {
-        Targets { y, weights: &[], exposure: &[] }
+        Targets { y, weights: &[], exposure: &[], offsets: &[] }
     }
 
     /// Returns the observation and the weight of a row.
@@ -189,7 +191,8 @@ pub struct CrossFit {
     pub loss_of_constant: f64,
 }
 
-/// Boosts trees on the rows outside of each fold, in step. `folds` holds the fold of every row, counted from 0.
+/// Boosts trees on the rows outside of each fold, in step. `folds` holds the fold of every row, counted from 0. Boosting ends after the round
+/// at which `stopped` returns true.
 ///
 /// # Panics
 ///
@@ -200,6 +203,7 @@ pub fn cross_fit(
     loss: Loss,
     folds: &[usize],
     settings: &Settings,
+    stopped: &dyn Fn() -> bool,
 ) -> CrossFit {
     let rows = targets.y.len();
     assert!(columns.iter().all(|column| column.len() == rows) && folds.len() == rows, "one value per row");
@@ -228,7 +232,7 @@ pub fn cross_fit(
         if now - least < (mark - least) * (1.0 - settings.progress) {
             (mark, since) = (now, round);
         }
-        if round - since >= settings.patience || !now.is_finite() {
+        if round - since >= settings.patience || !now.is_finite() || stopped() {
             break;
         }
     }
@@ -239,6 +243,7 @@ pub fn cross_fit(
             held_out[row as usize * scores..][..scores].copy_from_slice(own);
         }
     }
+    held_out.iter_mut().zip(targets.offsets).for_each(|(score, offset)| *score -= offset);
     let weight: f64 = (0..rows as u32).map(|row| targets.at(row).1).sum();
     let forest = Forest { scores, folds: parts.into_iter().map(|fold| fold.first(at)).collect(), bins };
     CrossFit { forest, held_out, loss: best / weight, loss_of_constant: constant / weight }
@@ -251,13 +256,48 @@ struct Problem<'a> {
     loss: Loss,
 }
 
+/// The number of Newton steps to the constants beside offsets.
+const STEPS: usize = 20;
+
+impl Problem<'_> {
+    /// Returns the constant scores with the lowest loss of some rows.
+    fn start(&self, rows: &[u32]) -> Vec<f64> {
+        let Problem { targets, loss, .. } = self;
+        let mut start = loss.start(rows.iter().map(|&row| targets.at(row)));
+        let k = start.len();
+        let offsets = |row: u32| &targets.offsets[row as usize * k..][..k];
+        if targets.offsets.is_empty() || rows.is_empty() {
+            return start;
+        }
+        for (c, start) in start.iter_mut().enumerate() {
+            *start -= rows.iter().map(|&row| offsets(row)[c]).sum::<f64>() / rows.len() as f64;
+        }
+        for _ in 0..STEPS {
+            let (mut sums, mut slopes, mut curvatures) = (vec![(0.0, 0.0); k], vec![0.0; k], vec![0.0; k]);
+            for &row in rows {
+                let (of, weight) = targets.at(row);
+                let scores: Vec<f64> = start.iter().zip(offsets(row)).map(|(a, b)| a + b).collect();
+                loss.derivatives(of, &scores, &mut slopes, &mut curvatures);
+                for (c, sum) in sums.iter_mut().enumerate() {
+                    *sum = (sum.0 + weight * slopes[c], sum.1 + weight * curvatures[c]);
+                }
+            }
+            // Far from the optimum a step of a log mean can be huge.
+            start.iter_mut().zip(&sums).for_each(|(f, (slope, curvature))| {
+                *f -= (slope / curvature.max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0);
+            });
+        }
+        start
+    }
+}
+
 /// The state of boosting without the rows of a fold.
 struct Fold<'a> {
     grower: Grower<'a>,
     booster: Booster,
     /// The held-out rows.
     held: Vec<u32>,
-    /// The scores of all rows, row by row, and the scores of the held-out rows after the best round.
+    /// The scores of all rows with their offsets, row by row, and those of the held-out rows after the best round.
     scores: Vec<f64>,
     kept: Vec<f64>,
     /// The first derivatives and the curvatures of all rows, score by score.
@@ -266,16 +306,20 @@ struct Fold<'a> {
 
 impl<'a> Fold<'a> {
     fn new(problem: &Problem<'_>, grower: Grower<'a>, held: Vec<u32>) -> Self {
-        let start = problem.loss.start(grower.rows().iter().map(|&row| problem.targets.at(row)));
+        let start = problem.start(grower.rows());
         let rows = problem.targets.y.len();
-        Fold {
-            kept: start.repeat(held.len()),
-            scores: start.repeat(rows),
+        let mut scores = start.repeat(rows);
+        scores.iter_mut().zip(problem.targets.offsets).for_each(|(score, offset)| *score += offset);
+        let mut fold = Fold {
+            kept: Vec::new(),
+            scores,
             derivatives: vec![vec![(0.0, 0.0); rows]; start.len()],
             booster: Booster { start, trees: Vec::new() },
             grower,
             held,
-        }
+        };
+        fold.keep();
+        fold
     }
 
     /// Adds a tree for each score.

@@ -15,7 +15,7 @@ fn rows() -> impl Strategy<Value = (Vec<Vec<f64>>, Vec<u32>, Vec<f64>)> {
 }
 
 fn fitted(columns: &[Values], targets: &Targets<'_>, folds: &[usize], settings: &Settings) -> CrossFit {
-    cross_fit(columns, targets, Loss::Squared, folds, settings)
+    cross_fit(columns, targets, Loss::Squared, folds, settings, &|| false)
 }
 
 fn values(numbers: &[Vec<f64>], levels: &[u32]) -> Vec<Values> {

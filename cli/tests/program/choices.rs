@@ -209,7 +209,9 @@ fn neighbours_are_in_messages_documents_and_models() {
     let parts = document["fit"]["choices"]["parts"].as_array().expect("parts");
     assert_eq!((parts.len(), parts[0]["part"].as_str()), (1, Some("neighbours")));
     let tried = parts[0]["tried"].as_array().expect("numbers of neighbours");
-    assert_eq!(tried.len(), 4);
+    // None, and rising numbers until one is no better.
+    let values: Vec<&str> = tried.iter().filter_map(|one| one["value"].as_str()).collect();
+    assert!(["none", "20", "50", "100"].starts_with(&values) && values.len() > 2, "{values:?}");
     let chosen = tried.iter().find(|one| one["chosen"] == true).expect("one of them");
     let number = document["config"]["neighbours"].as_u64();
     assert_eq!(chosen["value"], number.map_or("none".to_owned(), |number| number.to_string()));

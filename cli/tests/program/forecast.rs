@@ -161,6 +161,22 @@ fn short_series_do_not_end_the_forecasts_of_others() {
     assert!(!work.read("out.csv").contains("new,"));
 }
 
+/// A series with values beyond what a fit can represent has no forecast, and the others have theirs.
+#[test]
+fn series_that_cannot_be_fitted_do_not_end_the_forecasts_of_others() {
+    let rows = |name: &str, unit: f64| -> String {
+        (0..30).map(|t| format!("{name},{t},{:e}\n", unit * f64::from(3 + t % 4 + t * t % 7))).collect()
+    };
+    let work = Work::with("shops.csv", format!("shop,t,sales\n{}{}", rows("vast", -1e307), rows("old", 1.0)));
+    let command =
+        "forecast shops.csv --time t --target sales --by shop --horizon 2 --origins 0 --out out.csv";
+    let run = work.run(command);
+    let told = "1 series cannot be fitted and have no forecast: vast; the first: ";
+    assert!(run.stderr().contains(told), "{}", run.stderr());
+    assert_eq!(work.read("out.csv").lines().skip(1).filter(|line| line.starts_with("old,")).count(), 2);
+    assert!(!work.read("out.csv").contains("vast,"));
+}
+
 /// Options about reading, writing and the size of a fit do what they say.
 #[test]
 fn options_of_files_windows_and_seeds_are_heeded() {

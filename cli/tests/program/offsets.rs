@@ -61,7 +61,10 @@ fn commands_need_the_column_and_name_it() {
     let cases: &[(&str, &[&str])] = &[
         ("--offset o,e", &["offset"]),
         ("--offset o --features o,x", &["the offset 'o' cannot be a feature too"]),
-        ("--offset o --mean trees", &["--mean trees cannot be combined with --offset"]),
+        (
+            "--offset o --mean trees --warp-target softplus",
+            &["--mean trees cannot be combined with --offset and --warp-target together"],
+        ),
         ("--offset o --from m", &["--offset", "--from"]),
     ];
     work.refuses(2, fit, cases);

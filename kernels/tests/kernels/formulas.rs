@@ -1,6 +1,7 @@
 //! Kernels from formulas: values, adjoints and starts against the built-in kernels, the contract, and formulas that fail.
 
 use super::evaluation::*;
+use sparsegp_kernels::{Dimension, DimensionError};
 use sparsegp_testkit::kernel_formulas::{Linear, Matern, Periodic, Rbf, Stretched};
 
 /// Returns points, the first two equal.
@@ -114,6 +115,57 @@ fn entries_read_values_and_columns_are_checked() {
     let wrong = check_values(&kernel, 2).unwrap_err();
     assert_eq!(wrong, "the kernel own_rbf is for 3 columns, but the inputs have 2");
     assert_eq!(check_values(&kernel, 3), Ok(()));
+}
+
+#[test]
+fn categories_count_as_in_the_built_in_kernels() {
+    let dimensions =
+        [Dimension::Number, Dimension::Category { levels: 3 }, Dimension::Category { levels: 2 }];
+    let coded = |n: usize, shift: f64| {
+        let of =
+            |i: usize, d: usize| if d == 0 { (i as f64 + shift).sin() } else { ((i * d) % (4 - d)) as f64 };
+        Mat::from_fn(n, 3, of)
+    };
+    let (left, right) = (coded(7, 0.1), coded(5, 0.4));
+    let pairs: [(Box<dyn Kernel>, &str); 2] = [
+        (FormulaKernel::new(Rbf { columns: 3 }).into(), "rbf(ard)"),
+        (FormulaKernel::new(Linear).into(), "linear"),
+    ];
+    for (mut own, text) in pairs {
+        let mut built_in = parse(text, 3).unwrap();
+        for kernel in [&mut own, &mut built_in] {
+            kernel.set_dimensions(&dimensions).unwrap();
+            perturb(kernel.as_mut());
+        }
+        for inputs in [cross(&left, &right), Inputs::Gram(left.as_ref())] {
+            agree(own.as_ref(), built_in.as_ref(), inputs, text);
+        }
+    }
+}
+
+/// `Σ x_d z_{D−1−d}`, which is symmetric, but not positive definite.
+#[derive(Clone, Debug)]
+struct Crossed;
+
+impl KernelFormula for Crossed {
+    const NAME: &'static str = "crossed";
+
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![Parameter::positive("variance", vec![1.0])]
+    }
+
+    fn value<D: real::Derivatives>(&self, p: &[Real<D>], x: &[Real<D>], z: &[Real<D>]) -> Real<D> {
+        p[0] * x.iter().zip(z.iter().rev()).map(|(&x, &z)| x * z).sum::<Real<D>>()
+    }
+}
+
+#[test]
+fn formulas_that_are_no_covariance_of_categories_refuse_them() {
+    let mut kernel = FormulaKernel::new(Crossed);
+    let dimensions = [Dimension::Category { levels: 3 }, Dimension::Number];
+    let refused = DimensionError::NoCategories { kernel: "crossed".to_owned() };
+    assert_eq!(kernel.set_dimensions(&dimensions), Err(refused));
+    assert!(kernel.dimensions().is_empty());
 }
 
 /// A formula that is not symmetric.

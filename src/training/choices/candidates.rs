@@ -31,14 +31,11 @@ pub(super) fn with_lines(options: &FitOptions) -> Vec<FitOptions> {
 /// The minimum number of rows per column for a linear term: with fewer rows it overfits, and so few held-out rows do not show it.
 const ROWS_A_LINE: usize = 5;
 
-/// The number of neighbours in a short fit, …
-const NEIGHBOURS: usize = 50;
-
-/// … the number in a short fit with sites, …
+/// The number of neighbours in a short fit, whose time grows with its third power, …
 pub(super) const FEW_NEIGHBOURS: usize = 20;
 
 /// … and the other numbers of neighbours with which the same short fit is judged.
-pub(super) const COUNTS: [usize; 2] = [100, FEW_NEIGHBOURS];
+pub(super) const COUNTS: [usize; 2] = [50, 100];
 
 /// Likelihoods that model zeros separately are tried if more than this share of the counts or amounts is 0.
 const ZEROS: f64 = 0.05;
@@ -115,7 +112,7 @@ pub(super) fn values(
                 .map(|kernel| with(&|value| value.kernel.clone_from(&kernel)))
                 .collect()
         }
-        Part::Neighbours if data.len() <= MOST_KEPT => vec![options.with_neighbours(NEIGHBOURS)],
+        Part::Neighbours if data.len() <= MOST_KEPT => vec![options.with_neighbours(FEW_NEIGHBOURS)],
         // Without neighbours direct losses are minimised by mini-batches, which short fits cannot judge.
         Part::Objective if options.neighbours.is_some() => {
             vec![with(&|value| value.objective = ObjectiveKind::DlmLog)]

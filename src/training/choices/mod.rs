@@ -49,7 +49,7 @@ const SITES_GAIN: f64 = 0.01;
 const PLACES: usize = 3;
 
 /// If a short fit has fewer than one row in this number, its 20 neighbours reach as far as 160 or
-/// more neighbours among all rows, so 20 neighbours are not tried. The kernel with a linear term is
+/// more neighbours among all rows, so 20 neighbours are not chosen. The kernel with a linear term is
 /// not tried either: only close rows show how rough a function is.
 const THINNED: usize = 8;
 
@@ -217,8 +217,6 @@ struct Search<'s, 'a> {
     trials: Trials,
     /// True if the rows of short fits lie much further apart than all rows.
     thin: bool,
-    /// The other numbers of neighbours that a short fit is judged with.
-    counts: &'static [usize],
     started: Instant,
     session: &'s mut Session<'a>,
     /// The number of short fits that were made, and the expected total.
@@ -241,9 +239,8 @@ impl<'s, 'a> Search<'s, 'a> {
             .map(|part| values(part, options, rows).len());
         let planned = 1 + planned.sum::<usize>() + usize::from(open.contains(Part::Inducing));
         let thin = rows.train.x.ncols() <= PLACES && trials.train_rows() * THINNED < rows.train.len();
-        let counts = if thin { &COUNTS[..1] } else { &COUNTS[..] };
         let (seed, started) = (options.seed, Instant::now());
-        Search { rows, seed, trials, thin, counts, started, session, done: 0, planned }
+        Search { rows, seed, trials, thin, started, session, done: 0, planned }
     }
 
     /// Chooses the unset parts one after the other, starting from the first fit; returns the best fit, and the scores of every part.
@@ -350,8 +347,8 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok((usual, Some(Choice { part: Part::Inducing, tried })))
     }
 
-    /// Decides whether a likelihood with sites gets few neighbours. Neighbours help more if rows lie closer together, so these fits have
-    /// more rows than usual. They keep the hyper-parameters of the best fit, because training them with neighbours would take long.
+    /// Decides whether a likelihood with sites gets few neighbours. Neighbours help more if rows lie closer together, so with few inputs
+    /// these fits have more rows than usual. They keep the hyper-parameters of the best fit, because training them with neighbours would take long.
     fn decide_neighbours_of_sites(&mut self, best: Judged) -> Result<(Judged, Choice)> {
         let part = Part::Neighbours;
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
@@ -371,22 +368,26 @@ impl<'s, 'a> Search<'s, 'a> {
         with: &FitOptions,
         tried: &mut Vec<Tried>,
     ) -> Result<Option<Judged>> {
-        let Some(close) = Trials::with_close_rows(self.rows, self.seed) else { return Ok(None) };
-        let close = close.with_zeros(self.trials.has_zeros());
+        let has_places = self.rows.train.x.ncols() <= PLACES;
+        let close = has_places.then(|| Trials::with_close_rows(self.rows, self.seed)).flatten();
+        let close = close.map(|close| close.with_zeros(self.trials.has_zeros()));
+        let trials = close.as_ref().unwrap_or(&self.trials);
         let plain = FitOptions { hyper: Some(Hyper::Fixed), ..best.options.clone() };
-        let plain = close.judge(&plain, Some(best), self.session)?;
-        let beside = close.judge(with, Some(best), self.session)?;
+        let plain = trials.judge(&plain, Some(best), self.session)?;
+        let beside = trials.judge(with, Some(best), self.session)?;
         if self.session.is_late() {
             return Ok(None);
         }
         let objection = objection(&plain, &beside, SITES_GAIN);
         let is_better = plain.gain_of(&beside).0 > 0.0 && objection.is_none();
-        // Later options are judged on the rows of the other short fits, so this fit is repeated on
-        // those rows.
-        let taken = if is_better { Some(self.trials.judge(with, Some(best), self.session)?) } else { None };
         tried[0] = Tried { value: best.options.word_of(Part::Neighbours), ..plain.tried() };
         tried.push(Tried { value: with.word_of(Part::Neighbours), objection, ..beside.tried() });
-        Ok(taken)
+        Ok(match close {
+            _ if !is_better => None,
+            None => Some(beside),
+            // Later options are judged on the rows of the other short fits.
+            Some(_) => Some(self.trials.judge(with, Some(best), self.session)?),
+        })
     }
 
     /// Returns the best value of a part, and the scores of all its values.
@@ -412,8 +413,18 @@ impl<'s, 'a> Search<'s, 'a> {
             && let Some(fitted) = judged.first()
         {
             // One fit serves all numbers of neighbours.
-            let others: Vec<Judged> =
-                self.counts.iter().filter_map(|&count| fitted.with_count(count, &self.trials)).collect();
+            let mut others: Vec<Judged> = Vec::new();
+            for other in COUNTS.iter().filter_map(|&count| fitted.with_count(count, &self.trials)) {
+                // The time of predictions grows with the third power of the number.
+                let last = others.last().unwrap_or(fitted).is_as_good_as(&other);
+                others.push(other);
+                if last {
+                    break;
+                }
+            }
+            if self.thin {
+                judged.clear();
+            }
             judged.extend(others);
         }
         let least = match part {

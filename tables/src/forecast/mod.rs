@@ -33,7 +33,7 @@ use ensemble::Ensemble;
 use models::Fitter;
 use rayon::prelude::*;
 use series::{FEWEST, OneSeries, series_of};
-use sparsegp::error::{Error, Result};
+use sparsegp::error::{Error, ErrorKind, Result};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -151,30 +151,54 @@ pub struct SeriesForecast {
 pub struct Forecasts {
     /// The forecasts, in the order in which the series begin in the table.
     pub series: Vec<SeriesForecast>,
-    /// A note about series of fewer than eight values, which have no forecast.
-    pub note: Option<String>,
+    /// Notes about series without a forecast: those of fewer than eight values, and those that could not be fitted.
+    pub notes: Vec<String>,
 }
 
-/// Forecasts every series of a table. Series of fewer than eight values have no forecast beside longer ones.
+/// Forecasts every series of a table. Beside others, series of fewer than eight values and series that cannot be fitted have no forecast.
 ///
 /// # Errors
 ///
 /// Usage errors for options without a meaning; data errors for absent columns, times that are missing or occur twice in a series, tables
-/// without a series of eight values, and missing known inputs; `Interrupted` after `interrupt` became true.
+/// without a series of eight values; data and fit errors of the first series if none can be fitted, such as missing known inputs;
+/// `Interrupted` after `interrupt` became true.
 pub fn forecast(table: &Table, options: &ForecastOptions, interrupt: &AtomicBool) -> Result<Forecasts> {
     options.check()?;
     for name in options.known_names() {
         table.supported(name)?;
     }
     let (series, short) = series_of(table, options)?;
-    let one = |series| forecast_one(table, options, series, interrupt);
-    let series = series.into_par_iter().map(one).collect::<Result<_>>()?;
-    let (count, target) = (short.len(), &options.target);
-    let note = (count > 0).then(|| {
-        let names = folded(short.into_iter());
-        format!("{count} series with fewer than {FEWEST} values of '{target}' have no forecast: {names}")
-    });
-    Ok(Forecasts { series, note })
+    let one = |series: OneSeries| (series.name.clone(), forecast_one(table, options, series, interrupt));
+    let found: Vec<_> = series.into_par_iter().map(one).collect();
+    let (mut forecasts, mut failed) = (Vec::new(), Vec::new());
+    for (name, result) in found {
+        match result {
+            Ok(forecast) => forecasts.push(forecast),
+            Err(error) if matches!(error.kind(), ErrorKind::Data | ErrorKind::Fit) => {
+                failed.push((name.unwrap_or_default(), error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let target = &options.target;
+    let mut notes = Vec::new();
+    if !short.is_empty() {
+        let (count, names) = (short.len(), folded(short.into_iter()));
+        notes.push(format!(
+            "{count} series with fewer than {FEWEST} values of '{target}' have no forecast: {names}"
+        ));
+    }
+    if let Some((_, first)) = failed.first() {
+        let (count, reason) = (failed.len(), first.to_string());
+        if forecasts.is_empty() {
+            return Err(failed.swap_remove(0).1);
+        }
+        let names = folded(failed.into_iter().map(|(name, _)| name));
+        notes.push(format!(
+            "{count} series cannot be fitted and have no forecast: {names}; the first: {reason}"
+        ));
+    }
+    Ok(Forecasts { series: forecasts, notes })
 }
 
 fn forecast_one(

@@ -91,9 +91,11 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 ///
 /// As for [`fit_table`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
-    let mut prepared = PreparedFit::of(request)?;
+    let prepared = PreparedFit::of(request)?;
     let clock = session.clock(prepared.options.max_seconds);
-    let chosen = prepared.choose(request, &mut session.until(clock, Clock::CHOICES))?;
+    let mut choices = session.until(clock, Clock::CHOICES);
+    let mut prepared = prepared.with_mean(request, &mut choices)?;
+    let chosen = prepared.choose(request, &mut choices)?;
     let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
     let model = match finished_model(session)? {
         Some(model) => model,
@@ -164,17 +166,21 @@ impl PreparedFit {
         notes.extend(cut_off(&schema, &train.targets));
         let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows).numbered_in(table));
         let (validation, test) = (held_out(rows.validation), held_out(rows.test));
-        let mut prepared = PreparedFit { schema, options, data, train, validation, test, folds, notes };
-        if prepared.options.mean == MeanKind::Trees {
-            prepared.add_trees()?;
+        Ok(PreparedFit { schema, options, data, train, validation, test, folds, notes })
+    }
+
+    /// Adds trees that were asked for, and settles the options that depend on all inputs.
+    fn with_mean(mut self, request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<PreparedFit> {
+        if self.options.mean == MeanKind::Trees {
+            self.add_trees(session)?;
         }
-        let options = may_choose_kind(prepared.options.clone(), request);
-        Ok(PreparedFit { options: prepared.schema.options_of(options)?, ..prepared })
+        let options = may_choose_kind(self.options.clone(), request);
+        Ok(PreparedFit { options: self.schema.options_of(options)?, ..self })
     }
 
     /// Boosts trees on the training rows, and adds their scores to all rows.
-    fn add_trees(&mut self) -> Result<()> {
-        let (schema, scores) = cross_fitted(&self.schema, &self.train, &self.folds)?;
+    fn add_trees(&mut self, session: &mut Session<'_>) -> Result<()> {
+        let (schema, scores) = cross_fitted(&self.schema, &self.train, &self.folds, &self.options, session)?;
         self.data = with_scores(&self.data, &schema, Some((&self.train.rows, &scores)));
         self.train = self.data.part(std::mem::take(&mut self.train.rows));
         for part in [&mut self.validation, &mut self.test].into_iter().flatten() {
@@ -194,7 +200,7 @@ impl PreparedFit {
         let Some((choice, options)) = judged else { return Ok(chosen) };
         if options.is_some() {
             // The trees of the comparison did not see the held-out rows; the fit has trees of all training rows.
-            self.add_trees()?;
+            self.add_trees(session)?;
         }
         Ok(chosen.then(choice, options))
     }

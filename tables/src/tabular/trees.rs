@@ -8,11 +8,12 @@ use crate::tables::Table;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use sparsegp::data::{Purpose, Scaling, generator};
-use sparsegp::error::{Error, Result};
-use sparsegp::hyper::Session;
-use sparsegp::likelihood::TargetKind;
+use sparsegp::error::{Error, ErrorKind, Result};
+use sparsegp::functions::normal::log_cdf_at;
+use sparsegp::hyper::{Session, Stage};
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Choice;
-use sparsegp::options::{FitOptions, MeanKind, ModelKind, Part};
+use sparsegp::options::{FitOptions, MeanKind, ModelKind, Part, TargetWarp};
 use sparsegp::training::TrainingData;
 use sparsegp::training::choices::{Chosen, close_rows};
 use sparsegp_trees::{Loss, Settings, Targets, cross_fit};
@@ -54,18 +55,23 @@ pub(super) fn folds_of(table: &Table, split: Option<&SplitBy>, seed: u64) -> Res
 }
 
 /// Boosts trees on training rows of a schema without trees. Returns the schema with the trees, and the scores of every row from trees that
-/// did not see it, row by row.
+/// did not see it, row by row. At the end of the session's time there are the trees of the rounds so far.
 ///
 /// # Errors
 ///
-/// A usage error if there are too few rows or no inputs to split by, if a fold has all of them, or if there are offsets.
-pub(super) fn cross_fitted(schema: &Schema, rows: &TableRows, folds: &[usize]) -> Result<(Schema, Vec<f64>)> {
+/// A usage error if there are too few rows or no inputs to split by, if a fold has all of them, or if there are offsets of a warped target;
+/// `Interrupted`.
+pub(super) fn cross_fitted(
+    schema: &Schema,
+    rows: &TableRows,
+    folds: &[usize],
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<(Schema, Vec<f64>)> {
     let n = rows.targets.len();
-    if !schema.offset_names().is_empty() {
-        return Err(Error::usage(
-            "⟨mean trees⟩ cannot be combined with ⟨offset⟩, which trees cannot add to their scores",
-        )
-        .hint("use ⟨mean constant⟩"));
+    if !schema.offset_names().is_empty() && options.warp_target != TargetWarp::None {
+        return Err(Error::usage("⟨mean trees⟩ cannot be combined with ⟨offset⟩ and ⟨warp-target⟩ together")
+            .hint("use ⟨mean constant⟩"));
     }
     let used = |fold: usize| folds.contains(&fold);
     let found = (0..FOLDS).filter(|&fold| used(fold)).count();
@@ -79,23 +85,52 @@ pub(super) fn cross_fitted(schema: &Schema, rows: &TableRows, folds: &[usize]) -
     }
     let inputs = rows.inputs().subcols(0, schema.feature_dims());
     let loss = schema.tree_loss();
-    let y = match schema.encoding().kind() {
-        TargetKind::Positive => standardised(rows.targets.iter().map(|y| y.ln()).collect()),
-        TargetKind::Trials => (0..n).map(|row| rows.targets[row] / trials_of(rows, row)).collect(),
-        _ if loss == Loss::Squared => standardised(rows.targets.clone()),
-        _ => rows.targets.clone(),
-    };
+    let (y, offsets) = targets_of(schema, rows, loss, options);
     // A share of successes counts as often as it has trials.
     let successes = schema.encoding().kind() == TargetKind::Trials;
     let weights = if successes { trial_weights(rows) } else { rows.weights.clone() };
     let exposure = if successes { &[][..] } else { &rows.exposure };
-    let targets = Targets { y: &y, weights: &weights, exposure };
+    let targets = Targets { y: &y, weights: &weights, exposure, offsets: &offsets };
     // Numbers without rows get no fold.
     let number: Vec<usize> =
         (0..FOLDS).map(|fold| (0..fold).filter(|&before| used(before)).count()).collect();
     let folds: Vec<usize> = folds.iter().map(|&fold| number[fold]).collect();
-    let fit = cross_fit(&schema.tree_columns(inputs), &targets, loss, &folds, &Settings::default());
+    session.enter(Stage::Trees { rows: n });
+    let columns = schema.tree_columns(inputs);
+    let stopped = || session.is_interrupted() || session.is_late();
+    let fit = cross_fit(&columns, &targets, loss, &folds, &Settings::default(), &stopped);
+    session.check()?;
     Ok((schema.with_trees(fit.forest), fit.held_out))
+}
+
+/// Returns the targets of trees, and the additions to their scores: numbers are taken without their offset, and scores of classes, shares and
+/// counts are raised by theirs. Ordered levels have no scale of the scores, so trees do not see their offset.
+fn targets_of(schema: &Schema, rows: &TableRows, loss: Loss, options: &FitOptions) -> (Vec<f64>, Vec<f64>) {
+    let (n, inputs) = (rows.targets.len(), schema.offset_inputs());
+    let offset = |row: usize, function: usize| match inputs.is_empty() {
+        true => 0.0,
+        false => rows.columns[(inputs.start + function, row)],
+    };
+    let kind = schema.encoding().kind();
+    let less = |of: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        standardised((0..n).map(|row| of(rows.targets[row]) - offset(row, 0)).collect())
+    };
+    let y = match kind {
+        TargetKind::Positive => less(&f64::ln),
+        TargetKind::Trials => (0..n).map(|row| rows.targets[row] / trials_of(rows, row)).collect(),
+        TargetKind::Ordinal => standardised(rows.targets.clone()),
+        _ if loss == Loss::Squared => less(&|y| y),
+        _ => rows.targets.clone(),
+    };
+    if inputs.is_empty() || loss == Loss::Squared {
+        return (y, Vec::new());
+    }
+    let is_probit =
+        matches!(options.likelihood_kind(), LikelihoodKind::BernoulliProbit | LikelihoodKind::BetaProbit);
+    let of_row = |row: usize| (0..loss.scores()).map(move |function| offset(row, function));
+    // The log odds of Φ(o) on the scale of a probit link.
+    let raised = |o: f64| if is_probit { log_cdf_at(o).0 - log_cdf_at(-o).0 } else { o };
+    (y, (0..n).flat_map(of_row).map(raised).collect())
 }
 
 /// Returns the number of trials of a row.
@@ -152,7 +187,11 @@ pub(super) fn try_trees(
     let rows = close_rows(n, options.seed).filter(|_| options.model == ModelKind::Gp && n >= FEWEST_TRIED);
     let Some((seen, _)) = rows else { return Ok(None) };
     let own: Vec<usize> = seen.iter().filter_map(|&row| folds.get(row).copied()).collect();
-    let Ok((with, scores)) = cross_fitted(schema, &train.part(seen.clone()), &own) else { return Ok(None) };
+    let (with, scores) = match cross_fitted(schema, &train.part(seen.clone()), &own, options, session) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::Usage => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let rows = with_scores(train, &with, Some((&seen, &scores)));
     let richer = with.options_of(FitOptions { mean: MeanKind::Trees, ..options.clone() })?;
     let levels = levels_of(schema);

@@ -8,16 +8,18 @@ fn uniform(row: usize, k: usize) -> f64 {
 }
 
 /// Returns rows with a position, an exposure `e` and its logarithm, an offset `o` in units of the target, `y` with the offset, `rest` without
-/// it, a count whose rate has the exposure as a factor, and a class.
+/// it, a count whose rate has the exposure as a factor, a class, and `log_e` raised by 2.
 fn rows(range: std::ops::Range<usize>) -> Table {
     let mut columns: Vec<(&str, Vec<f64>)> =
-        ["x", "e", "log_e", "o", "y", "rest", "count", "class"].map(|name| (name, Vec::new())).into();
+        ["x", "e", "log_e", "o", "y", "rest", "count", "class", "raised"]
+            .map(|name| (name, Vec::new()))
+            .into();
     for row in range {
         let (x, e) = (6.0 * uniform(row, 1), 0.2 + 4.0 * uniform(row, 7));
         let (o, rest) = (40.0 * uniform(row, 3) - 90.0, 5.0 * x.sin() + uniform(row, 5));
         let count = (e * (0.7 * x.sin() + 0.8).exp() + 2.0 * uniform(row, 11) - 1.0).round().max(0.0);
         let class = f64::from(u8::from(x.sin() + e.ln() + uniform(row, 13) > 0.5));
-        let values = [x, e, e.ln(), o, rest + o, rest, count, class];
+        let values = [x, e, e.ln(), o, rest + o, rest, count, class, e.ln() + 2.0];
         columns.iter_mut().zip(values).for_each(|(column, value)| column.1.push(value));
     }
     numbers(columns)
@@ -123,10 +125,10 @@ fn a_likelihood_needs_as_many_offsets_as_functions() {
 }
 
 #[test]
-fn offsets_are_refused_with_trees_and_shared_outputs() {
+fn offsets_are_refused_with_trees_of_warped_targets_and_with_shared_outputs() {
     let train = rows(0..150);
-    let options = FitOptions { mean: MeanKind::Trees, ..of_likelihood(LikelihoodKind::Poisson) };
-    let error = fit(&train, &columns("count", &["log_e"], None), &options).err().expect("trees").to_string();
+    let warped = FitOptions { warp_target: TargetWarp::Log, mean: MeanKind::Trees, ..small(6, 2) };
+    let error = fit(&train, &columns("e", &["log_e"], None), &warped).err().expect("a warp").to_string();
     assert!(error.contains("offset") && error.contains("trees"), "{error}");
     let targets = ["y".to_owned(), "rest".to_owned()];
     let (columns, options) = (columns("y", &["o"], None), small(6, 2));
@@ -144,6 +146,35 @@ fn offsets_are_refused_with_trees_and_shared_outputs() {
             fit_outputs_in(&request, &mut Session::new(&mut |_| {})).err().expect("shared").to_string();
         assert!(error.contains("cannot be combined") && error.contains("offset"), "{error}");
     }
+}
+
+/// Trees of counts with an offset are those with an exposure, and trees of numbers are those of the numbers less their offset.
+#[test]
+fn trees_see_the_offsets() {
+    let train = rows(0..150);
+    let forest = |target: &str, offset: &[&str], exposure: Option<&str>, likelihood| {
+        let options = FitOptions { mean: MeanKind::Trees, epochs: Some(2), ..of_likelihood(likelihood) };
+        let model = fit(&train, &columns(target, offset, exposure), &options).expect("a fit");
+        let mut x =
+            Mat::from_fn(40, model.schema().dims(), |i, d| if d == 0 { 0.15 * i as f64 } else { 0.0 });
+        model.schema().write_trees(x.as_mut());
+        let score: Vec<f64> = x.col(1).iter().copied().collect();
+        assert!(score.iter().any(|value| (value - score[0]).abs() > 0.05), "the trees split");
+        score
+    };
+    let [raised, exposed] = [(&["log_e"][..], None), (&[][..], Some("e"))]
+        .map(|(offset, exposure)| forest("count", offset, exposure, LikelihoodKind::Poisson));
+    assert_near(&raised, &exposed, 1e-6, "log rates");
+    let [raised, plain] = [("y", &["o"][..]), ("rest", &[][..])]
+        .map(|(target, offset)| forest(target, offset, None, LikelihoodKind::Gaussian));
+    assert_near(&raised, &plain, 1e-9, "means");
+    // A constant part of an offset changes the constant part of the scores alone.
+    let [low, high] =
+        ["log_e", "raised"].map(|offset| forest("class", &[offset], None, LikelihoodKind::BernoulliLogit));
+    let moved: Vec<f64> = high.iter().map(|score| score + 2.0).collect();
+    assert_near(&moved, &low, 1e-6, "log odds");
+    let ignoring = forest("class", &[], None, LikelihoodKind::BernoulliLogit);
+    assert!(low.iter().zip(&ignoring).any(|(a, b)| (a - b).abs() > 0.2), "the offset matters");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::common::*;
 use sparsegp::options::Part;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A table whose target jumps by levels that come in no order and by a threshold, and is smooth otherwise.
 fn with_jumps(rows: usize, seed: u64) -> Table {
@@ -248,4 +249,26 @@ fn fits_without_all_rows_or_enough_rows_refuse_trees() {
     let error = fit_shared_outputs(rows, &names, (&trees(), None), &[], &mut Session::new(&mut ignore));
     let error = error.map(|_| ()).expect_err("shared").to_string();
     assert!(error.contains("mean = trees cannot be combined with outputs = shared"), "{error}");
+}
+
+/// An interruption while trees are boosted ends the fit; the end of the time keeps the rounds so far, which are fewer.
+#[test]
+fn boosting_heeds_interruptions_and_the_time() {
+    let (table, columns) = (with_jumps(600, 3), target("price"));
+    let stop = AtomicBool::new(false);
+    let mut listener = |event: &Event| {
+        stop.store(matches!(event, Event::Stage(Stage::Trees { rows: 600 })), Ordering::Relaxed);
+    };
+    let options = trees();
+    let request = FitRequest::new(&table, &columns, &options);
+    let ended = fit_table_in(&request, &mut Session::new(&mut listener).with_interrupt(&stop));
+    assert_eq!(ended.map(|_| ()).expect_err("an interruption").kind(), ErrorKind::Interrupted);
+
+    let rounds = |seconds: Option<f64>| {
+        let options = FitOptions { max_seconds: seconds, ..trees() };
+        let model = fit(&table, &columns, &options).expect("a fit");
+        model.schema().trees().map_or(0, |(scores, _)| scores.forest().rounds())
+    };
+    let (short, whole) = (rounds(Some(1e-6)), rounds(None));
+    assert!(short <= 1 && whole > 5, "{short} of {whole} rounds");
 }
