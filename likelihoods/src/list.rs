@@ -82,6 +82,10 @@ built_in! {
     GaussianKnownNoise = "gaussian-known-noise", Measured => |_| Box::new(Gaussian::new(1.0).with_known_noise());
     /// y = f + noise with heavy tails: √(scale² + s²) times Student's t, where s is the known standard error of the row.
     StudentTKnownNoise = "student-t-known-noise", Measured => |_| Box::new(StudentT::new(1.0, 4.0).with_known_noise());
+    /// y = f + noise with variance s², where s is the known standard error of the row.
+    GaussianKnownNoiseOnly = "gaussian-known-noise-only", Measured => |_| Box::new(Gaussian::known_noise_only());
+    /// y = f + noise with heavy tails: s times Student's t, where s is the known standard error of the row.
+    StudentTKnownNoiseOnly = "student-t-known-noise-only", Measured => |_| Box::new(StudentT::known_noise_only(4.0));
     /// y = f + normal noise, known or censored.
     GaussianCensored = "gaussian-censored", Censored => |_| Box::new(CensoredGaussian::new(1.0));
     /// A time, known or censored, whose logarithm is f plus normal noise.
@@ -235,6 +239,20 @@ impl LikelihoodKind {
             (LikelihoodKind::StudentT, TargetKind::Measured) => LikelihoodKind::StudentTKnownNoise,
             (LikelihoodKind::Gaussian, TargetKind::Censored) => LikelihoodKind::GaussianCensored,
             _ => self,
+        }
+    }
+
+    /// Returns the likelihood whose only noise is that of known standard errors, if there is one.
+    #[doc(hidden)]
+    pub fn known_noise_only(self) -> Option<Self> {
+        match self.for_target(TargetKind::Measured) {
+            LikelihoodKind::GaussianKnownNoise | LikelihoodKind::GaussianKnownNoiseOnly => {
+                Some(LikelihoodKind::GaussianKnownNoiseOnly)
+            }
+            LikelihoodKind::StudentTKnownNoise | LikelihoodKind::StudentTKnownNoiseOnly => {
+                Some(LikelihoodKind::StudentTKnownNoiseOnly)
+            }
+            _ => None,
         }
     }
 

@@ -146,7 +146,10 @@ fn known_noise_adds_to_the_variance() {
     let (known, plain) = (Gaussian::new(0.3).with_known_noise(), Gaussian::new(0.3 + 0.49));
     let (heavy, plain_heavy) =
         (StudentT::new(0.4, 5.0).with_known_noise(), StudentT::new(0.4f64.hypot(0.7), 5.0));
-    let pairs: [(&dyn OneFunction, &dyn OneFunction); 2] = [(&known, &plain), (&heavy, &plain_heavy)];
+    let (only, plain_only) = (Gaussian::known_noise_only(), Gaussian::new(0.49));
+    let (heavy_only, plain_heavy_only) = (StudentT::known_noise_only(5.0), StudentT::new(0.7, 5.0));
+    let pairs: [(&dyn OneFunction, &dyn OneFunction); 4] =
+        [(&known, &plain), (&heavy, &plain_heavy), (&only, &plain_only), (&heavy_only, &plain_heavy_only)];
     for (known, plain) in pairs {
         let (with, without) = (Observation::exposed(1.1, 0.7), Observation::of(1.1));
         let latent = LatentMarginal::new(-0.2, 0.5);
@@ -169,7 +172,9 @@ fn known_noise_adds_to_the_variance() {
             ]
         });
         assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-10), "{}: {a:?} {b:?}", known.name());
-        for s in [0.0, 0.7, 3.0] {
+        // Without other noise, a standard error of 0 leaves next to none.
+        let least = if known.name().ends_with("only") { 0.3 } else { 0.0 };
+        for s in [least, 0.7, 3.0] {
             let at = Observation::exposed(1.1, s);
             let row = Row::new(at, Marginal { mean: &[-0.2], variance: &[0.5] });
             check_density(known.as_likelihood(), at, &[0.6]).unwrap_or_else(|why| panic!("{why}"));

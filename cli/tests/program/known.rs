@@ -41,6 +41,20 @@ fn known_errors_choose_their_likelihood_and_predictions_may_lack_them() {
     assert!((rough - plain - 16.0).abs() < 1e-6, "{plain} {rough}");
     let heavy = fit(&work, "--target value --noise-std error --likelihood student-t --auto none --epochs 5");
     assert_eq!(heavy["config"]["likelihood"], "student-t-known-noise");
+    let only = "--target value --noise-std error --noise-std-only --auto none --epochs 15";
+    for (likelihood, name) in [("gaussian", "gaussian"), ("student-t", "student-t")] {
+        let document = fit(&work, &format!("{only} --likelihood {likelihood} --model-out only"));
+        assert_eq!(document["config"]["likelihood"], format!("{name}-known-noise-only"));
+        let parameters = document["hyperparameters"].to_string();
+        assert!(
+            !parameters.contains("noise_variance") && !parameters.contains("likelihood.scale"),
+            "{parameters}"
+        );
+    }
+    work.run("evaluate only data.csv").ok();
+    work.run(&format!("fit data.csv {only} --likelihood gamma"))
+        .fails(2, &["--noise-std-only", "gamma", "gaussian or student-t"]);
+    work.run("fit data.csv --target value --noise-std-only").fails(2, &["--noise-std"]);
     work.run("explain m data.csv").ok();
     work.run("update m data.csv --model-out n").ok();
     work.write("bad.csv", "a,b,value,error\n0.1,0.5,3,-1\n0.2,0.1,4,1\n0.3,0.1,5,1\n");

@@ -158,6 +158,9 @@ fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterat
         TargetKind::Measured if kind == LikelihoodKind::GaussianKnownNoise => {
             &[LikelihoodKind::StudentTKnownNoise]
         }
+        TargetKind::Measured if kind == LikelihoodKind::GaussianKnownNoiseOnly => {
+            &[LikelihoodKind::StudentTKnownNoiseOnly]
+        }
         TargetKind::Lifetime if kind == LikelihoodKind::Weibull => {
             &[LikelihoodKind::LogNormal, LikelihoodKind::LogLogistic]
         }
