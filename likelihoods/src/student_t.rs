@@ -1,7 +1,9 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
+use super::censored::Tails;
 use super::sums::{Terms, fill};
 use super::{DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row};
+use crate::functions::gamma::{Tail, ln_beta_tail};
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -159,6 +161,20 @@ impl Pass for Components<'_> {
             let log = ln_1p::<S>(if beyond > 0.0 { beyond } else { 0.0 });
             *log_weight += constant - 0.5 * (log + square / *variance);
         }
+    }
+}
+
+impl Tails for StudentT {
+    /// With `r = (y − f)/scale`, `P(|t| > |r|)` is the lower tail at `df/(df + r²)` of a beta distribution of shapes df/2 and ½, whose density
+    /// of the log odds is |y − f| times the density of y.
+    fn tail(&self, at: Observation, f: f64, log_slope: f64) -> Tail {
+        let (scale, df) = self.values_at(at);
+        let (distance, square) = ((at.y - f).abs(), ((at.y - f) / scale).powi(2));
+        let ratio = match ln_beta_tail(0.5 * df, 0.5, 1.0 / (1.0 + square / df), 1.0 / (1.0 + df / square)) {
+            Tail::Below(ratio) => (0.5 * distance).ln() + ratio,
+            Tail::Above(ratio) => 0.5f64.ln() + (-distance * (log_slope + ratio).exp()).ln_1p() - log_slope,
+        };
+        if at.y > f { Tail::Above(ratio) } else { Tail::Below(ratio) }
     }
 }
 

@@ -45,7 +45,7 @@ class Estimator(Stored):
     _given: dict[str, Any] = {}
 
     #: The kinds of target of saved models of this class, and True if the models are linear.
-    _kinds: tuple = tuple("real,measured,censored,positive,lifetime,amount,unit interval,share,ordinal,count,trials".split(","))
+    _kinds: tuple = tuple("real,measured,censored,positive,lifetime,amount,unit interval,share,ordinal,count,censored count,trials".split(","))
     _linear = False
 
     def _engine_params(self) -> dict:

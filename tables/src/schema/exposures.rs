@@ -78,12 +78,12 @@ impl Schema {
         if let Some(censoring) = self.censored.as_ref().filter(|_| !kind.is_censored()) {
             let target = quoted(&self.target);
             return Err(Error::usage(format!(
-                "the {censoring} needs a target of times or numbers, but the target {target} is of kind {kind}"
+                "the {censoring} needs a target of times, numbers or counts, but the target {target} is of kind {kind}"
             ))
-            .hint("choose ⟨likelihood⟩ weibull, log-normal, log-logistic or gaussian, or leave the censoring out"));
+            .hint("choose ⟨likelihood⟩ weibull, log-normal, log-logistic, gamma, exponential, gaussian, student-t, poisson or negative-binomial, or leave the censoring out"));
         }
         let roles: [(&str, &Option<String>, bool, &str, &str); 3] = [
-            ("exposure", &options.exposure, kind == TargetKind::Count, "counts", "a likelihood of counts"),
+            ("exposure", &options.exposure, kind.is_of_events(), "counts", "a likelihood of counts"),
             (
                 "trials",
                 &options.trials,

@@ -257,8 +257,11 @@ impl SchemaOptions {
             (&self.noise_std, TargetKind::Measured),
         ];
         let implied = implied.into_iter().find(|(name, _)| name.is_some()).map(|(_, kind)| kind);
-        let censored = self.censored.as_ref().map(|_| TargetKind::Lifetime);
-        self.target_kind.or(implied).or(censored)
+        match (self.target_kind.or(implied), &self.censored) {
+            (None, Some(_)) => Some(TargetKind::Lifetime),
+            (Some(TargetKind::Count), Some(_)) if self.exposure.is_some() => Some(TargetKind::CensoredCount),
+            (kind, _) => kind,
+        }
     }
 
     /// Returns what the values of a column must be, or `None` for a column that is not used.
