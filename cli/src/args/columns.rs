@@ -73,8 +73,13 @@ pub struct ColumnArgs {
     #[arg(long, requires = "noise_std")]
     pub noise_std_only: bool,
     /// Column that says which targets are censored: 1 or right (the target is above the given value), left (below), 0 or none
-    #[arg(long, value_name = "COL", conflicts_with_all = ["upper", "cap"])]
+    #[arg(long, value_name = "COL", conflicts_with_all = ["lower", "upper", "cap"])]
     pub censored: Option<String>,
+    /// Column of the lower ends of intervals that end at the target: equal to it if it is known, empty if there is no lower end
+    ///
+    /// With --upper too, the target is either end of its interval, and both columns are equal to it if it is known.
+    #[arg(long, value_name = "COL", conflicts_with = "cap")]
+    pub lower: Option<String>,
     /// Column of the upper ends of intervals that begin at the target: equal to it if it is known, empty if there is no upper end
     #[arg(long, value_name = "COL", conflicts_with = "cap")]
     pub upper: Option<String>,
@@ -99,9 +104,11 @@ impl ColumnArgs {
 
     /// Returns what says which targets are censored, if anything does.
     fn censoring(&self) -> Option<Censoring> {
+        if self.lower.is_some() || self.upper.is_some() {
+            return Some(Censoring::Ends { lower: self.lower.clone(), upper: self.upper.clone() });
+        }
         let column = self.censored.clone().map(Censoring::Column);
-        let upper = self.upper.clone().map(|upper| Censoring::Upper { upper });
-        column.or(upper).or(self.cap.map(|cap| Censoring::Cap { cap }))
+        column.or(self.cap.map(|cap| Censoring::Cap { cap }))
     }
 
     /// Returns the options with the likelihood whose only noise is known, if `--noise-std-only` is given.

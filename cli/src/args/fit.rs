@@ -143,7 +143,7 @@ pub struct FitArgs {
 }
 
 /// The options about columns that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 17] = [
+const DECIDED_BY_FROM: [&str; 18] = [
     "features",
     "keep",
     "exclude",
@@ -157,6 +157,7 @@ const DECIDED_BY_FROM: [&str; 17] = [
     "noise_std",
     "noise_std_only",
     "censored",
+    "lower",
     "upper",
     "cap",
     "offset",

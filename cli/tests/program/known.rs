@@ -127,6 +127,52 @@ fn a_cap_and_upper_ends_are_censoring() {
         .fails(3, &["bad.csv", "row 1", "not below the target"]);
 }
 
+/// A table of intervals with either end missing; the target is one of the ends.
+#[test]
+fn intervals_may_lack_either_end() {
+    let text = csv_text("a,b,end,lower,upper", 0..400, |row| {
+        let [a, b, noise] = unit(row);
+        let time = (0.5 + 1.5 * a + 0.4 * (-(1.0 - noise).ln()).ln()).exp();
+        let (end, lower, upper) = match row % 4 {
+            0 => (time, time.to_string(), time.to_string()),
+            1 => (time.floor() + 1.0, String::new(), (time.floor() + 1.0).to_string()),
+            2 => (0.7 * time, (0.7 * time).to_string(), String::new()),
+            _ => (0.8 * time, (0.8 * time).to_string(), (1.3 * time).to_string()),
+        };
+        format!("{a},{b},{end},{lower},{upper}")
+    });
+    let work = Work::with("data.csv", text);
+    let known = fit(&work, "--target end --lower lower --upper upper --auto none --epochs 20 --model-out m");
+    assert_eq!(known["config"]["censored"]["lower"], "lower");
+    let ignored = fit(
+        &work,
+        "--target end --exclude lower,upper --likelihood weibull --auto none --epochs 20 --model-out n",
+    );
+    work.write("new.csv", "a,b\n0.2,0.5\n0.5,0.5\n0.8,0.5\n");
+    let error = |model: &str| -> f64 {
+        let means = work.run(&format!("predict {model} new.csv --out -")).csv().numbers("mean");
+        // The mean of a Weibull time of shape 2.5 is e^f Γ(1.4).
+        let truth = [0.2, 0.5, 0.8].map(|a: f64| (0.5 + 1.5 * a).exp() * 0.887);
+        means.iter().zip(truth).map(|(mean, truth)| (mean / truth).ln().abs()).sum()
+    };
+    assert!(error("m") < 0.3, "{} {} {ignored}", error("m"), error("n"));
+    work.run("evaluate m data.csv").ok();
+    // An upper end alone: the target is known to be below it.
+    let below = csv_text("a,b,end,lower", 0..100, |row| {
+        let [a, b, _] = unit(row);
+        let end = 1.0 + a + b;
+        format!("{a},{b},{end},{}", if row % 2 == 0 { String::new() } else { end.to_string() })
+    });
+    work.write("below.csv", below);
+    work.run("fit below.csv --target end --lower lower --auto none --epochs 2 --inducing 10 --quiet").ok();
+    work.write("bad.csv", "a,end,lower,upper\n0.1,3,2,4\n0.2,4,4,\n0.3,5,5,6\n");
+    work.run("fit bad.csv --target end --lower lower --upper upper")
+        .fails(3, &["bad.csv", "row 1", "end", "the lower or the upper end of its interval"]);
+    work.run("fit bad.csv --target end --lower upper")
+        .fails(3, &["bad.csv", "row 1", "not above the target"]);
+    work.run("fit data.csv --target end --lower lower --cap 4").fails(2, &["--lower", "--cap"]);
+}
+
 /// Counts that are capped at 6 are 6 or more, so their mean is above that of the capped counts.
 #[test]
 fn capped_counts_choose_their_likelihood() {

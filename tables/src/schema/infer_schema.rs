@@ -275,7 +275,7 @@ impl SchemaOptions {
             let kinds = self.kind().map_or_else(guessed, |kind| vec![kind]);
             return Some(Demand::Role(kinds.into_iter().map(Role::Target).collect()));
         }
-        if self.censored.as_ref().and_then(Censoring::column) == Some(name) {
+        if self.censored.iter().flat_map(Censoring::columns).any(|(_, own)| own == name) {
             return Some(Demand::None);
         }
         let roles = [
