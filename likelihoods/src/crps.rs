@@ -150,7 +150,7 @@ pub(super) fn of<L: Likelihood + ?Sized>(likelihood: &L, row: Row, integrator: &
     match (kind, likelihood.one()) {
         (TargetKind::Binary, None) => f64::NAN,
         (TargetKind::Binary, Some(_)) => (likelihood.predictive_moments(row, integrator).0 - y).powi(2),
-        (TargetKind::Count, Some(one)) => {
+        (TargetKind::Count | TargetKind::CensoredCount, Some(one)) => {
             counts(y, &mut |k| one.smooth_count_cdf(row.of(0).with(k), integrator))
         }
         (TargetKind::Trials, Some(one)) => {
@@ -174,7 +174,7 @@ pub fn of_distribution(
         TargetKind::Class => f64::NAN,
         TargetKind::Binary | TargetKind::Ordinal => levels(y, number, cdf),
         TargetKind::Trials => trials(y, exposure, &mut |k| between(k, cdf)),
-        TargetKind::Count => counts(y, &mut |k| between(k, cdf)),
+        TargetKind::Count | TargetKind::CensoredCount => counts(y, &mut |k| between(k, cdf)),
         _ => continuous(kind, y, cdf),
     }
 }

@@ -76,7 +76,9 @@ impl Distribution {
             | TargetKind::Positive
             | TargetKind::Lifetime
             | TargetKind::UnitInterval => Distribution::continuous(Axis::of(kind), near, density),
-            TargetKind::Count | TargetKind::Trials => Distribution::whole(density),
+            TargetKind::Count | TargetKind::CensoredCount | TargetKind::Trials => {
+                Distribution::whole(density)
+            }
             _ => Distribution::of_sums(0.0, &[density(0.0).exp(), density(1.0).exp()]),
         }
     }

@@ -4,7 +4,7 @@
 //! Gradients are the exact gradients of the sum, with fixed standardised nodes z and `f = μ + √v z`.
 
 use super::{Expectation, LatentMarginal, LatentRow, Local, Observation, OneFunction, Row};
-use crate::quadrature::{Integrator, Interval, REACH, smallest, weighted_sums};
+use crate::quadrature::{Integrator, Interval, Point, REACH, smallest, weighted_sums};
 use sparsegp_kernels::vector_math::exp_in_place;
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -41,6 +41,27 @@ impl Integrator {
         }
         // Under the tilted weights the same sums are the derivatives of the logarithm.
         Local { value, ..self.sum(tilted, own) }
+    }
+
+    /// Like [`expectation`](Self::expectation), for a log density of any growth and resolution, given with its slope: sums are refined until
+    /// they settle.
+    pub(crate) fn careful<L: OneFunction + ?Sized>(
+        &mut self,
+        of: Expectation,
+        likelihood: &L,
+        row: LatentRow,
+        own: &mut [f64],
+        log_density: &mut dyn FnMut(f64) -> (f64, f64),
+    ) -> Local {
+        let average = self.careful_expectation(of, row.marginal, &mut |f| {
+            let (value, first) = log_density(f);
+            Point { value, first, ..Point::default() }
+        });
+        if !own.is_empty() {
+            let (f, weights) = self.nested_nodes(row.marginal);
+            likelihood.own_gradient(row.at, &f, &weights, own);
+        }
+        Local { value: average.value, mean: average.mean, variance: average.variance }
     }
 
     /// Places nodes over the product `N(f; μ, v) p(y|f)`, with the normalised product as weights;

@@ -307,15 +307,10 @@ impl<F: DensityFormula> OneFunction for FormulaLikelihood<F> {
         integrator: &mut Integrator,
     ) -> Local {
         let p = self.constants();
-        let average = integrator.careful_expectation(of, row.marginal, &mut |f| {
+        integrator.careful(of, self, row, own, &mut |f| {
             let log = self.formula.log_density(&p, row.at, Real { value: f, derivatives: [1.0] });
-            Point { value: log.value, first: log.derivatives[0], ..Point::default() }
-        });
-        if !own.is_empty() {
-            let (f, weights) = integrator.nested_nodes(row.marginal);
-            self.own_gradient(row.at, &f, &weights, own);
-        }
-        Local { value: average.value, mean: average.mean, variance: average.variance }
+            (log.value, log.derivatives[0])
+        })
     }
 
     fn expected_log(&self, row: LatentRow, own: &mut [f64], integrator: &mut Integrator) -> Local {

@@ -1,10 +1,11 @@
 //! Positive targets: gamma with scale e^f, and exponential with mean e^f.
 
+use super::censored::Tails;
 use super::poisson::strip_of_width;
 use super::sums::{LogRate, fill, log_normal};
 use super::threshold::Threshold;
 use super::{LatentRow, LikelihoodKind, Local, Observation, OneFunction, TargetKind, crps};
-use crate::functions::gamma::gamma_cdf;
+use crate::functions::gamma::{Tail, gamma_cdf, ln_gamma_tail};
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
@@ -37,6 +38,13 @@ impl Gamma {
     fn terms(&self, y: f64) -> LogRate {
         let (shape, log_y) = (self.shape(), y.ln());
         LogRate { slope: shape, sign: -1.0, offset: log_y, constant: -log_y - ln_gamma(shape) }
+    }
+}
+
+impl Tails for Gamma {
+    /// `Y ≤ y` if a gamma variable of shape k is at most `y e^{−f}`.
+    fn tail(&self, at: Observation, f: f64, log_slope: f64) -> Tail {
+        ln_gamma_tail(self.shape(), (at.y.ln() - f).exp(), log_slope)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), or N(0, σ² + s²) with the known standard error s of a row, everything in closed form.
 
-use super::{
-    DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, own_parameters,
-};
+use super::{DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction};
 use crate::Moments;
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -12,10 +10,11 @@ use sparsegp_kernels::{Parameter, Transform};
 use std::f64::consts::PI;
 
 /// `p(y | f) = N(y; f, σ²)` with the noise variance σ² as its only parameter. With [known noise](Self::with_known_noise) it is
-/// `N(y; f, σ² + s²)`, where s is the standard error of the row.
+/// `N(y; f, σ² + s²)`, where s is the standard error of the row, and with [known noise alone](Self::known_noise_only) `N(y; f, s²)`.
 #[derive(Clone, Debug)]
 pub struct Gaussian {
-    noise: Parameter,
+    /// σ²; 0 without it.
+    noise: Option<Parameter>,
     /// True if rows have a known standard error each, which [`Observation::exposure`] contains.
     has_known: bool,
 }
@@ -32,7 +31,13 @@ impl Gaussian {
     pub fn new(noise_variance: f64) -> Self {
         let lower = if noise_variance > Self::NOISE_FLOOR { Self::NOISE_FLOOR } else { 0.0 };
         let noise = Parameter::new("noise_variance", vec![noise_variance], Transform::Positive { lower });
-        Gaussian { noise: noise.as_given(), has_known: false }
+        Gaussian { noise: Some(noise.as_given()), has_known: false }
+    }
+
+    /// Creates the likelihood of rows whose only noise is known: that of the standard error s of each target, with no parameter to train. The
+    /// variance s² is at least [`Self::NOISE_FLOOR`], so that rows without noise have a density. [`Observation::exposure`] contains s.
+    pub fn known_noise_only() -> Self {
+        Gaussian { noise: None, has_known: true }
     }
 
     /// Adds noise of a known standard deviation s in every row, the standard error of its target: rows have the noise variance `σ² + s²`.
@@ -44,13 +49,14 @@ impl Gaussian {
 
     /// σ².
     pub fn noise_variance(&self) -> f64 {
-        self.noise.values[0]
+        self.noise.as_ref().map_or(0.0, |noise| noise.values[0])
     }
 
     /// `σ² + s²`, the noise variance of a row.
     fn variance(&self, at: Observation) -> f64 {
         let known = if self.has_known { at.exposure } else { 0.0 };
-        self.noise_variance() + known * known
+        let floor = if self.noise.is_none() { Self::NOISE_FLOOR } else { 0.0 };
+        (self.noise_variance() + known * known).max(floor)
     }
 
     /// `log N(y; μ, total) − ½ rest/total`, with its derivatives in μ and, also added to `own`, in the total variance.
@@ -69,16 +75,26 @@ impl Default for Gaussian {
     /// A noise variance that starts from the data.
     fn default() -> Self {
         let mut own = Gaussian::new(1.0);
-        own.noise.given = false;
+        own.noise.iter_mut().for_each(|noise| noise.given = false);
         own
     }
 }
 
 impl OneFunction for Gaussian {
-    own_parameters!(noise);
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.noise.iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.noise.iter_mut().for_each(visit);
+    }
 
     fn kind(&self) -> LikelihoodKind {
-        if self.has_known { LikelihoodKind::GaussianKnownNoise } else { LikelihoodKind::Gaussian }
+        match (&self.noise, self.has_known) {
+            (None, _) => LikelihoodKind::GaussianKnownNoiseOnly,
+            (_, true) => LikelihoodKind::GaussianKnownNoise,
+            _ => LikelihoodKind::Gaussian,
+        }
     }
 
     fn gaussian_noise(&self) -> Option<f64> {
@@ -86,7 +102,7 @@ impl OneFunction for Gaussian {
     }
 
     fn observation_variance(&self, _: f64) -> Option<f64> {
-        Some(self.noise_variance())
+        self.noise.as_ref().map(|noise| noise.values[0])
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -102,7 +118,7 @@ impl OneFunction for Gaussian {
     }
 
     fn loss_curvature(&self) -> Option<(f64, f64)> {
-        let most = 1.0 / self.noise_variance();
+        let most = 1.0 / self.variance(Observation::exposed(0.0, 0.0));
         Some((if self.has_known { 0.0 } else { most }, most))
     }
 
@@ -120,7 +136,9 @@ impl OneFunction for Gaussian {
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let noise = self.variance(at);
         let term = |f: &f64| 0.5 * ((at.y - f).powi(2) / noise - 1.0) / noise;
-        own[0] += f.iter().zip(weights).map(|(f, w)| w * term(f)).sum::<f64>();
+        if let Some(own) = own.first_mut() {
+            *own += f.iter().zip(weights).map(|(f, w)| w * term(f)).sum::<f64>();
+        }
     }
 
     fn resolution(&self, at: Observation) -> Resolution {
@@ -180,7 +198,7 @@ impl OneFunction for Gaussian {
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
         let moments = Moments::of(y.iter().copied());
         let (mean, variance) = (moments.mean().unwrap_or(0.0), moments.variance().unwrap_or(0.0));
-        if !self.noise.fixed && !self.noise.given {
+        if self.noise.as_ref().is_some_and(|noise| !noise.fixed && !noise.given) {
             let known = Moments::of(exposure.iter().filter(|_| self.has_known).map(|s| s * s)).mean();
             let rest = (variance - known.unwrap_or(0.0)).max(0.1 * variance);
             *self = Gaussian {

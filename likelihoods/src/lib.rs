@@ -95,6 +95,7 @@
 mod amounts;
 mod bernoulli;
 mod beta;
+mod censored;
 mod crps;
 mod density_bounds;
 mod dispersed;
@@ -131,6 +132,9 @@ mod zeros;
 pub use crate::quadrature::{Expectation, LatentMarginal};
 pub use bernoulli::Bernoulli;
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
+pub use censored::Censored;
+#[doc(hidden)]
+pub use censored::Tails;
 pub use crps::{continuous as continuous_crps, of_distribution as crps_of_distribution};
 pub use density_bounds::DensityBounds;
 pub use dispersed::{Density, Dispersed, Driven};

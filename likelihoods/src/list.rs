@@ -1,7 +1,7 @@
 //! The list of the built-in likelihoods: names, targets, constructors and defaults.
 
 use super::{
-    Bernoulli, BetaBinomial, BetaLogit, BetaPrecise, BetaProbit, Binomial, CensoredGaussian, Gamma,
+    Bernoulli, BetaBinomial, BetaLogit, BetaPrecise, BetaProbit, Binomial, Censored, CensoredGaussian, Gamma,
     GammaShaped, Gaussian, GaussianHeteroskedastic, Likelihood, LogLogistic, LogNormal, NegativeBinomial,
     NegativeBinomialDispersed, OrderedBeta, Ordinal, Poisson, Softmax, StudentT, StudentTHeteroskedastic,
     TargetKind, Task, Tweedie, Weibull, ZeroAltered,
@@ -82,8 +82,14 @@ built_in! {
     GaussianKnownNoise = "gaussian-known-noise", Measured => |_| Box::new(Gaussian::new(1.0).with_known_noise());
     /// y = f + noise with heavy tails: √(scale² + s²) times Student's t, where s is the known standard error of the row.
     StudentTKnownNoise = "student-t-known-noise", Measured => |_| Box::new(StudentT::new(1.0, 4.0).with_known_noise());
+    /// y = f + noise with variance s², where s is the known standard error of the row.
+    GaussianKnownNoiseOnly = "gaussian-known-noise-only", Measured => |_| Box::new(Gaussian::known_noise_only());
+    /// y = f + noise with heavy tails: s times Student's t, where s is the known standard error of the row.
+    StudentTKnownNoiseOnly = "student-t-known-noise-only", Measured => |_| Box::new(StudentT::known_noise_only(4.0));
     /// y = f + normal noise, known or censored.
     GaussianCensored = "gaussian-censored", Censored => |_| Box::new(CensoredGaussian::new(1.0));
+    /// y = f + noise with heavy tails, known or censored.
+    StudentTCensored = "student-t-censored", Censored => |_| Box::new(Censored::new(StudentT::new(1.0, 4.0)));
     /// A time, known or censored, whose logarithm is f plus normal noise.
     LogNormal = "log-normal", Lifetime => |_| Box::new(LogNormal::new(1.0));
     /// A time, known or censored, that survives t with probability exp(−(t/e^f)^{1/s}).
@@ -94,6 +100,15 @@ built_in! {
     Gamma = "gamma", Positive => |_| Box::new(Gamma::new(1.0));
     /// A positive number, exponentially distributed with mean e^f.
     Exponential = "exponential", Positive => |_| Box::new(Gamma::exponential());
+    /// A time, known or censored, gamma distributed with shape k and scale e^f.
+    GammaCensored = "gamma-censored", Lifetime => |_| Box::new(Censored::new(Gamma::new(1.0)));
+    /// A time, known or censored, exponentially distributed with mean e^f.
+    ExponentialCensored = "exponential-censored", Lifetime => |_| Box::new(Censored::new(Gamma::exponential()));
+    /// A count with rate e^f, known or censored.
+    PoissonCensored = "poisson-censored", CensoredCount => |_| Box::new(Censored::new(Poisson::Exp));
+    /// A count with mean m = e^f and variance m + αm², known or censored.
+    NegativeBinomialCensored = "negative-binomial-censored", CensoredCount
+        => |_| Box::new(Censored::new(NegativeBinomial::new(0.5)));
     /// A number between 0 and 1, beta distributed with mean 1/(1 + e^{−f}).
     BetaLogit = "beta-logit", UnitInterval => |_| Box::new(BetaLogit::new(4.0));
     /// A number between 0 and 1, beta distributed with mean Φ(f).
@@ -221,6 +236,7 @@ impl LikelihoodKind {
             TargetKind::Measured => LikelihoodKind::GaussianKnownNoise,
             TargetKind::Censored => LikelihoodKind::GaussianCensored,
             TargetKind::Lifetime => LikelihoodKind::Weibull,
+            TargetKind::CensoredCount => LikelihoodKind::PoissonCensored,
             TargetKind::Share => LikelihoodKind::OrderedBeta,
             TargetKind::Amount => LikelihoodKind::HurdleGamma,
             kind => LikelihoodKind::default_for(kind.task()),
@@ -228,13 +244,34 @@ impl LikelihoodKind {
     }
 
     /// Returns the likelihood with the same noise for another kind of target, if there is one: that of numbers with known standard errors, or
-    /// of censored ones.
+    /// of censored targets.
     pub fn for_target(self, kind: TargetKind) -> Self {
         match (self, kind) {
             (LikelihoodKind::Gaussian, TargetKind::Measured) => LikelihoodKind::GaussianKnownNoise,
             (LikelihoodKind::StudentT, TargetKind::Measured) => LikelihoodKind::StudentTKnownNoise,
             (LikelihoodKind::Gaussian, TargetKind::Censored) => LikelihoodKind::GaussianCensored,
+            (LikelihoodKind::StudentT, TargetKind::Censored) => LikelihoodKind::StudentTCensored,
+            (LikelihoodKind::Gamma, TargetKind::Lifetime) => LikelihoodKind::GammaCensored,
+            (LikelihoodKind::Exponential, TargetKind::Lifetime) => LikelihoodKind::ExponentialCensored,
+            (LikelihoodKind::Poisson, TargetKind::CensoredCount) => LikelihoodKind::PoissonCensored,
+            (LikelihoodKind::NegativeBinomial, TargetKind::CensoredCount) => {
+                LikelihoodKind::NegativeBinomialCensored
+            }
             _ => self,
+        }
+    }
+
+    /// Returns the likelihood whose only noise is that of known standard errors, if there is one.
+    #[doc(hidden)]
+    pub fn known_noise_only(self) -> Option<Self> {
+        match self.for_target(TargetKind::Measured) {
+            LikelihoodKind::GaussianKnownNoise | LikelihoodKind::GaussianKnownNoiseOnly => {
+                Some(LikelihoodKind::GaussianKnownNoiseOnly)
+            }
+            LikelihoodKind::StudentTKnownNoise | LikelihoodKind::StudentTKnownNoiseOnly => {
+                Some(LikelihoodKind::StudentTKnownNoiseOnly)
+            }
+            _ => None,
         }
     }
 

@@ -1,11 +1,12 @@
 //! Counts with a negative binomial distribution of mean m = e·e^f, e the exposure, and variance m + αm².
 
 use super::bernoulli::logistic;
+use super::censored::Tails;
 use super::poisson::{Poisson, log_ratio, mean_rate, poisson_draw, strip_of_width};
 use super::sums::{LogRate, Terms, fill, log_normal, weighted_sums};
 use super::threshold::Threshold;
 use super::{LatentMarginal, LatentRow, LikelihoodKind, Observation, OneFunction, Row, own_parameters};
-use crate::functions::gamma::{beta_cdf, ln_rising};
+use crate::functions::gamma::{Tail, beta_cdf, ln_beta_tail, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
@@ -35,6 +36,14 @@ impl NegativeBinomial {
     /// `P(Y ≤ k)` given log αm, for any k above −1.
     fn smooth_cdf(&self, k: f64, x: f64) -> f64 {
         beta_cdf(1.0 / self.alpha(), k + 1.0, logistic(-x), logistic(x))
+    }
+}
+
+impl Tails for NegativeBinomial {
+    /// `Y > y` if a beta variable of shapes y + 1 and 1/α is at most αm/(1 + αm).
+    fn tail(&self, at: Observation, f: f64, _: f64) -> Tail {
+        let x = f + at.exposure.ln() + self.alpha().ln();
+        ln_beta_tail(at.y + 1.0, 1.0 / self.alpha(), logistic(x), logistic(-x)).reversed()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Counts with a Poisson distribution of rate e·e^f or e·log(1 + e^f), e the exposure.
 
 use super::bernoulli::logistic;
+use super::censored::Tails;
 use super::one_function::averaged_moments;
 use super::sums::{LogRate, Terms, fill, log_normal};
 use super::threshold::Threshold;
 use super::{DensityBounds, Expectation, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row};
-use crate::functions::gamma::gamma_upper;
+use crate::functions::gamma::{Tail, gamma_upper, ln_gamma_tail};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
@@ -92,6 +93,13 @@ impl Poisson {
 /// The log density of `Poisson::Exp`.
 fn terms(at: Observation) -> LogRate {
     LogRate { slope: at.y, sign: 1.0, offset: at.exposure.ln(), constant: -ln_gamma(at.y + 1.0) }
+}
+
+impl Tails for Poisson {
+    /// `Y > y` if a gamma variable of shape y + 1 is at most the rate.
+    fn tail(&self, at: Observation, f: f64, log_slope: f64) -> Tail {
+        ln_gamma_tail(at.y + 1.0, at.exposure * self.rate(f), log_slope).reversed()
+    }
 }
 
 impl OneFunction for Poisson {

@@ -12,7 +12,7 @@ pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) 
         TargetKind::Binary | TargetKind::Ordinal => {
             (0..levels).map(|level| level as f64).find(|&y| cdf(y) >= p).unwrap_or(levels as f64 - 1.0)
         }
-        TargetKind::Count | TargetKind::Trials => whole(p, cdf),
+        TargetKind::Count | TargetKind::CensoredCount | TargetKind::Trials => whole(p, cdf),
         TargetKind::Amount | TargetKind::Share if cdf(0.0) >= p => 0.0,
         TargetKind::Share if cdf(BELOW_1) < p => 1.0,
         TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => {

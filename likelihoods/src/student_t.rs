@@ -1,10 +1,9 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
+use super::censored::Tails;
 use super::sums::{Terms, fill};
-use super::{
-    DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row,
-    own_parameters,
-};
+use super::{DensityBounds, LatentMarginal, LatentRow, LikelihoodKind, Local, Observation, OneFunction, Row};
+use crate::functions::gamma::{Tail, ln_beta_tail};
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -16,10 +15,11 @@ use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
 
 /// `y = f + scale·t`, t Student-t distributed with `df` degrees of freedom. With [known noise](Self::with_known_noise) it is
-/// `f + √(scale² + s²)·t`, where s is the standard error of the row.
+/// `f + √(scale² + s²)·t`, where s is the standard error of the row, and with [known noise alone](Self::known_noise_only) `f + s·t`.
 #[derive(Clone, Debug)]
 pub struct StudentT {
-    scale: Parameter,
+    /// 0 without it.
+    scale: Option<Parameter>,
     df: Parameter,
     /// True if rows have a known standard error each, which [`Observation::exposure`] contains.
     has_known: bool,
@@ -45,8 +45,17 @@ impl StudentT {
         let transform = if bounded.admits(df) { bounded } else { Transform::POSITIVE };
         let scale = Parameter::new("scale", vec![scale], Transform::Positive { lower: floor });
         let df = Parameter::new("df", vec![df], transform);
-        StudentT { scale: scale.as_given(), df: df.as_given(), has_known: false }
+        StudentT { scale: Some(scale.as_given()), df: df.as_given(), has_known: false }
     }
+
+    /// Creates the likelihood of rows whose scale is the known standard error s, with the degrees of freedom alone to train. The scale is at
+    /// least [`Self::LEAST_KNOWN`]. [`Observation::exposure`] contains s.
+    pub fn known_noise_only(df: f64) -> Self {
+        StudentT { scale: None, has_known: true, ..StudentT::new(1.0, df) }
+    }
+
+    /// The smallest scale of rows whose only noise is known, in standard deviations of the target.
+    pub const LEAST_KNOWN: f64 = 1e-5;
 
     /// Adds the known standard error s of every row to the scale, which is `√(scale² + s²)` then. [`Observation::exposure`] contains s, on
     /// the scale of f.
@@ -56,13 +65,24 @@ impl StudentT {
     }
 
     fn values(&self) -> (f64, f64) {
-        (self.scale.values[0], self.df.values[0])
+        (self.scale.as_ref().map_or(0.0, |scale| scale.values[0]), self.df.values[0])
     }
 
     /// The scale of a row, and the degrees of freedom.
     fn values_at(&self, at: Observation) -> (f64, f64) {
         let (scale, df) = self.values();
-        (if self.has_known { scale.hypot(at.exposure) } else { scale }, df)
+        let floor = if self.scale.is_none() { Self::LEAST_KNOWN } else { 0.0 };
+        (if self.has_known { scale.hypot(at.exposure).max(floor) } else { scale }, df)
+    }
+
+    /// Adds derivatives in the scale of a row, and in the degrees of freedom.
+    fn add_own(&self, at: Observation, own: &mut [f64], by_scale: f64, by_df: f64) {
+        if let Some((df, scale)) = own.split_last_mut() {
+            *df += by_df;
+            // ∂ √(scale² + s²)/∂ scale.
+            let share = self.values().0 / self.values_at(at).0;
+            scale.iter_mut().for_each(|scale| *scale += by_scale * share);
+        }
     }
 
     /// Fills these buffers with the mixture over w of `N(residual; 0, v + scale²/w)`, weighted by the densities if that is requested.
@@ -144,11 +164,35 @@ impl Pass for Components<'_> {
     }
 }
 
+impl Tails for StudentT {
+    /// With `r = (y − f)/scale`, `P(|t| > |r|)` is the lower tail at `df/(df + r²)` of a beta distribution of shapes df/2 and ½, whose density
+    /// of the log odds is |y − f| times the density of y.
+    fn tail(&self, at: Observation, f: f64, log_slope: f64) -> Tail {
+        let (scale, df) = self.values_at(at);
+        let (distance, square) = ((at.y - f).abs(), ((at.y - f) / scale).powi(2));
+        let ratio = match ln_beta_tail(0.5 * df, 0.5, 1.0 / (1.0 + square / df), 1.0 / (1.0 + df / square)) {
+            Tail::Below(ratio) => (0.5 * distance).ln() + ratio,
+            Tail::Above(ratio) => 0.5f64.ln() + (-distance * (log_slope + ratio).exp()).ln_1p() - log_slope,
+        };
+        if at.y > f { Tail::Above(ratio) } else { Tail::Below(ratio) }
+    }
+}
+
 impl OneFunction for StudentT {
-    own_parameters!(scale, df);
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.scale.iter().chain([&self.df]).for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.scale.iter_mut().chain([&mut self.df]).for_each(visit);
+    }
 
     fn kind(&self) -> LikelihoodKind {
-        if self.has_known { LikelihoodKind::StudentTKnownNoise } else { LikelihoodKind::StudentT }
+        match (&self.scale, self.has_known) {
+            (None, _) => LikelihoodKind::StudentTKnownNoiseOnly,
+            (_, true) => LikelihoodKind::StudentTKnownNoise,
+            _ => LikelihoodKind::StudentT,
+        }
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -170,15 +214,18 @@ impl OneFunction for StudentT {
             let square = ((at.y - f) / scale).powi(2) / df;
             let share =
                 (df + 1.0) * if square < 1.0 { square / (1.0 + square) } else { 1.0 / (1.0 + 1.0 / square) };
-            // ∂ log √(scale² + s²)/∂ scale.
-            own[0] += w * (share - 1.0) * self.scale.values[0] / (scale * scale);
-            own[1] += w * 0.5 * (constant - square.ln_1p() + share / df);
+            self.add_own(
+                at,
+                own,
+                w * (share - 1.0) / scale,
+                w * 0.5 * (constant - square.ln_1p() + share / df),
+            );
         }
     }
 
     /// `(ν + 1)(νs² − r²)/(νs² + r²)²` is largest at r = 0, and smallest at r² = 3νs².
     fn loss_curvature(&self) -> Option<(f64, f64)> {
-        let (scale, df) = self.values();
+        let (scale, df) = self.values_at(Observation::exposed(0.0, 0.0));
         let most = (df + 1.0) / (df * scale * scale);
         // Known noise widens the scale, which only lowers both.
         Some((-0.125 * most, most))
@@ -230,14 +277,11 @@ impl OneFunction for StudentT {
             local.mean += share * score;
             local.variance += slope;
             if !own.is_empty() {
-                scale_bar += 2.0 * slope * (variance - v.max(0.0)) * self.scale.values[0] / (scale * scale);
+                scale_bar += 2.0 * slope * (variance - v.max(0.0)) / scale;
                 df_bar += 0.5 * share * in_df;
             }
         }
-        if let [scale_slot, df_slot, ..] = own {
-            *scale_slot += scale_bar;
-            *df_slot += df_bar + 0.5 * ((0.5 * df).ln() + 1.0 - digamma(0.5 * df));
-        }
+        self.add_own(at, own, scale_bar, df_bar + 0.5 * ((0.5 * df).ln() + 1.0 - digamma(0.5 * df)));
         integrator.give([score, variance, weight]);
         local
     }
@@ -268,7 +312,8 @@ impl OneFunction for StudentT {
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let centre = median(y.to_vec());
         let spread = 1.4826 * median(y.iter().map(|y| (y - centre).abs()).collect());
-        self.scale.start(|_| 0.1f64.sqrt() * if spread > 0.0 { spread } else { 1.0 });
+        let start = 0.1f64.sqrt() * if spread > 0.0 { spread } else { 1.0 };
+        self.scale.iter_mut().for_each(|scale| scale.start(|_| start));
         self.df.start(|_| 4.0);
         centre
     }

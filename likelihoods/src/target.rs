@@ -70,6 +70,8 @@ pub enum TargetKind {
     Share,
     /// 0, 1, 2, …
     Count,
+    /// 0, 1, 2, …, of which some are censored.
+    CensoredCount,
     /// 0, 1, …, n: a number of successes in n trials.
     Trials,
     /// One of two classes, coded 0 and 1.
@@ -110,12 +112,29 @@ impl TargetKind {
 
     /// Returns true if some targets are known only to lie in an interval.
     pub const fn is_censored(self) -> bool {
-        matches!(self, TargetKind::Censored | TargetKind::Lifetime)
+        matches!(self, TargetKind::Censored | TargetKind::Lifetime | TargetKind::CensoredCount)
+    }
+
+    /// Returns the kind of these targets if some of them are censored; the kind itself if there is none.
+    #[doc(hidden)]
+    pub const fn with_censoring(self) -> Self {
+        match self {
+            TargetKind::Real => TargetKind::Censored,
+            TargetKind::Positive => TargetKind::Lifetime,
+            TargetKind::Count => TargetKind::CensoredCount,
+            kind => kind,
+        }
+    }
+
+    /// Returns true for numbers of events.
+    #[doc(hidden)]
+    pub const fn is_of_events(self) -> bool {
+        matches!(self, TargetKind::Count | TargetKind::CensoredCount)
     }
 
     /// Returns true for counts: numbers of events, and numbers of successes in trials.
     pub fn is_of_counts(self) -> bool {
-        matches!(self, TargetKind::Count | TargetKind::Trials)
+        self.is_of_events() || self == TargetKind::Trials
     }
 
     /// Returns true for targets that are continuous except at ends of the range, which have probabilities.
@@ -127,7 +146,7 @@ impl TargetKind {
     /// the number of trials, or a known standard error.
     pub fn exposure(self) -> Option<&'static str> {
         match self {
-            TargetKind::Count => Some("exposure"),
+            TargetKind::Count | TargetKind::CensoredCount => Some("exposure"),
             TargetKind::Trials => Some("trials"),
             TargetKind::Measured => Some("noise-std"),
             _ => None,
@@ -158,7 +177,11 @@ impl TargetKind {
             TargetKind::Amount => y >= 0.0 && y.is_finite(),
             TargetKind::UnitInterval => y > 0.0 && y < 1.0,
             TargetKind::Share => (0.0..=1.0).contains(&y),
-            TargetKind::Count | TargetKind::Trials | TargetKind::Ordinal | TargetKind::Class => whole,
+            TargetKind::Count
+            | TargetKind::CensoredCount
+            | TargetKind::Trials
+            | TargetKind::Ordinal
+            | TargetKind::Class => whole,
             TargetKind::Binary => y == 0.0 || y == 1.0,
         }
     }
@@ -185,6 +208,7 @@ impl TargetKind {
             TargetKind::Share => ("share", "a number from 0 to 1", Task::Regression),
             TargetKind::UnitInterval => ("unit interval", "a number above 0 and below 1", Task::Regression),
             TargetKind::Count => ("count", "a whole number, 0 or more", Task::Count),
+            TargetKind::CensoredCount => ("censored count", "a whole number, 0 or more", Task::Count),
             TargetKind::Trials => ("trials", "a whole number from 0 to the number of trials", Task::Count),
             TargetKind::Binary => ("binary", "0 or 1", Task::Classification),
             TargetKind::Ordinal => ("ordinal", "the number of a level, 0 or more", Task::Ordinal),

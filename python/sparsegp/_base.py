@@ -45,7 +45,7 @@ class Estimator(Stored):
     _given: dict[str, Any] = {}
 
     #: The kinds of target of saved models of this class, and True if the models are linear.
-    _kinds: tuple = tuple("real,measured,censored,positive,lifetime,amount,unit interval,share,ordinal,count,trials".split(","))
+    _kinds: tuple = tuple("real,measured,censored,positive,lifetime,amount,unit interval,share,ordinal,count,censored count,trials".split(","))
     _linear = False
 
     def _engine_params(self) -> dict:
@@ -115,7 +115,9 @@ class Estimator(Stored):
             raise ValueError(f"{role} is given, but the model was fitted without {role}")
         return [(name, ("number", self._column_of(values, table, role)))]
 
-    def _prediction_table(self, X, *, y=None, targets=(), exposure=None, offset=None, weights=None, groups=None):
+    def _prediction_table(
+        self, X, *, y=None, targets=(), exposure=None, offset=None, weights=None, groups=None, censored=None
+    ):
         """Returns the model, and the table of rows to predict or to learn from, with columns of targets and weights if
         they are given: ``y``, or named columns of several targets."""
         model = self._fitted()
@@ -143,6 +145,8 @@ class Estimator(Stored):
         if y is not None:
             check_consistent_length(np.empty(len(table)), y)
             targets = [(names["target"], self._target_column(y))]
+            if censored is not None:
+                more.extend(_exposures.censored_columns(censored, targets[0][1][1], names))
         more.extend(targets)
         if names["weights"] is not None and targets:
             weights = np.ones(len(table)) if weights is None else self._column_of(weights, table, "sample_weight")
@@ -247,7 +251,7 @@ class Estimator(Stored):
             table, keep_all = self._rows(X, reset=True)
             y, weights = _tables.take_rows(y, rows), weights[rows]
             exposure = _exposures.taken(exposure, rows)
-            censored = None if censored is None else _tables.take_rows(censored, rows)
+            censored = _exposures.censored_rows(censored, rows)
             groups = groups if _tables.is_formula(groups) else _tables.take_rows(groups, rows)
             offset = offset if _tables.is_formula(offset) else _tables.take_rows(offset, rows)
         more = targets(y, set(table.names))
@@ -260,6 +264,8 @@ class Estimator(Stored):
             "trials": None,
             "noise_std": None,
             "censored": None,
+            "lower": None,
+            "upper": None,
             "weights": None,
             "keep": table.names if keep_all else _tables.names_of(self.keep),
             "exclude": _tables.names_of(self.exclude),
@@ -280,9 +286,10 @@ class Estimator(Stored):
             columns[role] = _tables.free_name(role, taken)
             more.append((columns[role], ("number", self._column_of(values, table, role))))
         if censored is not None:
-            check_consistent_length(np.empty(len(table)), censored)
-            columns["censored"] = _tables.free_name("censored", {*taken, *(name for name, _ in more)})
-            more.append((columns["censored"], _tables.column(_exposures.censoring(censored), columns["censored"])))
+            used = {*taken, *(name for name, _ in more)}
+            roles = ("lower", "upper") if isinstance(censored, _exposures.Ends) else ("censored",)
+            columns.update({role: _tables.free_name(role, used) for role in roles})
+            more.extend(_exposures.censored_columns(censored, more[0][1][1], columns))
         columns["offset"], new = _offsets.training_columns(offset, len(table), taken)
         more.extend(new)
         if weights is not None and not np.all(weights == 1.0):
@@ -300,13 +307,15 @@ class Estimator(Stored):
     def _named_targets(self, y, taken):
         return [(_tables.free_name(self._target_name(y), taken), self._training_target(y))]
 
-    def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0, offset=None):
+    def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0, offset=None, censored=None):
         """Fits the model, or updates a fitted model with new rows."""
         if "_model" not in self.__dict__:
             # A model with neighbours would keep the rows of all calls, and does not support sample weights.
             open_to_choice = not self._linear and self.neighbours is None
-            return self._fit(X, y, sample_weight, exposure, offset=offset, **({"neighbours": "none"} if open_to_choice else {}))
-        model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset, weights=sample_weight)
+            given = {"neighbours": "none"} if open_to_choice else {}
+            return self._fit(X, y, sample_weight, exposure, offset=offset, censored=censored, **given)
+        known = {"exposure": exposure, "offset": offset, "censored": censored}
+        model, table = self._prediction_table(X, y=y, weights=sample_weight, **known)
         (updated,) = _sparsegp.update_outputs([model], table, float(forget), threads=self.n_threads)
         self._take_model(updated, **self._own)
         return self
@@ -565,9 +574,17 @@ class Estimator(Stored):
         return _exposures.given(None, ones) if trials else ones
 
     def log_density(
-        self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None, trials: Column = None
+        self,
+        X: Rows,
+        y: Column,
+        exposure: Column = None,
+        *,
+        offset: Column = None,
+        trials: Column = None,
+        censored: Column = None,
+        other_ends: Column = None,
     ) -> Array:
-        """The log predictive density of each target, or for discrete targets its log probability.
+        """The log predictive density of each target, or for discrete targets and intervals its log probability.
 
         Parameters
         ----------
@@ -581,13 +598,16 @@ class Estimator(Stored):
             Offsets, for models that were fitted with an array of them.
         trials : array-like of shape (n,), optional
             Numbers of trials, for models that were fitted with them.
+        censored, other_ends : array-like of shape (n,), optional
+            Which targets are censored, or the other ends of their intervals, for models that were fitted with either.
 
         Returns
         -------
         ndarray of shape (n,)
         """
         exposure = _exposures.given(exposure, trials)
-        model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset)
+        censored = _exposures.censored_or_ends(censored, other_ends)
+        model, table = self._prediction_table(X, y=y, exposure=exposure, offset=offset, censored=censored)
         return model.predict(table, ["log_density"], threads=self.n_threads)[0][:, 0].copy()
 
     def __sklearn_tags__(self) -> Any:

@@ -181,7 +181,7 @@ def compare(
     name = getattr(y, "name", None)
     target = _tables.free_name(name if isinstance(name, str) and name else "y", names)
     more = [(target, _tables.column(np.asarray(y), target))]
-    columns = {"target": target, **dict.fromkeys(("exposure", "trials", "noise_std", "censored", "weights"))}
+    columns = {"target": target, **dict.fromkeys(("exposure", "trials", "noise_std", "censored", "lower", "upper", "weights"))}
     columns["keep"] = table.names if array else _tables.names_of(keep)
     columns["exclude"] = _tables.names_of(exclude)
     columns |= _tables.category_columns(X, categorical, ordered) | {"positive_label": None}

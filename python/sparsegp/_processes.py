@@ -327,7 +327,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
     """
 
     _task = "count"
-    _kinds = ("count", "trials")
+    _kinds = ("count", "censored count", "trials")
 
     def fit(
         self,
@@ -339,6 +339,8 @@ class SparseGPCountRegressor(Regression, _Parameters):
         exposure: Column = None,
         offset: Any = None,
         trials: Column = None,
+        censored: Column = None,
+        other_ends: Column = None,
     ) -> Self:
         """Fit the model.
 
@@ -362,13 +364,16 @@ class SparseGPCountRegressor(Regression, _Parameters):
         trials : array-like of shape (n,), optional
             The number of trials of which each count is the number of successes; predictions need it too. The likelihood is then
             ``"binomial"`` or ``"beta-binomial"``.
+        censored, other_ends : array-like of shape (n,), optional
+            Which counts are censored, or the other ends of their intervals; see :meth:`SparseGPRegressor.fit`. Both ends belong to an
+            interval. The likelihood is then ``"poisson-censored"`` or ``"negative-binomial-censored"``.
 
         Returns
         -------
         self
         """
-        exposure = _exposures.given(exposure, trials)
-        return self._fit(X, named_target(y, numeric=True), sample_weight, exposure, groups, offset)
+        exposure, censored = _exposures.given(exposure, trials), _exposures.censored_or_ends(censored, other_ends)
+        return self._fit(X, named_target(y, numeric=True), sample_weight, exposure, groups, offset, censored)
 
     def partial_fit(
         self,

@@ -40,6 +40,7 @@ class Regression(RegressorMixin, Estimator):
         offset: Any = None,
         noise_std: Column = None,
         censored: Column = None,
+        other_ends: Column = None,
     ) -> Self:
         """Fit the model.
 
@@ -60,21 +61,36 @@ class Regression(RegressorMixin, Estimator):
             too. They are in units of the target, or on the scale of the link, such as log rates. A likelihood of several functions needs one for each.
         noise_std : array-like of shape (n,), optional
             The known standard error of each target, in its units: its square adds to the variance of the noise, like ``alpha`` of
-            scikit-learn. The likelihood is then ``"gaussian-known-noise"`` or ``"student-t-known-noise"``.
+            scikit-learn. The likelihood is then ``"gaussian-known-noise"`` or ``"student-t-known-noise"``; with
+            ``likelihood="gaussian-known-noise-only"`` or ``"student-t-known-noise-only"`` there is no other noise.
         censored : array-like of shape (n,), optional
             Which targets are only known to lie beyond ``y``: True, 1 or ``"right"`` for those above it, ``"left"`` for those below it, False,
             0 or ``"none"`` for known ones. The likelihood is then ``"weibull"``, ``"log-normal"`` or ``"log-logistic"``, for times above 0,
-            or with ``likelihood="gaussian"`` that of any numbers.
+            or with ``likelihood="gaussian"`` that of any numbers. ``"student-t"``, ``"gamma"``, ``"exponential"``, ``"poisson"`` and
+            ``"negative-binomial"`` take censored targets too; a censored count is ``y`` or beyond.
+        other_ends : array-like of shape (n,), optional
+            Instead of ``censored``, the other end of the interval that contains each target and begins or ends at ``y``: ``inf`` or ``-inf``
+            without another end, NaN for a known target. For targets cut off at a largest value ``cap``:
+            ``np.where(y >= cap, np.inf, np.nan)``.
 
         Returns
         -------
         self
         """
-        known = {"exposure": _exposures.given(None, noise_std=noise_std), "censored": censored}
-        return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups, offset=offset, **known)
+        censored = _exposures.censored_or_ends(censored, other_ends)
+        known = {"exposure": _exposures.given(None, noise_std=noise_std), "offset": offset, "censored": censored}
+        return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups, **known)
 
     def partial_fit(
-        self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0, offset: Any = None
+        self,
+        X: Rows,
+        y: Column,
+        sample_weight: Column = None,
+        *,
+        forget: float = 0.0,
+        offset: Any = None,
+        censored: Column = None,
+        other_ends: Column = None,
     ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
@@ -94,12 +110,15 @@ class Regression(RegressorMixin, Estimator):
             The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
         offset : str, list of str or array-like of shape (n,) or (n, functions), optional
             Known additions to the latent function, as in :meth:`fit`.
+        censored, other_ends : array-like of shape (n,), optional
+            Which targets are censored, or the other ends of their intervals, as in :meth:`fit`.
 
         Returns
         -------
         self
         """
-        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget, offset=offset)
+        known = {"offset": offset, "censored": _exposures.censored_or_ends(censored, other_ends)}
+        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget, **known)
 
     def _first_level(self) -> float:
         """The lowest ordered level, which is added to the engine's codes 0, 1, …; 0 for other targets."""

@@ -7,9 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length
 
-from . import _exposures, _sparsegp, _tables
+from . import _sparsegp
 from ._documentation import documented
 from ._processes import SparseGPRegressor
 from ._types import Array, Column, Rows
@@ -176,10 +175,7 @@ class SparseGPSurvivalRegressor(SparseGPRegressor):
         self._fitted()
         if self._columns["censored"] is None:
             raise ValueError("the model was fitted without a column that says which times are censored, so events cannot be scored")
-        model, table = self._prediction_table(X, y=time, offset=offset, groups=groups)
-        words = _tables.column(_exposures.censoring(~event), self._columns["censored"])
-        check_consistent_length(np.empty(len(table)), event)
-        table = table.with_columns(_sparsegp.Table.of_columns("y", [(self._columns["censored"], words)]))
+        model, table = self._prediction_table(X, y=time, offset=offset, groups=groups, censored=~event)
         report = json.loads(model.scores(table, threads=self.n_threads))
         names = ("nll", "concordance", "integrated_brier", "survival_gap")
         return {name: report[name] for name in names if report[name] is not None}

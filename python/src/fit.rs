@@ -54,6 +54,10 @@ pub struct Columns {
     #[pyo3(default)]
     censored: Option<String>,
     #[pyo3(default)]
+    lower: Option<String>,
+    #[pyo3(default)]
+    upper: Option<String>,
+    #[pyo3(default)]
     offset: Vec<String>,
     #[pyo3(default)]
     groups: Vec<String>,
@@ -70,6 +74,8 @@ impl Columns {
             columns.map(|(first, second)| Places { columns: [first, second], surface })
         };
         let places = on(self.places, Surface::Sphere).or(on(self.plane, Surface::Plane));
+        let has_ends = self.lower.is_some() || self.upper.is_some();
+        let ends = has_ends.then_some(Censoring::Ends { lower: self.lower, upper: self.upper });
         let groups = self.groups.iter().map(|formula| formula.parse());
         Ok(SchemaOptions {
             groups: groups.collect::<sparsegp::Result<_>>()?,
@@ -78,7 +84,7 @@ impl Columns {
             exposure: self.exposure,
             trials: self.trials,
             noise_std: self.noise_std,
-            censored: self.censored.map(Censoring::Column),
+            censored: self.censored.map(Censoring::Column).or(ends),
             offset: self.offset,
             weights: self.weights,
             keep: self.keep,

@@ -15,7 +15,6 @@ use sparsegp::data::{Purpose, generator};
 use sparsegp::files::AtomicFile;
 use sparsegp::hyper::Session;
 use sparsegp::latent::Layer;
-use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{Censoring, UnseenColumn, UnseenLevels};
@@ -152,8 +151,12 @@ impl Model {
         visit: &mut dyn FnMut(usize, &Predictions),
     ) -> sparsegp::Result<()> {
         let rows = table.0.rows();
+        let predictions = |block: &sparsegp_tables::tables::Table| -> sparsegp::Result<Predictions> {
+            let ends = self.model.schema().other_ends(block)?.unwrap_or_default();
+            Ok(self.model.predict(block, UnseenLevels::New)?.with_other_ends(&ends))
+        };
         if rows <= BLOCK_ROWS {
-            visit(0, &self.model.predict(&table.0, UnseenLevels::New)?);
+            visit(0, &predictions(&table.0)?);
             return Ok(());
         }
         for first in (0..rows).step_by(BLOCK_ROWS) {
@@ -162,7 +165,7 @@ impl Model {
             }
             let block: Vec<usize> = (first..rows.min(first + BLOCK_ROWS)).collect();
             let block = table.0.take(&block).from_row(first);
-            visit(first, &self.model.predict(&block, UnseenLevels::New)?);
+            visit(first, &predictions(&block)?);
         }
         Ok(())
     }
@@ -291,12 +294,19 @@ impl Model {
         let place = place.map(|(places, inputs)| (places.columns.to_vec(), inputs.collect::<Vec<usize>>()));
         columns.set_item("place", place)?;
         columns.set_item("target", schema.target_name())?;
-        let known = |kind: TargetKind| schema.exposure_name().filter(|_| schema.encoding().kind() == kind);
-        columns.set_item("exposure", known(TargetKind::Count))?;
-        columns.set_item("trials", known(TargetKind::Trials))?;
-        columns.set_item("noise_std", known(TargetKind::Measured))?;
-        let censored = schema.censored().filter(|of| matches!(of, Censoring::Column(_)));
-        columns.set_item("censored", censored.and_then(Censoring::column))?;
+        let role = schema.encoding().kind().exposure();
+        let known = |name: &str| schema.exposure_name().filter(|_| role == Some(name));
+        columns.set_item("exposure", known("exposure"))?;
+        columns.set_item("trials", known("trials"))?;
+        columns.set_item("noise_std", known("noise-std"))?;
+        let (censored, lower, upper) = match schema.censored() {
+            Some(Censoring::Column(name)) => (Some(name), None, None),
+            Some(Censoring::Ends { lower, upper }) => (None, lower.as_ref(), upper.as_ref()),
+            Some(Censoring::Cap { .. }) | None => (None, None, None),
+        };
+        columns.set_item("censored", censored)?;
+        columns.set_item("lower", lower)?;
+        columns.set_item("upper", upper)?;
         columns.set_item("offset", schema.offset_names())?;
         columns.set_item("weights", schema.weights_name())?;
         columns.set_item("kind", schema.encoding().kind().to_string())?;

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from sklearn.base import clone
 
-from sparsegp import SparseGPRegressor, SparseGPSurvivalRegressor
+from sparsegp import SparseGPCountRegressor, SparseGPRegressor, SparseGPSurvivalRegressor
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-2, 2, (300, 1))
@@ -46,6 +48,76 @@ def test_censored_times_are_not_taken_for_times(words):
     np.testing.assert_allclose(model.predict(NEW), truth, rtol=0.35)
     number = SparseGPRegressor(likelihood="gaussian", **PARAMETERS).fit(X, np.minimum(Y, 10.5), censored=Y > 10.5)
     assert number.document_["config"]["likelihood"] == "gaussian-censored"
+
+
+def test_known_noise_may_be_the_only_noise():
+    only = SparseGPRegressor(likelihood="gaussian-known-noise-only", **PARAMETERS).fit(X, Y, noise_std=ERRORS)
+    assert not any("noise" in name for name in only.hyperparameters_)
+    mean, std = only.predict(NEW, return_std=True)
+    _, wider = only.predict(NEW, return_std=True, noise_std=np.full(20, 2.0))
+    np.testing.assert_allclose(wider**2 - std**2, 4.0, rtol=1e-6)
+    assert np.sqrt(np.mean((mean - 10 - np.sin(2 * NEW[:, 0])) ** 2)) < 0.1
+
+
+def test_other_ends_are_caps_and_intervals():
+    cap = 10.5
+    values = 10 + np.sin(2 * X[:, 0]) + 0.3 * RNG.normal(size=300)
+    capped, ends = np.minimum(values, cap), np.where(values >= cap, np.inf, np.nan)
+    model = SparseGPRegressor(likelihood="gaussian", **PARAMETERS)
+    by_ends = clone(model).fit(X, capped, other_ends=ends)
+    by_words = clone(model).fit(X, capped, censored=values >= cap)
+    np.testing.assert_array_equal(by_ends.predict(NEW), by_words.predict(NEW))
+    truth = 10 + np.sin(2 * NEW[:, 0])
+    assert np.abs(by_ends.predict(NEW) - truth).mean() < 0.15
+    # Intervals of width 0.5 that begin or end at the target.
+    lower = 0.5 * np.floor(2 * values)
+    upwards = np.arange(300) % 2 == 0
+    rounded = clone(model).fit(X, np.where(upwards, lower, lower + 0.5), other_ends=np.where(upwards, lower + 0.5, lower))
+    assert np.abs(rounded.predict(NEW) - truth).mean() < 0.1
+    # Of intervals below the target alone, some without a lower end.
+    below = clone(model).fit(X, lower + 0.5, other_ends=np.where(lower < 9.5, -np.inf, lower))
+    assert np.abs(below.predict(NEW) - truth).mean() < 0.3
+    mean, std = by_ends.predict(NEW, return_std=True)
+    y, other = np.full(20, 10.2), np.array([np.inf, -np.inf, np.nan, 10.9] * 5)
+    found = by_ends.log_density(NEW, y, other_ends=other)
+    interval = np.log(norm.cdf(10.9, mean, std) - norm.cdf(10.2, mean, std))
+    want = [norm.logsf(y, mean, std), norm.logcdf(y, mean, std), norm.logpdf(y, mean, std), interval]
+    np.testing.assert_allclose(found, np.choose(np.arange(20) % 4, want), rtol=1e-6)
+    words = np.array(["right", "left", "none", "none"] * 5)
+    found = by_words.log_density(NEW, y, censored=words)
+    np.testing.assert_allclose(found[np.arange(20) % 4 != 3], np.choose(np.arange(20) % 4, want)[np.arange(20) % 4 != 3], rtol=1e-6)
+    with pytest.raises(ValueError, match="censored and other_ends are both given"):
+        clone(model).fit(X, capped, censored=values >= cap, other_ends=ends)
+    with pytest.raises(ValueError, match="fitted without it"):
+        clone(model).fit(X, values).log_density(NEW, y, other_ends=other)
+    with pytest.raises(ValueError, match="other_ends has finite numbers"):
+        by_words.log_density(NEW, y, other_ends=other)
+
+
+def test_censored_rows_update_a_model():
+    model = SparseGPRegressor(likelihood="gaussian", **PARAMETERS)
+    values = 10 + np.sin(2 * X[:, 0]) + 0.3 * RNG.normal(size=300)
+    capped, cut = np.minimum(values, 10.5), values >= 10.5
+    for part in (slice(150), slice(150, 300)):
+        model.partial_fit(X[part], capped[part], censored=cut[part])
+    taken = clone(model)
+    for part in (slice(150), slice(150, 300)):
+        taken.partial_fit(X[part], capped[part], censored=cut[part] if part.start is None else np.zeros(150, bool))
+    high = np.sin(2 * NEW[:, 0]) > 0.7
+    assert np.all(model.predict(NEW)[high] > taken.predict(NEW)[high])
+
+
+def test_capped_counts():
+    rates = np.exp(1 + 0.7 * X[:, 0])
+    counts = RNG.poisson(rates).astype(float)
+    model = SparseGPCountRegressor(**PARAMETERS).fit(X, np.minimum(counts, 5), censored=counts >= 5)
+    assert model.document_["config"]["likelihood"] == "poisson-censored"
+    truth = np.exp(1 + 0.7 * NEW[:, 0])
+    assert np.abs(np.log(model.predict(NEW) / truth)).mean() < 0.15
+    # A count that is censored at 5 is 5 or more.
+    at = model.log_density(NEW, np.full(20, 5.0), censored=np.ones(20, bool))
+    below = [np.exp(model.log_density(NEW, np.full(20, float(k)), censored=np.zeros(20, bool))) for k in range(5)]
+    np.testing.assert_allclose(np.exp(at), 1 - np.sum(below, axis=0), rtol=1e-6)
 
 
 def survival_data(n=300):

@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 use sparsegp::error::Say;
 use sparsegp::hyper::Record;
-use sparsegp::likelihood::TargetKind;
 use sparsegp::metrics::Report;
 use sparsegp::model::{Coefficient, InducingCurve};
 use sparsegp::options::ModelKind;
@@ -213,15 +212,16 @@ fn config(model: &TableModel) -> Value {
     let (options, schema) = (model.options(), model.schema());
     let features: Vec<&str> = schema.features().iter().map(|feature| feature.name.as_str()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
-    let known = |kind: TargetKind| schema.exposure_name().filter(|_| schema.encoding().kind() == kind);
+    let role = schema.encoding().kind().exposure();
+    let known = |name: &str| schema.exposure_name().filter(|_| role == Some(name));
     let gp = |value: Value| if sparse { value } else { Value::Null };
     json!({
         "task": model.task(),
         "likelihood": model.latent().likelihood.name(),
         "features": features,
-        "exposure": known(TargetKind::Count),
-        "trials": known(TargetKind::Trials),
-        "noise_std": known(TargetKind::Measured),
+        "exposure": known("exposure"),
+        "trials": known("trials"),
+        "noise_std": known("noise-std"),
         "censored": schema.censored(),
         "offset": schema.offset_names(),
         "weights": schema.weights_name(),

@@ -145,7 +145,7 @@ pub struct Report {
     /// observed events, with weights by the inverse probability of censoring (Graf et al. 1999).
     #[serde(default)]
     pub integrated_brier: Option<f64>,
-    /// Censored targets: the largest distance between the Kaplan–Meier curve of the probability integral transforms and that of calibrated
+    /// Censored continuous targets: the largest distance between the Kaplan–Meier curve of the probability integral transforms and that of calibrated
     /// predictions.
     #[serde(default)]
     pub survival_gap: Option<f64>,

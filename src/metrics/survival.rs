@@ -28,7 +28,9 @@ impl Survivals {
         let is_event = other_end.is_nan();
         self.times.push(Time { time: row.target, is_event });
         self.means.push(row.mean);
-        self.transforms.push(Time { time: row.pit.1, is_event });
+        // The transforms of discrete targets are not uniform.
+        let is_continuous = !is_event || row.pit.0 == row.pit.1;
+        self.transforms.push(Time { time: if is_continuous { row.pit.1 } else { f64::NAN }, is_event });
     }
 
     /// Sets the metrics if some rows are censored.

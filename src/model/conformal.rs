@@ -261,9 +261,11 @@ impl Predictions {
             (true, false) => far.floor(),
         };
         let (low, high) = match self.kind() {
-            TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount | TargetKind::Count => {
-                (0.0, f64::INFINITY)
-            }
+            TargetKind::Positive
+            | TargetKind::Lifetime
+            | TargetKind::Amount
+            | TargetKind::Count
+            | TargetKind::CensoredCount => (0.0, f64::INFINITY),
             TargetKind::UnitInterval | TargetKind::Share => (0.0, 1.0),
             TargetKind::Trials => (0.0, self.at(row, 1.0).exposure),
             TargetKind::Ordinal => (0.0, self.likelihood().levels() as f64 - 1.0),

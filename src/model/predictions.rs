@@ -344,7 +344,7 @@ impl Predictions {
         self.log_density_of(row, (target, f64::NAN), &mut Integrator::default())
     }
 
-    /// Returns `log P(Y > t)` at a row, for censored kinds of targets.
+    /// Returns the log probability at a row of a target that is censored on the right at t, for censored kinds of targets.
     pub(super) fn log_survival(&self, row: usize, t: f64) -> f64 {
         self.log_density_of(row, (t, f64::INFINITY), &mut Integrator::default())
     }

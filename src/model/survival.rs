@@ -27,10 +27,10 @@ impl Predictions {
         cells.map(|cell| self.survives(cell / width, times[cell % width])).collect()
     }
 
-    /// The hazard `p(t) / P(Y > t)` of a row at time t, per unit of time.
+    /// The hazard `p(t) / P(Y > t)` of a row at time t, per unit of time; it is that of counts at whole numbers alone.
     #[doc(hidden)]
     pub fn hazard(&self, row: usize, t: f64) -> f64 {
-        let density = if self.admits_time(t) { self.known_log_density(row, t).exp() } else { 0.0 };
+        let density = if self.kind().admits(t) { self.known_log_density(row, t).exp() } else { 0.0 };
         density / self.survives(row, t)
     }
 
@@ -38,15 +38,14 @@ impl Predictions {
     #[doc(hidden)]
     pub fn survives(&self, row: usize, t: f64) -> f64 {
         match self.kind().is_censored() {
-            true if self.admits_time(t) => self.log_survival(row, t).exp(),
-            true => 1.0,
+            // Before the least target, all survive.
+            true if self.kind() == TargetKind::Lifetime && t <= 0.0 => 1.0,
+            true if self.kind() == TargetKind::CensoredCount && t < 0.0 => 1.0,
+            // A count that is censored at a number is this number or more.
+            true if self.kind() == TargetKind::CensoredCount => self.log_survival(row, t.floor() + 1.0).exp(),
+            true => self.log_survival(row, t).exp(),
             false => 1.0 - self.distribution(row, t),
         }
-    }
-
-    /// Returns true if a target can have this value; before the least one, all survive.
-    fn admits_time(&self, t: f64) -> bool {
-        self.kind() != TargetKind::Lifetime || t > 0.0
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::latent::{
     FeatureLayer, FeatureMap, InducingInit, InducingPrior, Jitter, Layer, LinearLayer, choose_inducing,
 };
-use crate::likelihood::{ObservationModel, TargetKind};
+use crate::likelihood::ObservationModel;
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
 use crate::options::{FitOptions, MeanKind, ModelKind, Plan, Way};
@@ -157,7 +157,7 @@ fn centres_of(likelihood: &mut ObservationModel, targets: Targets<'_>) -> Vec<f6
     if !targets.has_offsets() {
         return likelihood.initialise(targets.y, targets.exposure);
     }
-    let exposed = likelihood.target_kind() == TargetKind::Count;
+    let exposed = likelihood.target_kind().is_of_events();
     let exposure = |i: usize| targets.at(i).exposure * targets.offset(i, 0).exp();
     let exposures: Vec<f64> = (0..targets.len()).filter(|_| exposed).map(exposure).collect();
     let mut centres = likelihood.initialise(targets.y, if exposed { &exposures } else { targets.exposure });

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use sparsegp::likelihood::{
-    self, BetaBinomial, BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind,
-    Local, Marginal, NegativeBinomial, Observation, OneFunction, OrderedBeta, Ordinal, Row, Slopes, StudentT,
-    TargetKind, Tweedie,
+    self, BetaBinomial, BetaLogit, BetaProbit, Censored, Gamma, Gaussian, LatentMarginal, Likelihood,
+    LikelihoodKind, Local, Marginal, NegativeBinomial, Observation, OneFunction, OrderedBeta, Ordinal, Row,
+    Slopes, StudentT, TargetKind, Tweedie,
 };
 use sparsegp::quadrature::Integrator;
 
@@ -58,8 +58,11 @@ pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn OneFunction>
     match kind {
         LikelihoodKind::Gaussian => Box::new(Gaussian::new(scale(a))),
         LikelihoodKind::NegativeBinomial => Box::new(NegativeBinomial::new(scale(a))),
+        LikelihoodKind::NegativeBinomialCensored => Box::new(Censored::new(NegativeBinomial::new(scale(a)))),
         LikelihoodKind::StudentT => Box::new(StudentT::new(scale(a), 1.5 + 18.0 * b)),
+        LikelihoodKind::StudentTCensored => Box::new(Censored::new(StudentT::new(scale(a), 1.5 + 18.0 * b))),
         LikelihoodKind::Gamma => Box::new(Gamma::new(scale(a))),
+        LikelihoodKind::GammaCensored => Box::new(Censored::new(Gamma::new(scale(a)))),
         LikelihoodKind::BetaBinomial => Box::new(BetaBinomial::new(3.0 * scale(a))),
         LikelihoodKind::OrderedBeta => Box::new(OrderedBeta::new(4.0 * b - 3.0, scale(c), 2.0 * scale(a))),
         LikelihoodKind::Tweedie => Box::new(Tweedie::new(1.15 + 0.7 * b, scale(a))),
@@ -97,13 +100,13 @@ pub fn any_family(
         }
         TargetKind::UnitInterval => 0.01 + 0.98 * d,
         TargetKind::Share => (1.4 * d - 0.2).clamp(0.0, 1.0),
-        TargetKind::Count => (100.0 * d * d * d).floor(),
+        TargetKind::Count | TargetKind::CensoredCount => (100.0 * d * d * d).floor(),
         TargetKind::Trials => (d * (trials + 1.0)).floor(),
         TargetKind::Binary => d.round(),
         TargetKind::Ordinal | TargetKind::Class => (4.0 * d).floor(),
     };
     let exposure = match kind.target_kind() {
-        TargetKind::Count => scale(c),
+        TargetKind::Count | TargetKind::CensoredCount => scale(c),
         TargetKind::Trials => trials,
         _ => 1.0,
     };

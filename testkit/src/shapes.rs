@@ -26,7 +26,7 @@ pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
         TargetKind::Real | TargetKind::Measured | TargetKind::Censored => f,
         TargetKind::Binary => f64::from(f > 0.0),
         TargetKind::Trials => f64::from(f > 0.0),
-        TargetKind::Count => (2.0 * f.exp()).round(),
+        TargetKind::Count | TargetKind::CensoredCount => (2.0 * f.exp()).round(),
         TargetKind::Positive | TargetKind::Lifetime => f.exp(),
         TargetKind::Amount => f.exp().max(1.0) - 1.0,
         TargetKind::UnitInterval => 1.0 / (1.0 + (-f).exp()),

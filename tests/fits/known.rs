@@ -22,14 +22,14 @@ fn measured() -> (Mat<f64>, Vec<f64>, Vec<f64>) {
     (x, y, errors)
 }
 
-/// Means and standard deviations of f by scikit-learn 1.9, `GaussianProcessRegressor(ConstantKernel(2) * RBF(1.3), alpha=0.01 + errors**2,
-/// optimizer=None)`, of the rows of [`measured`].
-const SCIKIT: [(f64, f64, f64); 5] = [
-    (0.5, 0.618340954735622, 0.04023923677137327),
-    (3.3, 0.8319832528022317, 0.03615269561281852),
-    (7.25, 2.9944750255023838, 0.036190723324082734),
-    (9.9, 2.5095606679989686, 0.05121658172652725),
-    (12.0, 0.812688221184998, 1.1925347998217515),
+/// Inputs, and means and standard deviations of f by scikit-learn 1.9, `GaussianProcessRegressor(ConstantKernel(2) * RBF(1.3), alpha=σ² + errors**2,
+/// optimizer=None)`, of the rows of [`measured`], for σ² = 0.01 and for σ² = 0.
+const SCIKIT: [(f64, [(f64, f64); 2]); 5] = [
+    (0.5, [(0.618340954735622, 0.04023923677137327), (0.6129284205901868, 0.026380158031641173)]),
+    (3.3, [(0.8319832528022317, 0.03615269561281852), (0.8279747912188036, 0.02310050544221183)]),
+    (7.25, [(2.9944750255023838, 0.036190723324082734), (2.997159985522913, 0.023035896764507492)]),
+    (9.9, [(2.5095606679989686, 0.05121658172652725), (2.5220550102810364, 0.03346018403463942)]),
+    (12.0, [(0.812688221184998, 1.1925347998217515), (0.9203040552564516, 1.1603489791995643)]),
 ];
 
 #[test]
@@ -37,27 +37,26 @@ fn known_noise_is_the_alpha_of_scikit_learn() {
     let (x, y, errors) = measured();
     // A grid of inducing inputs as close as the lengthscale needs for 8 digits.
     let z = Mat::from_fn(70, 1, |i, _| -1.0 + 14.0 * i as f64 / 69.0);
-    let gp = Inducing::new(Stationary::rbf(2.0, &[1.3])).points(Points::Given(z));
-    let fit = Fit::new(gp, Gaussian::new(0.01).with_known_noise()).exposure(&errors).with(fixed);
-    let fit = fit.with(|options| {
-        options.fix_inducing = true;
-        options.jitter = sparsegp::latent::Jitter::Relative(1e-12);
-    });
-    let model = fit.fit(&x, &y).expect("a fit");
     let new = Mat::from_fn(5, 1, |i, _| SCIKIT[i].0);
-    // Without standard errors, predictions of y have the noise of the likelihood alone.
-    let found = model.predict(&new, &[]).expect("predictions");
-    let with = model.predict(&new, &[0.3; 5]).expect("predictions");
-    for (row, (x, mean, sd)) in SCIKIT.into_iter().enumerate() {
-        let (own, wider) = (found.row(row), with.row(row));
-        assert!((own.mean - mean).abs() < 1e-6, "at {x}: {} instead of {mean}", own.mean);
-        assert!(
-            (own.latent_variance.sqrt() - sd).abs() < 1e-6,
-            "at {x}: {} instead of {sd}",
-            own.latent_variance.sqrt()
-        );
-        assert!((own.variance - sd * sd - 0.01).abs() < 1e-6, "at {x}: {}", own.variance);
-        assert!((wider.variance - own.variance - 0.09).abs() < 1e-9, "at {x}: {}", wider.variance);
+    let cases = [(Gaussian::new(0.01).with_known_noise(), 0.01), (Gaussian::known_noise_only(), 0.0)];
+    for (case, (likelihood, noise)) in cases.into_iter().enumerate() {
+        let gp = Inducing::new(Stationary::rbf(2.0, &[1.3])).points(Points::Given(z.clone()));
+        let fit = Fit::new(gp, likelihood).exposure(&errors).with(fixed).with(|options| {
+            options.fix_inducing = true;
+            options.jitter = sparsegp::latent::Jitter::Relative(1e-12);
+        });
+        let model = fit.fit(&x, &y).expect("a fit");
+        // Without standard errors, predictions of y have the noise of the likelihood alone.
+        let found = model.predict(&new, &[]).expect("predictions");
+        let with = model.predict(&new, &[0.3; 5]).expect("predictions");
+        for (row, (x, wanted)) in SCIKIT.into_iter().enumerate() {
+            let ((mean, sd), own, wider) = (wanted[case], found.row(row), with.row(row));
+            let own_sd = own.latent_variance.sqrt();
+            assert!((own.mean - mean).abs() < 1e-6, "at {x}: {} instead of {mean}", own.mean);
+            assert!((own_sd - sd).abs() < 1e-6, "at {x}: {own_sd} instead of {sd}");
+            assert!((own.variance - sd * sd - noise).abs() < 1e-6, "at {x}: {}", own.variance);
+            assert!((wider.variance - own.variance - 0.09).abs() < 1e-8, "at {x}: {}", wider.variance);
+        }
     }
 }
 

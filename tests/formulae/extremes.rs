@@ -59,7 +59,7 @@ fn extreme_target(kind: TargetKind, place: f64, levels: usize, trials: f64) -> f
         TargetKind::Trials => (place * trials).round(),
         TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
         TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
-        TargetKind::Count => (2f64.powf(30.0 * place) - 1.0).floor(),
+        TargetKind::Count | TargetKind::CensoredCount => (2f64.powf(30.0 * place) - 1.0).floor(),
         TargetKind::Binary => place.round(),
         TargetKind::Ordinal | TargetKind::Class => (levels as f64 * place).floor().min(levels as f64 - 1.0),
     }
@@ -68,7 +68,7 @@ fn extreme_target(kind: TargetKind, place: f64, levels: usize, trials: f64) -> f
 impl Case {
     fn observation(&self, likelihood: &dyn Likelihood) -> Observation<'_> {
         let exposure = match likelihood.target_kind() {
-            TargetKind::Count => 10f64.powf(self.log_exposure),
+            TargetKind::Count | TargetKind::CensoredCount => 10f64.powf(self.log_exposure),
             TargetKind::Trials => 10f64.powf(self.log_exposure.abs()).floor(),
             _ => 1.0,
         };
@@ -90,8 +90,13 @@ impl Case {
 fn overflows(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> bool {
     let log_linked = |u: f64| u + 0.5 * latent.variance > 650.0;
     match LikelihoodKind::of(likelihood) {
-        LikelihoodKind::Poisson => log_linked(latent.mean + at.exposure.ln()),
-        LikelihoodKind::Gamma | LikelihoodKind::Exponential => log_linked(at.y.ln() - latent.mean),
+        LikelihoodKind::Poisson | LikelihoodKind::PoissonCensored => {
+            log_linked(latent.mean + at.exposure.ln())
+        }
+        LikelihoodKind::Gamma
+        | LikelihoodKind::GammaCensored
+        | LikelihoodKind::Exponential
+        | LikelihoodKind::ExponentialCensored => log_linked(at.y.ln() - latent.mean),
         LikelihoodKind::Weibull => {
             let mut scale = 1.0;
             likelihood.for_each_parameter(&mut |own| scale = own.values[0]);
@@ -159,7 +164,8 @@ fn check_slopes(
         TargetKind::Ordinal if at.y == 3.0 => Some(true),
         TargetKind::Share if at.y == 1.0 => Some(true),
         TargetKind::Trials if at.y == at.exposure => Some(true),
-        TargetKind::Ordinal | TargetKind::Count | TargetKind::Trials if at.y == 0.0 => Some(false),
+        TargetKind::Ordinal if at.y == 0.0 => Some(false),
+        kind if kind.is_of_counts() && at.y == 0.0 => Some(false),
         TargetKind::Amount | TargetKind::Share if at.y == 0.0 => Some(false),
         _ => None,
     };
@@ -176,7 +182,9 @@ fn admissible(kind: TargetKind, y: f64) -> bool {
         TargetKind::Real | TargetKind::Measured | TargetKind::Censored => !y.is_nan(),
         TargetKind::Positive | TargetKind::Lifetime | TargetKind::Amount => y >= 0.0,
         TargetKind::UnitInterval | TargetKind::Share => (0.0..=1.0).contains(&y),
-        TargetKind::Count | TargetKind::Trials => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
+        TargetKind::Count | TargetKind::CensoredCount | TargetKind::Trials => {
+            y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0
+        }
         TargetKind::Binary => y == 0.0 || y == 1.0,
         TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 2.0, 3.0].contains(&y),
     }
@@ -310,7 +318,8 @@ fn check_against_slow_sums(likelihood: &dyn Likelihood, case: &Case) -> Result<(
         joint_expectation(likelihood, predictive, at, marginal, &mut Integrator::new(None)).value
     };
     // Closed forms need no check, and most of their value comes from f beyond the range of the sum.
-    let closed = ["poisson", "gamma", "exponential", "tweedie", "weibull"].contains(&likelihood.name());
+    let name = likelihood.name().trim_end_matches("-censored");
+    let closed = ["poisson", "gamma", "exponential", "tweedie", "weibull"].contains(&name);
     if !closed {
         let (got, (want, size)) = (value(false), slow_expectation(one, at, latent));
         prop_assert!((got - want).abs() <= 1e-7 * (1.0 + size), "{at:?}: expected {got}, slowly {want}");

@@ -35,14 +35,16 @@ proptest! {
 fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn OneFunction>, f64) {
     let likelihood: Box<dyn OneFunction> = match kind {
         LikelihoodKind::StudentT => Box::new(StudentT::new(0.7, 9.0)),
+        LikelihoodKind::StudentTCensored => Box::new(Censored::new(StudentT::new(0.7, 9.0))),
         LikelihoodKind::Gamma => Box::new(Gamma::new(2.5)),
+        LikelihoodKind::GammaCensored => Box::new(Censored::new(Gamma::new(2.5))),
         LikelihoodKind::LogNormal => Box::new(LogNormal::new(0.3)),
         LikelihoodKind::Weibull => Box::new(Weibull::new(0.4)),
         LikelihoodKind::LogLogistic => Box::new(LogLogistic::new(0.17)),
         _ => any_family(kind, [0.5, 0.4, 0.5, 0.5]).0,
     };
     let exposure = match kind.target_kind() {
-        TargetKind::Count => 2.5,
+        TargetKind::Count | TargetKind::CensoredCount => 2.5,
         TargetKind::Trials => 12.0,
         _ => 1.0,
     };
@@ -82,7 +84,7 @@ fn moderate() -> Vec<(Box<dyn Likelihood>, Vec<f64>, f64)> {
             TargetKind::Amount => [0.0, 0.4, 6.0],
             TargetKind::UnitInterval => [0.04, 0.5, 0.9],
             TargetKind::Share => [0.0, 0.6, 1.0],
-            TargetKind::Count => [0.0, 2.0, 9.0],
+            TargetKind::Count | TargetKind::CensoredCount => [0.0, 2.0, 9.0],
             TargetKind::Trials => [0.0, 5.0, 12.0],
             TargetKind::Binary => [0.0, 1.0, 1.0],
             TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 3.0],
@@ -155,7 +157,7 @@ fn starting_values_come_from_the_targets() {
 #[test]
 fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
     let mut families = 0;
-    for kind in every_kind().filter(|kind| kind.target_kind() == TargetKind::Count) {
+    for kind in every_kind().filter(|kind| kind.target_kind().is_of_events()) {
         let likelihood = any_family(kind, [0.4; 4]).0;
         // Finds f from a mean with exposure 1, by bisection, for any link.
         let f = |mean: f64| {

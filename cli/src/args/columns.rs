@@ -2,7 +2,8 @@
 
 use super::parsers::{delimiter, finite, ordered, places};
 use clap::Args;
-use sparsegp::Result;
+use sparsegp::options::FitOptions;
+use sparsegp::{Error, Result};
 use sparsegp_tables::schema::{Censoring, Places, SchemaOptions, SplitBy, Surface};
 use sparsegp_tables::tables::{Table, column_names, read_table_with};
 use std::path::Path;
@@ -68,9 +69,17 @@ pub struct ColumnArgs {
     /// targets without known noise
     #[arg(long, value_name = "COL")]
     pub noise_std: Option<String>,
+    /// The standard errors of --noise-std are the only noise: none is trained in addition
+    #[arg(long, requires = "noise_std")]
+    pub noise_std_only: bool,
     /// Column that says which targets are censored: 1 or right (the target is above the given value), left (below), 0 or none
-    #[arg(long, value_name = "COL", conflicts_with_all = ["upper", "cap"])]
+    #[arg(long, value_name = "COL", conflicts_with_all = ["lower", "upper", "cap"])]
     pub censored: Option<String>,
+    /// Column of the lower ends of intervals that end at the target: equal to it if it is known, empty if there is no lower end
+    ///
+    /// With --upper too, the target is either end of its interval, and both columns are equal to it if it is known.
+    #[arg(long, value_name = "COL", conflicts_with = "cap")]
+    pub lower: Option<String>,
     /// Column of the upper ends of intervals that begin at the target: equal to it if it is known, empty if there is no upper end
     #[arg(long, value_name = "COL", conflicts_with = "cap")]
     pub upper: Option<String>,
@@ -95,9 +104,23 @@ impl ColumnArgs {
 
     /// Returns what says which targets are censored, if anything does.
     fn censoring(&self) -> Option<Censoring> {
+        if self.lower.is_some() || self.upper.is_some() {
+            return Some(Censoring::Ends { lower: self.lower.clone(), upper: self.upper.clone() });
+        }
         let column = self.censored.clone().map(Censoring::Column);
-        let upper = self.upper.clone().map(|upper| Censoring::Upper { upper });
-        column.or(upper).or(self.cap.map(|cap| Censoring::Cap { cap }))
+        column.or(self.cap.map(|cap| Censoring::Cap { cap }))
+    }
+
+    /// Returns the options with the likelihood whose only noise is known, if `--noise-std-only` is given.
+    pub fn with_noise(&self, options: FitOptions) -> Result<FitOptions> {
+        if !self.noise_std_only {
+            return Ok(options);
+        }
+        let asked = options.likelihood_kind();
+        let only = asked.known_noise_only().ok_or_else(|| {
+            Error::usage(format!("--noise-std-only cannot be combined with --likelihood {asked}, expected gaussian or student-t"))
+        })?;
+        Ok(FitOptions { likelihood: Some(only), ..options })
     }
 
     /// Returns the columns of places, if `--places` or `--plane` is given.

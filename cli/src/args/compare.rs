@@ -85,7 +85,7 @@ impl CompareArgs {
             train_sizes: self.train_sizes.clone(),
             test_fraction: self.test_fraction,
             columns: self.columns.schema_options(),
-            options: unchecked(&values, &self.given)?,
+            options: self.columns.with_noise(unchecked(&values, &self.given)?)?,
         })
     }
 }

@@ -143,7 +143,7 @@ pub struct FitArgs {
 }
 
 /// The options about columns that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 16] = [
+const DECIDED_BY_FROM: [&str; 18] = [
     "features",
     "keep",
     "exclude",
@@ -155,7 +155,9 @@ const DECIDED_BY_FROM: [&str; 16] = [
     "exposure",
     "trials",
     "noise_std",
+    "noise_std_only",
     "censored",
+    "lower",
     "upper",
     "cap",
     "offset",
@@ -275,7 +277,7 @@ impl FitArgs {
         if let Some(kind) = start {
             values.entry("model").or_insert_with(|| kind.word().into());
         }
-        Ok(self.given.by_batches(unchecked(&values, &self.given)?))
+        self.columns.with_noise(self.given.by_batches(unchecked(&values, &self.given)?))
     }
 }
 

@@ -41,6 +41,20 @@ fn known_errors_choose_their_likelihood_and_predictions_may_lack_them() {
     assert!((rough - plain - 16.0).abs() < 1e-6, "{plain} {rough}");
     let heavy = fit(&work, "--target value --noise-std error --likelihood student-t --auto none --epochs 5");
     assert_eq!(heavy["config"]["likelihood"], "student-t-known-noise");
+    let only = "--target value --noise-std error --noise-std-only --auto none --epochs 15";
+    for (likelihood, name) in [("gaussian", "gaussian"), ("student-t", "student-t")] {
+        let document = fit(&work, &format!("{only} --likelihood {likelihood} --model-out only"));
+        assert_eq!(document["config"]["likelihood"], format!("{name}-known-noise-only"));
+        let parameters = document["hyperparameters"].to_string();
+        assert!(
+            !parameters.contains("noise_variance") && !parameters.contains("likelihood.scale"),
+            "{parameters}"
+        );
+    }
+    work.run("evaluate only data.csv").ok();
+    work.run(&format!("fit data.csv {only} --likelihood gamma"))
+        .fails(2, &["--noise-std-only", "gamma", "gaussian or student-t"]);
+    work.run("fit data.csv --target value --noise-std-only").fails(2, &["--noise-std"]);
     work.run("explain m data.csv").ok();
     work.run("update m data.csv --model-out n").ok();
     work.write("bad.csv", "a,b,value,error\n0.1,0.5,3,-1\n0.2,0.1,4,1\n0.3,0.1,5,1\n");
@@ -65,19 +79,21 @@ fn censored_times_choose_their_likelihood_and_score_what_is_known() {
     assert!((4.8..9.0).contains(&mean), "{mean}");
     let numbers = fit(&work, "--target months --censored cut --likelihood gaussian --auto none --epochs 5");
     assert_eq!(numbers["config"]["likelihood"], "gaussian-censored");
-    for likelihood in ["log-normal", "log-logistic"] {
-        let found = fit(
-            &work,
-            &format!("--target months --censored cut --likelihood {likelihood} --epochs 5 --auto none"),
-        );
-        assert_eq!(found["config"]["likelihood"], likelihood);
+    let constant = number(&document, "/baselines/constant/nll");
+    for likelihood in ["log-normal", "log-logistic", "gamma", "exponential", "student-t"] {
+        let how = format!("--target months --censored cut --likelihood {likelihood} --epochs 15 --auto none");
+        let found = fit(&work, &how);
+        let own = if likelihood.starts_with("log") { "" } else { "-censored" };
+        assert_eq!(found["config"]["likelihood"], format!("{likelihood}{own}"));
+        // One scale is too wide for these times.
+        assert!(likelihood == "exponential" || number(&found, "/test/nll") < constant, "{found}");
     }
     work.run("evaluate m data.csv").ok();
     work.run("update m data.csv --model-out n").ok();
     work.write("bad.csv", "a,b,months,cut\n0.1,0.5,3,maybe\n0.2,0.1,4,none\n0.3,0.1,5,none\n");
     work.run("fit bad.csv --target months --censored cut")
         .fails(3, &["bad.csv", "row 1", "maybe", "1 or right, left, or 0 or none"]);
-    work.run("fit data.csv --target months --censored cut --likelihood gamma")
+    work.run("fit data.csv --target months --censored cut --likelihood gamma-shaped")
         .fails(2, &["censored 'cut'", "weibull"]);
 }
 
@@ -109,6 +125,87 @@ fn a_cap_and_upper_ends_are_censoring() {
     work.write("bad.csv", "a,months,upper\n0.1,3,2\n0.2,4,\n0.3,5,6\n");
     work.run("fit bad.csv --target months --upper upper")
         .fails(3, &["bad.csv", "row 1", "not below the target"]);
+}
+
+/// A table of intervals with either end missing; the target is one of the ends.
+#[test]
+fn intervals_may_lack_either_end() {
+    let text = csv_text("a,b,end,lower,upper", 0..400, |row| {
+        let [a, b, noise] = unit(row);
+        let time = (0.5 + 1.5 * a + 0.4 * (-(1.0 - noise).ln()).ln()).exp();
+        let (end, lower, upper) = match row % 4 {
+            0 => (time, time.to_string(), time.to_string()),
+            1 => (time.floor() + 1.0, String::new(), (time.floor() + 1.0).to_string()),
+            2 => (0.7 * time, (0.7 * time).to_string(), String::new()),
+            _ => (0.8 * time, (0.8 * time).to_string(), (1.3 * time).to_string()),
+        };
+        format!("{a},{b},{end},{lower},{upper}")
+    });
+    let work = Work::with("data.csv", text);
+    let known = fit(&work, "--target end --lower lower --upper upper --auto none --epochs 20 --model-out m");
+    assert_eq!(known["config"]["censored"]["lower"], "lower");
+    let ignored = fit(
+        &work,
+        "--target end --exclude lower,upper --likelihood weibull --auto none --epochs 20 --model-out n",
+    );
+    work.write("new.csv", "a,b\n0.2,0.5\n0.5,0.5\n0.8,0.5\n");
+    let error = |model: &str| -> f64 {
+        let means = work.run(&format!("predict {model} new.csv --out -")).csv().numbers("mean");
+        // The mean of a Weibull time of shape 2.5 is e^f Γ(1.4).
+        let truth = [0.2, 0.5, 0.8].map(|a: f64| (0.5 + 1.5 * a).exp() * 0.887);
+        means.iter().zip(truth).map(|(mean, truth)| (mean / truth).ln().abs()).sum()
+    };
+    assert!(error("m") < 0.3, "{} {} {ignored}", error("m"), error("n"));
+    work.run("evaluate m data.csv").ok();
+    // An upper end alone: the target is known to be below it.
+    let below = csv_text("a,b,end,lower", 0..100, |row| {
+        let [a, b, _] = unit(row);
+        let end = 1.0 + a + b;
+        format!("{a},{b},{end},{}", if row % 2 == 0 { String::new() } else { end.to_string() })
+    });
+    work.write("below.csv", below);
+    work.run("fit below.csv --target end --lower lower --auto none --epochs 2 --inducing 10 --quiet").ok();
+    work.write("bad.csv", "a,end,lower,upper\n0.1,3,2,4\n0.2,4,4,\n0.3,5,5,6\n");
+    work.run("fit bad.csv --target end --lower lower --upper upper")
+        .fails(3, &["bad.csv", "row 1", "end", "the lower or the upper end of its interval"]);
+    work.run("fit bad.csv --target end --lower upper")
+        .fails(3, &["bad.csv", "row 1", "not above the target"]);
+    work.run("fit data.csv --target end --lower lower --cap 4").fails(2, &["--lower", "--cap"]);
+}
+
+/// Counts that are capped at 6 are 6 or more, so their mean is above that of the capped counts.
+#[test]
+fn capped_counts_choose_their_likelihood() {
+    let text = csv_text("a,b,events", 0..600, |row| {
+        let [a, b, noise] = unit(row);
+        let rate = (0.5 + 1.5 * a).exp();
+        let (mut count, mut probability, mut left) = (0.0, (-rate).exp(), noise);
+        while left > probability && count < 40.0 {
+            left -= probability;
+            count += 1.0;
+            probability *= rate / count;
+        }
+        format!("{a},{b},{}", f64::min(count, 6.0))
+    });
+    let work = Work::with("data.csv", text);
+    work.write("new.csv", "a,b\n0.9,0.5\n");
+    let mean = |how: &str, likelihood: &str| {
+        let how =
+            format!("--target events --likelihood {likelihood} --auto none --epochs 20 --model-out m {how}");
+        let document = fit(&work, &how);
+        assert!(number(&document, "/test/nll") < number(&document, "/baselines/constant/nll"), "{document}");
+        let name = document["config"]["likelihood"].clone();
+        (name, work.run("predict m new.csv --out -").csv().numbers("mean")[0])
+    };
+    let truth = (0.5f64 + 1.5 * 0.9).exp();
+    for likelihood in ["poisson", "negative-binomial"] {
+        let ((name, known), (_, ignored)) = (mean("--cap 6", likelihood), mean("", likelihood));
+        assert_eq!(name, format!("{likelihood}-censored"));
+        assert!((known / truth - 1.0).abs() < 0.15 && ignored < 0.9 * truth, "{known} {ignored} {truth}");
+    }
+    // P(Y > 5) of the last model is that of 6 or more.
+    let at = |name: &str| work.run("predict m new.csv --survival 5,5.5 --out -").csv().numbers(name)[0];
+    assert_eq!(at("survival_5"), at("survival_5.5"));
 }
 
 /// Without `--cap`, targets at a cap are noted.

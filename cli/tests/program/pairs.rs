@@ -11,18 +11,20 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// The families, with the column of a target that suits them; the column with a 2 is a second one.
-const FAMILIES: [(&str, &str); 28] = [
+const FAMILIES: [(&str, &str); 32] = [
     ("gaussian", "number"),
     ("student-t", "number"),
     ("gaussian-known-noise", "number"),
     ("student-t-known-noise", "number"),
     ("gaussian-censored", "number"),
+    ("student-t-censored", "number"),
     ("gaussian-heteroskedastic", "number"),
     ("weibull", "positive"),
     ("log-normal", "positive"),
     ("log-logistic", "positive"),
     ("gamma", "positive"),
     ("exponential", "positive"),
+    ("gamma-censored", "positive"),
     ("gamma-shaped", "positive"),
     ("beta-logit", "share"),
     ("ordered-beta", "part"),
@@ -37,6 +39,8 @@ const FAMILIES: [(&str, &str); 28] = [
     ("softmax", "color"),
     ("poisson", "events"),
     ("negative-binomial", "events"),
+    ("poisson-censored", "events"),
+    ("negative-binomial-censored", "events"),
     ("negative-binomial-dispersed", "count"),
     ("zero-inflated-poisson", "count"),
     ("hurdle-poisson", "count"),
@@ -156,8 +160,9 @@ fn loss_of_mean(document: &Value) -> Option<f64> {
 fn known_of(likelihood: &str) -> &'static str {
     match likelihood {
         "binomial" | "beta-binomial" => "--trials tries",
-        "gaussian-known-noise" | "student-t-known-noise" => "--noise-std error",
-        "gaussian-censored" | "weibull" | "log-normal" | "log-logistic" => "--censored cut",
+        "weibull" | "log-normal" | "log-logistic" => "--censored cut",
+        name if name.contains("known-noise") => "--noise-std error",
+        name if name.ends_with("-censored") => "--censored cut",
         _ => "",
     }
 }

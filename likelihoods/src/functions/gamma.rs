@@ -176,9 +176,9 @@ pub(crate) fn gamma_upper(a: f64, x: f64) -> f64 {
     }
 }
 
-/// Temme's uniform expansion (DLMF 8.12), whose coefficients are needed only near 0: farther away
-/// the result is 0 or 1.
-fn gamma_upper_of_large_shape(a: f64, x: f64) -> f64 {
+/// η and the correction `R` of Temme's uniform expansion (DLMF 8.12): with `z = −η√a`, `P(X > x) = Φ(z) + φ(z) R/√a`. The coefficients are
+/// those near η = 0.
+fn uniform_expansion(a: f64, x: f64) -> (f64, f64) {
     let shift = (x - a) / a;
     // η²/2 = λ − 1 − log λ, λ = x/a, by its series where the difference cancels.
     let half_square = if shift.abs() < 0.02 {
@@ -191,13 +191,114 @@ fn gamma_upper_of_large_shape(a: f64, x: f64) -> f64 {
         shift - shift.ln_1p()
     };
     let eta = (2.0 * half_square).sqrt().copysign(shift);
+    let c0 = -1.0 / 3.0 + eta * (1.0 / 12.0 + eta * (-2.0 / 135.0 + eta * (1.0 / 864.0 + eta / 2835.0)));
+    let c1 = -1.0 / 540.0 - eta / 288.0;
+    (eta, c0 + c1 / a)
+}
+
+/// The uniform expansion for large shapes; far from η = 0 the result is 0 or 1.
+fn gamma_upper_of_large_shape(a: f64, x: f64) -> f64 {
+    let (eta, correction) = uniform_expansion(a, x);
     let normal = normal::cdf(-eta * a.sqrt());
     if eta.abs() > 0.1 {
         return normal;
     }
-    let c0 = -1.0 / 3.0 + eta * (1.0 / 12.0 + eta * (-2.0 / 135.0 + eta * (1.0 / 864.0 + eta / 2835.0)));
-    let c1 = -1.0 / 540.0 - eta / 288.0;
-    (normal + (-a * half_square).exp() / (2.0 * PI * a).sqrt() * (c0 + c1 / a)).clamp(0.0, 1.0)
+    (normal + (-0.5 * a * eta * eta).exp() / (2.0 * PI * a).sqrt() * correction).clamp(0.0, 1.0)
+}
+
+/// One tail of a distribution: the logarithm of `P(X ≤ x)` or `P(X > x)`, less that of a density at x. It is that of the smaller tail, or one
+/// near ½, so the other one is 1 minus it.
+#[derive(Clone, Copy, Debug)]
+pub enum Tail {
+    /// `log P(X ≤ x)`, less the log density.
+    Below(f64),
+    /// `log P(X > x)`, less the log density.
+    Above(f64),
+}
+
+impl Tail {
+    /// Returns the same tail of −X.
+    pub(crate) fn reversed(self) -> Tail {
+        match self {
+            Tail::Below(ratio) => Tail::Above(ratio),
+            Tail::Above(ratio) => Tail::Below(ratio),
+        }
+    }
+}
+
+/// The shape from which a gamma tail is computed by the uniform expansion, and the largest η.
+const LARGE_SHAPE: (f64, f64) = (1e4, 0.03);
+
+/// The maximum number of terms of a series or a continued fraction.
+const MOST_TERMS: i32 = 1_000_000;
+
+/// A tail of a gamma distribution of shape `a` and rate 1, less the log density of log x, `log (x^a e^{−x}/Γ(a))`, which is given (DLMF 8.11.4
+/// and 8.9.2).
+pub(crate) fn ln_gamma_tail(a: f64, x: f64, log_density: f64) -> Tail {
+    if a >= LARGE_SHAPE.0 {
+        let (eta, correction) = uniform_expansion(a, x);
+        let (root, above) = (a.sqrt(), eta > 0.0);
+        if eta.abs() <= LARGE_SHAPE.1 {
+            let (log, hazard) = normal::log_cdf_at(-eta.abs() * root);
+            let part = if above { correction } else { -correction } * hazard / root;
+            let ratio = log + part.ln_1p() - log_density;
+            return if above { Tail::Above(ratio) } else { Tail::Below(ratio) };
+        }
+    }
+    if x < a + 1.0 {
+        let (mut term, mut sum) = (1.0, 1.0);
+        for n in 1..MOST_TERMS {
+            term *= x / (a + f64::from(n));
+            sum += term;
+            if term < 1e-17 * sum || term.is_nan() {
+                break;
+            }
+        }
+        return Tail::Below((sum / a).ln());
+    }
+    if x == f64::INFINITY {
+        return Tail::Above(-f64::MAX.ln());
+    }
+    let mut b = x - a + 1.0;
+    let (mut c, mut d) = (1e300, 1.0 / b);
+    let mut h = d;
+    for n in 1..MOST_TERMS {
+        let n = f64::from(n);
+        let factor = n * (a - n);
+        b += 2.0;
+        d = 1.0 / (b + factor * d);
+        c = b + factor / c;
+        h *= c * d;
+        let change = (c * d - 1.0).abs();
+        if change <= f64::EPSILON || change.is_nan() {
+            break;
+        }
+    }
+    Tail::Above(h.ln())
+}
+
+/// The shape from which the continued fraction of the upper tail of a beta distribution cancels.
+const CANCELS: f64 = 1e4;
+
+/// A tail of a beta distribution, given x and 1 − x, less the log density of the log odds, `log (x^a (1 − x)^b/B(a, b))` (DLMF 8.17.22). Above
+/// [`CANCELS`], the other tail is a sum over whole numbers below `a`, which must be whole.
+pub(crate) fn ln_beta_tail(a: f64, b: f64, x: f64, rest: f64) -> Tail {
+    if x < (a + 1.0) / (a + b + 2.0) {
+        return Tail::Below((beta_fraction(a, b, x) / a).ln());
+    }
+    if b <= CANCELS {
+        return Tail::Above((beta_fraction(b, a, rest) / b).ln());
+    }
+    let (mut term, mut sum) = (1.0, 1.0);
+    for n in 1..MOST_TERMS {
+        let n = f64::from(n);
+        term *= (a - n).max(0.0) / (b + n) * rest / x;
+        sum += term;
+        if term < 1e-17 * sum || term.is_nan() {
+            break;
+        }
+    }
+    Tail::Above((sum / (b * x)).ln())
 }
 
 /// `P(X ≤ x)` for a beta distribution, given x and 1 − x, from 0 to 1 for all arguments; NaN for NaN.
@@ -255,7 +356,7 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
             change = d * c;
             h *= change;
         }
-        if (change - 1.0).abs() < 1e-15 {
+        if (change - 1.0).abs() < 1e-15 || change.is_nan() {
             break;
         }
     }

@@ -121,7 +121,7 @@ pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Obs
         });
     };
     let exposures: &[f64] = match likelihood.target_kind() {
-        TargetKind::Count => &[1.0, 2.5],
+        TargetKind::Count | TargetKind::CensoredCount => &[1.0, 2.5],
         TargetKind::Trials => &[1.0, 7.0, 200.0],
         _ => &[1.0],
     };

@@ -343,6 +343,15 @@ fn meaning(name: &str) -> &'static str {
         "CRPS" => {
             "an absolute error of the whole predictive distribution, in units of the target; smaller is better"
         }
+        "concordance" => {
+            "share of pairs of rows whose predicted means are in the right order; 0.5 is guessing"
+        }
+        "integrated Brier score" => {
+            "squared error of the probabilities to survive, over time; smaller is better"
+        }
+        "survival gap" => {
+            "distance from calibrated predictions, of known and censored rows together; 0 is ideal"
+        }
         "error rate" => "share of rows whose most probable class is wrong",
         "accuracy" => "share of rows whose most probable class is right",
         "AUC" => "chance that a positive row has a higher probability than a negative row; 0.5 is guessing",

@@ -13,8 +13,10 @@ const MOST_CLASSES: usize = 4;
 /// Returns the names of the main scores of a task, most important first.
 pub(crate) fn telling(task: Task) -> &'static [&'static str] {
     match task {
-        // Deviances of counts under different dispersions cannot be compared.
-        Task::Regression | Task::Count => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"],
+        // Only censored targets have the second and the third. Deviances of counts under different dispersions cannot be compared.
+        Task::Regression | Task::Count => {
+            &["NLL", "concordance", "integrated Brier score", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"]
+        }
         Task::Classification => &["NLL", "error rate", "AUC", "calibration error", "Brier score"],
         Task::Ordinal => &["NLL", "error rate", "CRPS", "95 % coverage"],
     }

@@ -57,8 +57,11 @@ pub(super) fn base(options: &FitOptions, open: Open) -> FitOptions {
     let mut base = FitOptions { open: Open::NOTHING, ..options.with_automatic_posterior() };
     if open.contains(Part::Likelihood) {
         let kind = options.likelihood_kind();
-        base.likelihood =
-            Some(if kind == LikelihoodKind::Poisson { LikelihoodKind::NegativeBinomial } else { kind });
+        base.likelihood = Some(match kind {
+            LikelihoodKind::Poisson => LikelihoodKind::NegativeBinomial,
+            LikelihoodKind::PoissonCensored => LikelihoodKind::NegativeBinomialCensored,
+            kind => kind,
+        });
     }
     if open.contains(Part::Kernel) {
         base.kernel = FIRST_KERNEL.into();
@@ -155,8 +158,14 @@ fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterat
         TargetKind::Measured if kind == LikelihoodKind::GaussianKnownNoise => {
             &[LikelihoodKind::StudentTKnownNoise]
         }
+        TargetKind::Measured if kind == LikelihoodKind::GaussianKnownNoiseOnly => {
+            &[LikelihoodKind::StudentTKnownNoiseOnly]
+        }
         TargetKind::Lifetime if kind == LikelihoodKind::Weibull => {
             &[LikelihoodKind::LogNormal, LikelihoodKind::LogLogistic]
+        }
+        TargetKind::CensoredCount if kind == LikelihoodKind::NegativeBinomialCensored => {
+            &[LikelihoodKind::PoissonCensored]
         }
         TargetKind::Binary if kind == LikelihoodKind::BernoulliProbit => &[LikelihoodKind::BernoulliLogit],
         _ => &[],

@@ -424,7 +424,7 @@ impl Schema {
 
     /// Returns all names for which [`Schema::uses`] returns true.
     pub fn used_names(&self) -> HashSet<&str> {
-        let censored = self.censored.as_ref().and_then(Censoring::column);
+        let censored = self.censored.iter().flat_map(Censoring::columns).map(|(_, name)| name);
         let known = self.exposure.as_deref().into_iter().chain(censored);
         self.needed_columns(true).into_iter().chain([self.target.as_str()]).chain(known).collect()
     }
@@ -530,8 +530,7 @@ pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static
     let known =
         [("exposure", &options.exposure), ("trials", &options.trials), ("noise-std", &options.noise_std)];
     let known = known.into_iter().filter_map(|(role, name)| Some((role, name.as_deref()?)));
-    let censored = options.censored.as_ref().and_then(|of| Some((of.role(), of.column()?)));
-    let known = known.chain(censored);
+    let known = known.chain(options.censored.iter().flat_map(Censoring::columns));
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
     // A column may be the offset of several functions.
     let offsets =

@@ -22,36 +22,40 @@ pub enum Censoring {
         /// The number.
         cap: f64,
     },
-    /// A column of the upper ends of intervals that begin at the target: equal to it where it is known, an empty cell for no upper end.
-    Upper {
-        /// The column.
-        upper: String,
+    /// Columns of the other ends of intervals that begin or end at the target: equal to it where it is known, an empty cell for no end. Without
+    /// one of the columns, the target is that end.
+    Ends {
+        /// The column of lower ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lower: Option<String>,
+        /// The column of upper ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        upper: Option<String>,
     },
 }
 
 impl Censoring {
-    /// The column that training needs, if there is one.
-    pub fn column(&self) -> Option<&str> {
-        match self {
-            Censoring::Column(name) | Censoring::Upper { upper: name } => Some(name),
-            Censoring::Cap { .. } => None,
-        }
-    }
-
-    /// The role of the column in messages.
-    pub(super) fn role(&self) -> &'static str {
-        if matches!(self, Censoring::Upper { .. }) { "upper" } else { "censored" }
+    /// The columns that training needs, each with its role in messages.
+    pub(super) fn columns(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let columns = match self {
+            Censoring::Column(name) => [Some(("censored", name)), None],
+            Censoring::Cap { .. } => [None; 2],
+            Censoring::Ends { lower, upper } => {
+                [lower.as_ref().map(|name| ("lower", name)), upper.as_ref().map(|name| ("upper", name))]
+            }
+        };
+        columns.into_iter().flatten().map(|(role, name)| (role, name.as_str()))
     }
 }
 
 impl fmt::Display for Censoring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Censoring::Column(name) | Censoring::Upper { upper: name } => {
-                write!(f, "{} {}", self.role(), quoted(name))
-            }
-            Censoring::Cap { cap } => write!(f, "cap {cap}"),
+        if let Censoring::Cap { cap } = self {
+            return write!(f, "cap {cap}");
         }
+        let columns: Vec<String> =
+            self.columns().map(|(role, name)| format!("{role} {}", quoted(name))).collect();
+        f.write_str(&columns.join(" and "))
     }
 }
 
@@ -78,12 +82,12 @@ impl Schema {
         if let Some(censoring) = self.censored.as_ref().filter(|_| !kind.is_censored()) {
             let target = quoted(&self.target);
             return Err(Error::usage(format!(
-                "the {censoring} needs a target of times or numbers, but the target {target} is of kind {kind}"
+                "the {censoring} needs a target of times, numbers or counts, but the target {target} is of kind {kind}"
             ))
-            .hint("choose ⟨likelihood⟩ weibull, log-normal, log-logistic or gaussian, or leave the censoring out"));
+            .hint("choose ⟨likelihood⟩ weibull, log-normal, log-logistic, gamma, exponential, gaussian, student-t, poisson or negative-binomial, or leave the censoring out"));
         }
         let roles: [(&str, &Option<String>, bool, &str, &str); 3] = [
-            ("exposure", &options.exposure, kind == TargetKind::Count, "counts", "a likelihood of counts"),
+            ("exposure", &options.exposure, kind.is_of_events(), "counts", "a likelihood of counts"),
             (
                 "trials",
                 &options.trials,
@@ -145,7 +149,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// When a cell does not say that, or the upper end of an interval lies below the target.
+    /// When a cell does not say that, or the target is not one end of its interval.
     pub fn other_ends(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         match &self.censored {
             None => Ok(None),
@@ -154,7 +158,7 @@ impl Schema {
                 let end = |&y: &f64| if y >= *cap { f64::INFINITY } else { f64::NAN };
                 Ok(self.target_where_known(table)?.map(|targets| targets.iter().map(end).collect()))
             }
-            Some(Censoring::Upper { upper }) => self.upper_ends(table, upper),
+            Some(Censoring::Ends { lower, upper }) => self.ends(table, lower.as_deref(), upper.as_deref()),
         }
     }
 
@@ -163,23 +167,45 @@ impl Schema {
         self.censored.as_ref()
     }
 
-    /// Returns the upper ends of the intervals that begin at the targets.
-    fn upper_ends(&self, table: &Table, name: &str) -> Result<Option<Vec<f64>>> {
-        if table.column(name).is_none() {
+    /// Returns the other ends of intervals that begin or end at the targets.
+    fn ends(&self, table: &Table, lower: Option<&str>, upper: Option<&str>) -> Result<Option<Vec<f64>>> {
+        if lower.into_iter().chain(upper).any(|name| table.column(name).is_none()) {
             return Ok(None);
         }
-        let (uppers, targets) = (table.numbers(name)?, self.target_where_known(table)?);
-        let Some(targets) = targets else { return Ok(None) };
-        let end = |(row, &upper): (usize, &f64)| match targets[row] {
-            _ if upper.is_nan() => Ok(f64::INFINITY),
-            target if upper == target => Ok(f64::NAN),
-            target if upper > target => Ok(upper),
-            _ => {
-                let expected = "a number not below the target, or an empty cell if there is no upper end";
-                Err(table.unfit(row, name, &number_text(upper), expected))
+        let column = |name: Option<&str>| name.map(|name| table.numbers(name)).transpose();
+        let (lowers, uppers) = (column(lower)?, column(upper)?);
+        let Some(targets) = self.target_where_known(table)? else { return Ok(None) };
+        let end = |(row, &target): (usize, &f64)| {
+            let of = |ends: &Option<Cow<'_, [f64]>>, none: f64| match ends.as_ref().map(|ends| ends[row]) {
+                None => target,
+                Some(end) if end.is_nan() => none,
+                Some(end) => end,
+            };
+            let (low, high) = (of(&lowers, f64::NEG_INFINITY), of(&uppers, f64::INFINITY));
+            match (low == target, high == target) {
+                _ if target.is_nan() => Ok(f64::NAN),
+                (true, true) => Ok(f64::NAN),
+                (true, false) if high > target => Ok(high),
+                (false, true) if low < target => Ok(low),
+                _ => {
+                    let (name, found, expected) = match (lower, upper) {
+                        (Some(name), None) => (
+                            name,
+                            low,
+                            "a number not above the target, or an empty cell if there is no lower end",
+                        ),
+                        (None, Some(name)) => (
+                            name,
+                            high,
+                            "a number not below the target, or an empty cell if there is no upper end",
+                        ),
+                        _ => (self.target.as_str(), target, "the lower or the upper end of its interval"),
+                    };
+                    Err(table.unfit(row, name, &number_text(found), expected))
+                }
             }
         };
-        uppers.iter().enumerate().map(end).collect::<Result<_>>().map(Some)
+        targets.iter().enumerate().map(end).collect::<Result<_>>().map(Some)
     }
 
     /// Checks that no known target exceeds the trials of its row.

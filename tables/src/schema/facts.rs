@@ -70,10 +70,12 @@ impl Role {
             {
                 ("a number of successes (0, 1, 2, …)", "correct or remove the row")
             }
-            Role::Target(TargetKind::Count) if value < 0.0 || value.fract() != 0.0 => {
+            Role::Target(TargetKind::Count | TargetKind::CensoredCount)
+                if value < 0.0 || value.fract() != 0.0 =>
+            {
                 ("a count (0, 1, 2, …)", "correct or remove the row, or use a likelihood of any real number")
             }
-            Role::Target(TargetKind::Count) if value > HIGHEST_WHOLE => (
+            Role::Target(TargetKind::Count | TargetKind::CensoredCount) if value > HIGHEST_WHOLE => (
                 "a count of at most 2^53",
                 "larger counts cannot be distinguished; use a likelihood of any real number",
             ),

@@ -257,8 +257,11 @@ impl SchemaOptions {
             (&self.noise_std, TargetKind::Measured),
         ];
         let implied = implied.into_iter().find(|(name, _)| name.is_some()).map(|(_, kind)| kind);
-        let censored = self.censored.as_ref().map(|_| TargetKind::Lifetime);
-        self.target_kind.or(implied).or(censored)
+        match (self.target_kind.or(implied), &self.censored) {
+            (None, Some(_)) => Some(TargetKind::Lifetime),
+            (Some(TargetKind::Count), Some(_)) if self.exposure.is_some() => Some(TargetKind::CensoredCount),
+            (kind, _) => kind,
+        }
     }
 
     /// Returns what the values of a column must be, or `None` for a column that is not used.
@@ -272,7 +275,7 @@ impl SchemaOptions {
             let kinds = self.kind().map_or_else(guessed, |kind| vec![kind]);
             return Some(Demand::Role(kinds.into_iter().map(Role::Target).collect()));
         }
-        if self.censored.as_ref().and_then(Censoring::column) == Some(name) {
+        if self.censored.iter().flat_map(Censoring::columns).any(|(_, own)| own == name) {
             return Some(Demand::None);
         }
         let roles = [

@@ -155,7 +155,7 @@ impl Schema {
             TargetKind::UnitInterval | TargetKind::Share | TargetKind::Binary | TargetKind::Trials => {
                 Loss::Logistic
             }
-            TargetKind::Count | TargetKind::Amount => Loss::Poisson,
+            TargetKind::Count | TargetKind::CensoredCount | TargetKind::Amount => Loss::Poisson,
             TargetKind::Class => Loss::Softmax { classes: self.encoding.levels().len() },
         }
     }

@@ -1,7 +1,7 @@
 //! The best distribution of censored targets that does not depend on the inputs, by maximum likelihood.
 
 use sparsegp::likelihood::{
-    CensoredGaussian, LocationScale, ObservationModel, OneFunction, Standard, TargetKind, Weibull,
+    Censored, CensoredGaussian, NegativeBinomial, ObservationModel, OneFunction, TargetKind, Weibull,
 };
 use sparsegp::objective::Targets;
 
@@ -19,13 +19,14 @@ const APART: f64 = 1e-4;
 pub(super) fn constant(kind: TargetKind, targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
     match kind {
         TargetKind::Lifetime => best(Weibull::new, targets),
+        TargetKind::CensoredCount => best(|alpha| Censored::new(NegativeBinomial::new(alpha)), targets),
         _ => best(CensoredGaussian::new, targets),
     }
 }
 
 /// Maximises `Σ w log p(y | f, s)` over f and log s in turn, by steps of Newton's method that do not go too far.
-fn best<D: Standard>(
-    of_scale: fn(f64) -> LocationScale<D>,
+fn best<L: OneFunction + Clone + 'static>(
+    of_scale: fn(f64) -> L,
     targets: Targets<'_>,
 ) -> (ObservationModel, Vec<f64>) {
     let slope_in_scale = |log_scale: f64, f: f64| {
@@ -37,7 +38,7 @@ fn best<D: Standard>(
     };
     let mut start = of_scale(1.0);
     start.for_each_parameter_mut(&mut |scale| scale.given = false);
-    let mut f = start.initialise(targets.y, &[]);
+    let mut f = start.initialise(targets.y, targets.exposure);
     let mut log_scale = 0.0;
     start.for_each_parameter(&mut |scale| log_scale = scale.values[0].ln());
     for _ in 0..STEPS {

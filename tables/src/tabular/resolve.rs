@@ -117,7 +117,11 @@ pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> R
         Some(TargetKind::Count) if counts && columns.trials.is_some() => Some(TargetKind::Trials),
         Some(TargetKind::Real) if columns.noise_std.is_some() => Some(TargetKind::Measured),
         Some(TargetKind::Real) if columns.censored.is_some() && options.likelihood.is_none() => None,
-        Some(TargetKind::Real) if columns.censored.is_some() => Some(TargetKind::Censored),
+        Some(kind) if columns.censored.is_some() => {
+            let known = kind.with_censoring();
+            let suits = |own: LikelihoodKind| own.for_target(known).target_kind() == known;
+            Some(if options.likelihood.is_none_or(suits) { known } else { kind })
+        }
         kind => kind,
     };
     // The intercept of a linear model represents the first category of every column.

@@ -31,8 +31,8 @@ fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f6
 /// Returns real data that suit a likelihood, and the name of the target.
 pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
     use sparsegp::likelihood::TargetKind::{
-        Amount, Binary, Censored, Class, Count, Lifetime, Measured, Ordinal, Positive, Real, Share, Trials,
-        UnitInterval,
+        Amount, Binary, Censored, CensoredCount, Class, Count, Lifetime, Measured, Ordinal, Positive, Real,
+        Share, Trials, UnitInterval,
     };
     match kind.target_kind() {
         Real | Measured | Censored => (table(CO2, 5, "co2", &|y| y), "co2"),
@@ -42,7 +42,7 @@ pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
         Trials => (table(VISITS, 50, "visits", &|y| y.min(1.0)), "visits"),
         Positive | Lifetime => (table(CO2, 5, "co2", &|y| y - 300.0), "co2"),
         UnitInterval => (table(CO2, 5, "co2", &|y| (y - 300.0) / 100.0), "co2"),
-        Count => (table(VISITS, 50, "visits", &|y| y), "visits"),
+        Count | CensoredCount => (table(VISITS, 50, "visits", &|y| y), "visits"),
         Ordinal | Class => (table(VISITS, 50, "visits", &|y| y.min(4.0)), "visits"),
         Binary => (table(TUMOURS, 5, "diagnosis", &|y| y), "diagnosis"),
     }
