@@ -70,7 +70,7 @@ pub(super) fn cross_fitted(
 ) -> Result<(Schema, Vec<f64>)> {
     let n = rows.targets.len();
     if !schema.offset_names().is_empty() && options.warp_target != TargetWarp::None {
-        return Err(Error::usage("⟨mean trees⟩ cannot be combined with ⟨offset⟩ and ⟨warp-target⟩ together")
+        return Err(Error::usage("⟨mean trees⟩ cannot be combined with ⟨offset⟩ and ⟨warp_target⟩ together")
             .hint("use ⟨mean constant⟩"));
     }
     let used = |fold: usize| folds.contains(&fold);
