@@ -100,6 +100,7 @@ def test_wrong_offsets_are_refused_in_one_line():
     plain = SparseGPRegressor(epochs=1, **PARAMETERS).fit(X[TRAIN], REST[TRAIN])
     raised = SparseGPRegressor(epochs=1, **PARAMETERS).fit(X[TRAIN], REST[TRAIN], offset=O[TRAIN])
     named = SparseGPRegressor(epochs=1, **PARAMETERS).fit(FRAME[TRAIN], REST[TRAIN], offset="o")
+    warped = SparseGPRegressor(mean="trees", warp_target="log", **PARAMETERS)
     for work, words in [
         (lambda: plain.predict(X[TEST], offset=O[TEST]), "was fitted without offset"),
         (lambda: raised.predict(X[TEST]), "offset is not given: predictions need it too"),
@@ -107,7 +108,7 @@ def test_wrong_offsets_are_refused_in_one_line():
         (lambda: raised.predict(X[TEST], offset=np.full(30, np.nan)), "offset"),
         (lambda: named.predict(FRAME[TEST], offset=O[TEST]), "X has its columns o"),
         (lambda: plain.fit(X[TRAIN], REST[TRAIN], offset="o"), "'o'"),
-        (lambda: SparseGPRegressor(mean="trees", **PARAMETERS).fit(X[TRAIN], REST[TRAIN], offset=O[TRAIN]), "offset"),
+        (lambda: warped.fit(X[TRAIN], np.exp(REST[TRAIN]), offset=O[TRAIN]), "offset"),
     ]:
         with pytest.raises(ValueError, match=words) as error:
             work()
