@@ -1,4 +1,4 @@
-//! Families of one function for targets of which some are known only to lie in an interval.
+//! Families of one function whose targets may be known only to lie in an interval.
 //!
 //! `P(Y > y|f)` of the families here rises with f, with the slope `q = p(y|f)` for a location, `q = y p(y|f)` for positive numbers, and
 //! `q = (y + 1) p(y + 1|f)` for counts, both with the logarithm as their link. So an interval has the derivatives

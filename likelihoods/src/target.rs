@@ -70,7 +70,7 @@ pub enum TargetKind {
     Share,
     /// 0, 1, 2, …
     Count,
-    /// 0, 1, 2, …, of which some are censored.
+    /// 0, 1, 2, …, known or censored.
     CensoredCount,
     /// 0, 1, …, n: a number of successes in n trials.
     Trials,
@@ -115,7 +115,7 @@ impl TargetKind {
         matches!(self, TargetKind::Censored | TargetKind::Lifetime | TargetKind::CensoredCount)
     }
 
-    /// Returns the kind of these targets if some of them are censored; the kind itself if there is none.
+    /// Returns the kind of these targets if some of them are censored, or the kind itself if no likelihood takes such targets.
     #[doc(hidden)]
     pub const fn with_censoring(self) -> Self {
         match self {

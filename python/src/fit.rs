@@ -74,8 +74,7 @@ impl Columns {
             columns.map(|(first, second)| Places { columns: [first, second], surface })
         };
         let places = on(self.places, Surface::Sphere).or(on(self.plane, Surface::Plane));
-        let has_ends = self.lower.is_some() || self.upper.is_some();
-        let ends = has_ends.then_some(Censoring::Ends { lower: self.lower, upper: self.upper });
+        let ends = Censoring::of_ends(self.lower, self.upper);
         let groups = self.groups.iter().map(|formula| formula.parse());
         Ok(SchemaOptions {
             groups: groups.collect::<sparsegp::Result<_>>()?,

@@ -294,11 +294,9 @@ impl Model {
         let place = place.map(|(places, inputs)| (places.columns.to_vec(), inputs.collect::<Vec<usize>>()));
         columns.set_item("place", place)?;
         columns.set_item("target", schema.target_name())?;
-        let role = schema.encoding().kind().exposure();
-        let known = |name: &str| schema.exposure_name().filter(|_| role == Some(name));
-        columns.set_item("exposure", known("exposure"))?;
-        columns.set_item("trials", known("trials"))?;
-        columns.set_item("noise_std", known("noise-std"))?;
+        columns.set_item("exposure", schema.exposure_as("exposure"))?;
+        columns.set_item("trials", schema.exposure_as("trials"))?;
+        columns.set_item("noise_std", schema.exposure_as("noise-std"))?;
         let (censored, lower, upper) = match schema.censored() {
             Some(Censoring::Column(name)) => (Some(name), None, None),
             Some(Censoring::Ends { lower, upper }) => (None, lower.as_ref(), upper.as_ref()),

@@ -212,16 +212,14 @@ fn config(model: &TableModel) -> Value {
     let (options, schema) = (model.options(), model.schema());
     let features: Vec<&str> = schema.features().iter().map(|feature| feature.name.as_str()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
-    let role = schema.encoding().kind().exposure();
-    let known = |name: &str| schema.exposure_name().filter(|_| role == Some(name));
     let gp = |value: Value| if sparse { value } else { Value::Null };
     json!({
         "task": model.task(),
         "likelihood": model.latent().likelihood.name(),
         "features": features,
-        "exposure": known("exposure"),
-        "trials": known("trials"),
-        "noise_std": known("noise-std"),
+        "exposure": schema.exposure_as("exposure"),
+        "trials": schema.exposure_as("trials"),
+        "noise_std": schema.exposure_as("noise-std"),
         "censored": schema.censored(),
         "offset": schema.offset_names(),
         "weights": schema.weights_name(),

@@ -135,7 +135,6 @@ impl Model {
     }
 }
 
-/// A mean and a variance, given the means and variances of all latent functions.
 /// Returns the gradients of the moments of an average: `∇m = Σ_k w_k ∇m_k` and `∇v = Σ_k w_k (∇v_k + 2 (m_k − m) ∇m_k)`.
 fn pooled(predictions: &Predictions, all: &[(f64, Slopes)]) -> Slopes {
     let (n, d) = all[0].1.mean.shape();
@@ -163,6 +162,7 @@ fn pooled(predictions: &Predictions, all: &[(f64, Slopes)]) -> Slopes {
     sum
 }
 
+/// A mean and a variance, given the means and variances of all latent functions.
 type MomentsAt<'a> = dyn FnMut(&[f64], &[f64]) -> (f64, f64) + 'a;
 
 /// Derivatives of two moments in the means and variances of latent functions.

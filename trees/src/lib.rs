@@ -256,48 +256,13 @@ struct Problem<'a> {
     loss: Loss,
 }
 
-/// The number of Newton steps to the constants beside offsets.
-const STEPS: usize = 20;
-
-impl Problem<'_> {
-    /// Returns the constant scores with the lowest loss of some rows.
-    fn start(&self, rows: &[u32]) -> Vec<f64> {
-        let Problem { targets, loss, .. } = self;
-        let mut start = loss.start(rows.iter().map(|&row| targets.at(row)));
-        let k = start.len();
-        let offsets = |row: u32| &targets.offsets[row as usize * k..][..k];
-        if targets.offsets.is_empty() || rows.is_empty() {
-            return start;
-        }
-        for (c, start) in start.iter_mut().enumerate() {
-            *start -= rows.iter().map(|&row| offsets(row)[c]).sum::<f64>() / rows.len() as f64;
-        }
-        for _ in 0..STEPS {
-            let (mut sums, mut slopes, mut curvatures) = (vec![(0.0, 0.0); k], vec![0.0; k], vec![0.0; k]);
-            for &row in rows {
-                let (of, weight) = targets.at(row);
-                let scores: Vec<f64> = start.iter().zip(offsets(row)).map(|(a, b)| a + b).collect();
-                loss.derivatives(of, &scores, &mut slopes, &mut curvatures);
-                for (c, sum) in sums.iter_mut().enumerate() {
-                    *sum = (sum.0 + weight * slopes[c], sum.1 + weight * curvatures[c]);
-                }
-            }
-            // Far from the optimum a step of a log mean can be huge.
-            start.iter_mut().zip(&sums).for_each(|(f, (slope, curvature))| {
-                *f -= (slope / curvature.max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0);
-            });
-        }
-        start
-    }
-}
-
 /// The state of boosting without the rows of a fold.
 struct Fold<'a> {
     grower: Grower<'a>,
     booster: Booster,
     /// The held-out rows.
     held: Vec<u32>,
-    /// The scores of all rows with their offsets, row by row, and those of the held-out rows after the best round.
+    /// The scores of all rows with their offsets, row by row, and the scores of the held-out rows after the best round.
     scores: Vec<f64>,
     kept: Vec<f64>,
     /// The first derivatives and the curvatures of all rows, score by score.
@@ -306,14 +271,19 @@ struct Fold<'a> {
 
 impl<'a> Fold<'a> {
     fn new(problem: &Problem<'_>, grower: Grower<'a>, held: Vec<u32>) -> Self {
-        let start = problem.start(grower.rows());
-        let rows = problem.targets.y.len();
+        let mut start = problem.loss.start(grower.rows().iter().map(|&row| problem.targets.at(row)));
+        let (rows, count, offsets) = (problem.targets.y.len(), start.len(), problem.targets.offsets);
+        // The first trees find what the mean of the offsets leaves.
+        for (c, start) in start.iter_mut().enumerate().filter(|_| !offsets.is_empty()) {
+            let sum: f64 = grower.rows().iter().map(|&row| offsets[row as usize * count + c]).sum();
+            *start -= sum / grower.rows().len().max(1) as f64;
+        }
         let mut scores = start.repeat(rows);
-        scores.iter_mut().zip(problem.targets.offsets).for_each(|(score, offset)| *score += offset);
+        scores.iter_mut().zip(offsets).for_each(|(score, offset)| *score += offset);
         let mut fold = Fold {
             kept: Vec::new(),
             scores,
-            derivatives: vec![vec![(0.0, 0.0); rows]; start.len()],
+            derivatives: vec![vec![(0.0, 0.0); rows]; count],
             booster: Booster { start, trees: Vec::new() },
             grower,
             held,

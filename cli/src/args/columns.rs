@@ -104,11 +104,9 @@ impl ColumnArgs {
 
     /// Returns what says which targets are censored, if anything does.
     fn censoring(&self) -> Option<Censoring> {
-        if self.lower.is_some() || self.upper.is_some() {
-            return Some(Censoring::Ends { lower: self.lower.clone(), upper: self.upper.clone() });
-        }
         let column = self.censored.clone().map(Censoring::Column);
-        column.or(self.cap.map(|cap| Censoring::Cap { cap }))
+        let ends = Censoring::of_ends(self.lower.clone(), self.upper.clone());
+        column.or(ends).or(self.cap.map(|cap| Censoring::Cap { cap }))
     }
 
     /// Returns the options with the likelihood whose only noise is known, if `--noise-std-only` is given.

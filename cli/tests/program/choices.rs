@@ -209,7 +209,7 @@ fn neighbours_are_in_messages_documents_and_models() {
     let parts = document["fit"]["choices"]["parts"].as_array().expect("parts");
     assert_eq!((parts.len(), parts[0]["part"].as_str()), (1, Some("neighbours")));
     let tried = parts[0]["tried"].as_array().expect("numbers of neighbours");
-    // None, and rising numbers until one is no better.
+    // None, and then larger numbers until one does not help.
     let values: Vec<&str> = tried.iter().filter_map(|one| one["value"].as_str()).collect();
     assert!(["none", "20", "50", "100"].starts_with(&values) && values.len() > 2, "{values:?}");
     let chosen = tried.iter().find(|one| one["chosen"] == true).expect("one of them");

@@ -151,7 +151,7 @@ pub struct SeriesForecast {
 pub struct Forecasts {
     /// The forecasts, in the order in which the series begin in the table.
     pub series: Vec<SeriesForecast>,
-    /// Notes about series without a forecast: those of fewer than eight values, and those that could not be fitted.
+    /// Notes about series without a forecast: series of fewer than eight values, and series that cannot be fitted.
     pub notes: Vec<String>,
 }
 
@@ -180,23 +180,22 @@ pub fn forecast(table: &Table, options: &ForecastOptions, interrupt: &AtomicBool
             Err(error) => return Err(error),
         }
     }
-    let target = &options.target;
     let mut notes = Vec::new();
     if !short.is_empty() {
-        let (count, names) = (short.len(), folded(short.into_iter()));
+        let (count, names, target) = (short.len(), folded(short.into_iter()), &options.target);
         notes.push(format!(
             "{count} series with fewer than {FEWEST} values of '{target}' have no forecast: {names}"
         ));
     }
-    if let Some((_, first)) = failed.first() {
-        let (count, reason) = (failed.len(), first.to_string());
-        if forecasts.is_empty() {
-            return Err(failed.swap_remove(0).1);
+    match failed.first() {
+        Some((_, first)) if forecasts.is_empty() => return Err(first.clone()),
+        Some((_, first)) => {
+            let (count, names) = (failed.len(), folded(failed.iter().map(|(name, _)| name.clone())));
+            notes.push(format!(
+                "{count} series cannot be fitted and have no forecast: {names}; the first: {first}"
+            ));
         }
-        let names = folded(failed.into_iter().map(|(name, _)| name));
-        notes.push(format!(
-            "{count} series cannot be fitted and have no forecast: {names}; the first: {reason}"
-        ));
+        None => {}
     }
     Ok(Forecasts { series: forecasts, notes })
 }

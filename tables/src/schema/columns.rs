@@ -331,6 +331,11 @@ impl Schema {
         self.exposure.as_deref()
     }
 
+    /// The name of the same column if it has this role: `exposure`, `trials` or `noise-std`.
+    pub fn exposure_as(&self, role: &str) -> Option<&str> {
+        self.exposure_name().filter(|_| self.encoding.kind().exposure() == Some(role))
+    }
+
     /// The name of the column of weights, where there is one.
     pub fn weights_name(&self) -> Option<&str> {
         self.weights.as_deref()

@@ -22,8 +22,8 @@ pub enum Censoring {
         /// The number.
         cap: f64,
     },
-    /// Columns of the other ends of intervals that begin or end at the target: equal to it where it is known, an empty cell for no end. Without
-    /// one of the columns, the target is that end.
+    /// Columns of the other ends of intervals that begin or end at the target: equal to a known target, empty if the interval has no such
+    /// end. Without one of the columns, the target is that end.
     Ends {
         /// The column of lower ends.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +35,11 @@ pub enum Censoring {
 }
 
 impl Censoring {
+    /// Returns the columns of the other ends of intervals, if either is named.
+    pub fn of_ends(lower: Option<String>, upper: Option<String>) -> Option<Censoring> {
+        (lower.is_some() || upper.is_some()).then_some(Censoring::Ends { lower, upper })
+    }
+
     /// The columns that training needs, each with its role in messages.
     pub(super) fn columns(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let columns = match self {

@@ -93,9 +93,8 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let prepared = PreparedFit::of(request)?;
     let clock = session.clock(prepared.options.max_seconds);
-    let mut choices = session.until(clock, Clock::CHOICES);
-    let mut prepared = prepared.with_mean(request, &mut choices)?;
-    let chosen = prepared.choose(request, &mut choices)?;
+    let mut prepared = prepared.with_mean(request, &mut session.until(clock, Clock::CHOICES))?;
+    let chosen = prepared.choose(request, clock, session)?;
     let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
     let model = match finished_model(session)? {
         Some(model) => model,
@@ -191,16 +190,22 @@ impl PreparedFit {
     }
 
     /// Chooses the unset options, and the mean after all others.
-    fn choose(&mut self, request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<Chosen> {
-        let chosen = chosen_for(&self.options, request.start, &self.schema, &self.train, session)?;
-        if request.start.is_some() || !self.options.open.contains(Part::Mean) || session.is_late() {
+    fn choose(
+        &mut self,
+        request: &FitRequest<'_>,
+        clock: Option<Clock>,
+        session: &mut Session<'_>,
+    ) -> Result<Chosen> {
+        let mut choices = session.until(clock, Clock::CHOICES);
+        let chosen = chosen_for(&self.options, request.start, &self.schema, &self.train, &mut choices)?;
+        if request.start.is_some() || !self.options.open.contains(Part::Mean) || choices.is_late() {
             return Ok(chosen);
         }
-        let judged = try_trees(&self.schema, &self.train, &self.folds, &chosen, session)?;
+        let judged = try_trees(&self.schema, &self.train, &self.folds, &chosen, &mut choices)?;
         let Some((choice, options)) = judged else { return Ok(chosen) };
         if options.is_some() {
             // The trees of the comparison did not see the held-out rows; the fit has trees of all training rows.
-            self.add_trees(session)?;
+            self.add_trees(&mut session.until(clock, Clock::TRAINING))?;
         }
         Ok(chosen.then(choice, options))
     }

@@ -85,12 +85,11 @@ pub(super) fn cross_fitted(
     }
     let inputs = rows.inputs().subcols(0, schema.feature_dims());
     let loss = schema.tree_loss();
-    let (y, offsets) = targets_of(schema, rows, loss, options);
     // A share of successes counts as often as it has trials.
     let successes = schema.encoding().kind() == TargetKind::Trials;
     let weights = if successes { trial_weights(rows) } else { rows.weights.clone() };
-    let exposure = if successes { &[][..] } else { &rows.exposure };
-    let targets = Targets { y: &y, weights: &weights, exposure, offsets: &offsets };
+    let (y, exposure, offsets) = targets_of(schema, rows, loss, options);
+    let targets = Targets { y: &y, weights: &weights, exposure: &exposure, offsets: &offsets };
     // Numbers without rows get no fold.
     let number: Vec<usize> =
         (0..FOLDS).map(|fold| (0..fold).filter(|&before| used(before)).count()).collect();
@@ -103,9 +102,15 @@ pub(super) fn cross_fitted(
     Ok((schema.with_trees(fit.forest), fit.held_out))
 }
 
-/// Returns the targets of trees, and the additions to their scores: numbers are taken without their offset, and scores of classes, shares and
-/// counts are raised by theirs. Ordered levels have no scale of the scores, so trees do not see their offset.
-fn targets_of(schema: &Schema, rows: &TableRows, loss: Loss, options: &FitOptions) -> (Vec<f64>, Vec<f64>) {
+/// Returns the targets of trees, their exposures, and the additions to their scores: numbers are taken without their offset, an offset of counts
+/// is a factor of the exposure, and scores of classes and shares are raised by theirs. Ordered levels have no scale of the scores, so trees do
+/// not see their offset.
+fn targets_of(
+    schema: &Schema,
+    rows: &TableRows,
+    loss: Loss,
+    options: &FitOptions,
+) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (n, inputs) = (rows.targets.len(), schema.offset_inputs());
     let offset = |row: usize, function: usize| match inputs.is_empty() {
         true => 0.0,
@@ -117,31 +122,35 @@ fn targets_of(schema: &Schema, rows: &TableRows, loss: Loss, options: &FitOption
     };
     let y = match kind {
         TargetKind::Positive => less(&f64::ln),
-        TargetKind::Trials => (0..n).map(|row| rows.targets[row] / trials_of(rows, row)).collect(),
+        TargetKind::Trials => (0..n).map(|row| rows.targets[row] / exposure_of(rows, row)).collect(),
         TargetKind::Ordinal => standardised(rows.targets.clone()),
         _ if loss == Loss::Squared => less(&|y| y),
         _ => rows.targets.clone(),
     };
+    if loss == Loss::Poisson {
+        let exposure = |row: usize| exposure_of(rows, row) * offset(row, 0).exp();
+        return (y, (0..n).map(exposure).collect(), Vec::new());
+    }
     if inputs.is_empty() || loss == Loss::Squared {
-        return (y, Vec::new());
+        return (y, Vec::new(), Vec::new());
     }
     let is_probit =
         matches!(options.likelihood_kind(), LikelihoodKind::BernoulliProbit | LikelihoodKind::BetaProbit);
     let of_row = |row: usize| (0..loss.scores()).map(move |function| offset(row, function));
     // The log odds of Φ(o) on the scale of a probit link.
     let raised = |o: f64| if is_probit { log_cdf_at(o).0 - log_cdf_at(-o).0 } else { o };
-    (y, (0..n).flat_map(of_row).map(raised).collect())
+    (y, Vec::new(), (0..n).flat_map(of_row).map(raised).collect())
 }
 
-/// Returns the number of trials of a row.
-fn trials_of(rows: &TableRows, row: usize) -> f64 {
+/// Returns the exposure or the number of trials of a row.
+fn exposure_of(rows: &TableRows, row: usize) -> f64 {
     rows.exposure.get(row).copied().unwrap_or(1.0)
 }
 
 /// Returns the weights of shares of successes.
 fn trial_weights(rows: &TableRows) -> Vec<f64> {
     let weight = |row: usize| rows.weights.get(row).copied().unwrap_or(1.0);
-    (0..rows.targets.len()).map(|row| weight(row) * trials_of(rows, row)).collect()
+    (0..rows.targets.len()).map(|row| weight(row) * exposure_of(rows, row)).collect()
 }
 
 /// Returns numbers with mean 0 and standard deviation 1: squares of numbers of any unit neither overflow nor vanish on this scale.

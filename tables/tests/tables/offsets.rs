@@ -148,7 +148,7 @@ fn offsets_are_refused_with_trees_of_warped_targets_and_with_shared_outputs() {
     }
 }
 
-/// Trees of counts with an offset are those with an exposure, and trees of numbers are those of the numbers less their offset.
+/// Trees of counts with an offset equal trees with an exposure, and trees of numbers with an offset equal trees of the differences.
 #[test]
 fn trees_see_the_offsets() {
     let train = rows(0..150);
