@@ -73,11 +73,12 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
             },
             FeatureKind::Numeric => format!("number{or_missing}"),
             FeatureKind::Trees { scores } => {
-                let forest = scores.forest();
+                let rounds: Vec<String> =
+                    scores.forests().iter().map(|forest| forest.rounds().to_string()).collect();
+                let folds = scores.forests()[0].folds();
                 format!(
-                    "scores of boosted trees on the other inputs ({} rounds, {} folds)",
-                    forest.rounds(),
-                    forest.folds()
+                    "scores of boosted trees on the other inputs ({} rounds, {folds} folds)",
+                    rounds.join(", ")
                 )
             }
             FeatureKind::Categorical { levels, .. } => {

@@ -465,6 +465,8 @@ impl FitOptions {
             _ if self.trains_together() => 2e-6,
             // Every iteration solves for q, so the last, small gains are expensive. They hardly reduce the error rate.
             LossKind::Elbo if self.solves_for_classes() => 1e-3,
+            // Optima are flat in the parameters whose gains come last: predictions no longer change.
+            _ if self.is_collapsed() => 2e-5,
             _ => 1e-5,
         })
     }

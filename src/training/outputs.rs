@@ -38,9 +38,8 @@ pub struct OutputRows<'a> {
     pub weights: &'a [f64],
 }
 
-/// Refuses trees and offsets, which belong to one output.
+/// Refuses offsets, which belong to one output.
 fn check_inputs(options: &FitOptions, sharing: &str) -> Result<()> {
-    options.check_no_trees(&format!("cannot be combined with {sharing}"))?;
     if options.offsets > 0 {
         return Err(Error::usage(format!("⟨offset⟩ cannot be combined with {sharing}")));
     }

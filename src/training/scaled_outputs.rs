@@ -108,6 +108,7 @@ impl Fit {
         y: MatRef<'_, f64>,
         processes: Option<usize>,
     ) -> Result<Vec<Model>> {
+        self.options.check_no_trees("needs a table, whose columns trees can tell apart")?;
         self.check_for_outputs(x, y)?;
         let width = y.ncols();
         let targets: Vec<f64> = y.row_iter().flat_map(|row| row.iter().copied()).collect();

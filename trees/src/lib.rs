@@ -156,20 +156,42 @@ impl Forest {
     ///
     /// For another number of columns, and if columns differ in length.
     pub fn predict(&self, columns: &[Values]) -> Vec<f64> {
+        let share = 1.0 / self.folds.len() as f64;
+        self.weighted(columns, &|_, _| share)
+    }
+
+    /// Returns the scores from the trees without the fold of each row, row by row.
+    ///
+    /// # Panics
+    ///
+    /// As for [`predict`](Self::predict), and for fewer folds than rows.
+    pub fn predict_held_out(&self, columns: &[Values], folds: &[usize]) -> Vec<f64> {
+        self.weighted(columns, &|row, fold| f64::from(u8::from(folds[row] == fold)))
+    }
+
+    /// Returns the sums of the scores of all folds with the weight of a row and a fold.
+    fn weighted(&self, columns: &[Values], weight: &(dyn Fn(usize, usize) -> f64 + Sync)) -> Vec<f64> {
         assert_eq!(columns.len(), self.bins.len(), "the columns of training");
         let binned: Vec<Vec<Bin>> = self.bins.iter().zip(columns).map(|(bins, of)| bins.assign(of)).collect();
         let rows = columns.first().map_or(0, Values::len);
-        let share = 1.0 / self.folds.len() as f64;
         let mut all = vec![0.0; rows * self.scores];
         // A tree stays in the cache for the rows of a block.
         all.par_chunks_mut(BLOCK * self.scores).enumerate().for_each(|(block, all)| {
-            for booster in &self.folds {
-                for scores in all.chunks_exact_mut(self.scores) {
-                    scores.iter_mut().zip(&booster.start).for_each(|(score, start)| *score += share * start);
+            for (fold, booster) in self.folds.iter().enumerate() {
+                let of_rows = (BLOCK * block..).zip(all.chunks_exact_mut(self.scores));
+                let mut of_rows: Vec<_> = of_rows
+                    .map(|(row, scores)| (row, weight(row, fold), scores))
+                    .filter(|of| of.1 > 0.0)
+                    .collect();
+                for (_, weight, scores) in &mut of_rows {
+                    scores
+                        .iter_mut()
+                        .zip(&booster.start)
+                        .for_each(|(score, start)| *score += *weight * start);
                 }
                 for (at, tree) in booster.trees.iter().enumerate() {
-                    for (row, scores) in (BLOCK * block..).zip(all.chunks_exact_mut(self.scores)) {
-                        scores[at % self.scores] += share * tree.value(|column| binned[column][row]);
+                    for (row, weight, scores) in &mut of_rows {
+                        scores[at % self.scores] += *weight * tree.value(|column| binned[column][*row]);
                     }
                 }
             }

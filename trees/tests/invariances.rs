@@ -122,6 +122,8 @@ fn results_do_not_depend_on_threads_and_survive_a_file() {
     let (one, three) = (pool(1).install(fit), pool(3).install(fit));
     assert_eq!(one.forest, three.forest);
     assert_eq!(one.held_out, three.held_out);
+    let again = one.forest.predict_held_out(&columns, &folds);
+    assert!(again.iter().zip(&one.held_out).all(|(again, first)| (again - first).abs() < 1e-12));
     assert!(one.loss < 0.1 * one.loss_of_constant, "{} {}", one.loss, one.loss_of_constant);
     let bytes = postcard::to_allocvec(&one.forest).expect("bytes");
     let again: sparsegp_trees::Forest = postcard::from_bytes(&bytes).expect("a forest");

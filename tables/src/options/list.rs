@@ -424,7 +424,7 @@ const TRAINING: &[Entry] = &[
              epoch; 0 turns this off [default: by the objective]",
         )
         .more(
-            "The default is 1e-5 for most fits, 1e-7 for dlm-square, 1e-3 for classes with ⟨hyper \
+            "The default is 2e-5 for bounds with a closed form of q, 1e-5 for most other fits, 1e-7 for dlm-square, 1e-3 for classes with ⟨hyper \
              alternating⟩, 1e-10 for glm with ⟨group⟩, and 0 for estimators that sample f.",
         ),
     Entry::new("stop_at", Kind::Number).value("NATS").help(

@@ -12,59 +12,66 @@ use std::sync::Arc;
 /// The name of the inputs, unless a column has it.
 const NAME: &str = "trees";
 
-/// Boosted trees whose scores are inputs of a model: the standardised mean of the target, or its log odds, its log rate, or the scores of its classes.
+/// Boosted trees whose scores are inputs of a model: the standardised mean of each target, or its log odds, its log rate, or the scores of its classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeScores {
-    forest: Arc<Forest>,
-    /// The classes, if each has a score.
-    classes: Vec<String>,
+    /// The trees of every target.
+    forests: Arc<Vec<Forest>>,
+    /// The classes or the targets, if there are several scores.
+    names: Vec<String>,
 }
 
-/// The form in model files: the trees are hexadecimal digits.
+/// The form in model files: the trees are hexadecimal digits, those of several targets with a space between them.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     forest: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    classes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "classes")]
+    names: Vec<String>,
 }
 
 impl Serialize for TreeScores {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let bytes = postcard::to_allocvec(&*self.forest).map_err(serde::ser::Error::custom)?;
-        Stored { forest: digits(&bytes), classes: self.classes.clone() }.serialize(serializer)
+        let digits = |forest| postcard::to_allocvec(forest).map(|bytes| digits(&bytes));
+        let all: std::result::Result<Vec<String>, _> = self.forests.iter().map(digits).collect();
+        let forest = all.map_err(serde::ser::Error::custom)?.join(" ");
+        Stored { forest, names: self.names.clone() }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for TreeScores {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let Stored { forest, classes } = Stored::deserialize(deserializer)?;
-        let bytes =
-            bytes_of(&forest).ok_or_else(|| de::Error::custom("the trees are not hexadecimal digits"))?;
-        let forest: Forest = postcard::from_bytes(&bytes).map_err(de::Error::custom)?;
-        forest.check().map_err(de::Error::custom)?;
-        if !classes.is_empty() && classes.len() != forest.scores() {
-            return Err(de::Error::custom("the trees have another number of scores than classes"));
+        let Stored { forest, names } = Stored::deserialize(deserializer)?;
+        let read = |digits: &str| {
+            let bytes =
+                bytes_of(digits).ok_or_else(|| de::Error::custom("the trees are not hexadecimal digits"))?;
+            let forest: Forest = postcard::from_bytes(&bytes).map_err(de::Error::custom)?;
+            forest.check().map_err(de::Error::custom).map(|()| forest)
+        };
+        let forests = forest.split(' ').map(read).collect::<std::result::Result<Vec<Forest>, _>>()?;
+        let scores = TreeScores { forests: Arc::new(forests), names };
+        if !scores.names.is_empty() && scores.names.len() != scores.count() {
+            return Err(de::Error::custom("the trees have another number of scores than names"));
         }
-        Ok(TreeScores { forest: Arc::new(forest), classes })
+        Ok(scores)
     }
 }
 
 impl TreeScores {
-    /// Returns the trees.
-    pub fn forest(&self) -> &Forest {
-        &self.forest
+    /// Returns the trees of every target.
+    pub fn forests(&self) -> &[Forest] {
+        &self.forests
     }
 
     /// Returns the number of scores; each score is an input.
     pub fn count(&self) -> usize {
-        self.forest.scores()
+        self.forests.iter().map(Forest::scores).sum()
     }
 
     /// Returns the names of the inputs of a feature with this name.
     pub(super) fn input_names(&self, name: &str) -> Vec<String> {
-        match self.classes.is_empty() {
+        match self.names.is_empty() {
             true => vec![name.to_owned(); self.count()],
-            false => self.classes.iter().map(|class| format!("{name}={class}")).collect(),
+            false => self.names.iter().map(|of| format!("{name}={of}")).collect(),
         }
     }
 }
@@ -81,18 +88,23 @@ impl Schema {
     /// Returns true if trees that were read from a file are the last feature, and were boosted on as many columns as the others make.
     pub(crate) fn trees_are_consistent(&self) -> bool {
         let Some((scores, inputs)) = self.trees() else { return true };
-        let none = Mat::zeros(0, self.dims());
-        inputs.end == self.feature_dims() && self.tree_columns(none.as_ref()).len() == scores.forest.columns()
+        let columns = self.tree_columns(Mat::zeros(0, self.dims()).as_ref()).len();
+        inputs.end == self.feature_dims() && scores.forests.iter().all(|forest| forest.columns() == columns)
     }
 
-    /// Returns the schema with trees as its last feature, in place of earlier trees.
+    /// Returns the schema with the trees of this target as its last feature, in place of earlier trees.
     pub(crate) fn with_trees(&self, forest: Forest) -> Schema {
+        let classes = if forest.scores() > 1 { self.encoding.levels().to_vec() } else { Vec::new() };
+        self.with_trees_of(vec![forest], classes)
+    }
+
+    /// Returns the schema with trees as its last feature, in place of earlier trees. Several scores have names.
+    pub(crate) fn with_trees_of(&self, forests: Vec<Forest>, names: Vec<String>) -> Schema {
         let mut schema = self.without_trees();
         let taken = |name: &str| schema.uses(name);
         let name = std::iter::successors(Some(NAME.to_owned()), |name| Some(format!("{name}_")));
         let name = name.into_iter().find(|name| !taken(name)).unwrap_or_default();
-        let classes = if forest.scores() > 1 { schema.encoding.levels().to_vec() } else { Vec::new() };
-        let scores = TreeScores { forest: Arc::new(forest), classes };
+        let scores = TreeScores { forests: Arc::new(forests), names };
         schema.features.push(Feature { name, kind: FeatureKind::Trees { scores }, missing: false });
         schema
     }
@@ -135,11 +147,25 @@ impl Schema {
     }
 
     /// Writes the scores of the trees into the inputs x (`n × D`), computed from the other features.
-    pub fn write_trees(&self, mut x: MatMut<'_, f64>) {
+    pub fn write_trees(&self, x: MatMut<'_, f64>) {
+        self.write_scores(x, &|forest, columns| forest.predict(columns));
+    }
+
+    /// Writes the scores of the trees that did not see the folds of the rows.
+    pub(crate) fn write_held_out_trees(&self, x: MatMut<'_, f64>, folds: &[usize]) {
+        self.write_scores(x, &|forest, columns| forest.predict_held_out(columns, folds));
+    }
+
+    fn write_scores(&self, mut x: MatMut<'_, f64>, predict: &dyn Fn(&Forest, &[Values]) -> Vec<f64>) {
         let Some((scores, inputs)) = self.trees() else { return };
-        let all = scores.forest.predict(&self.tree_columns(x.as_ref()));
-        for (row, scores) in all.chunks_exact(inputs.len()).enumerate() {
-            inputs.clone().zip(scores).for_each(|(input, score)| x[(row, input)] = *score);
+        let columns = self.tree_columns(x.as_ref());
+        let mut first = inputs.start;
+        for forest in scores.forests() {
+            let all = predict(forest, &columns);
+            for (row, scores) in all.chunks_exact(forest.scores()).enumerate() {
+                (first..).zip(scores).for_each(|(input, score)| x[(row, input)] = *score);
+            }
+            first += forest.scores();
         }
     }
 

@@ -13,7 +13,7 @@ use sparsegp::data::{BatchPlan, Role, Roles, check_fractions};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::check_input;
 use sparsegp::hyper::{Clock, Session};
-use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind};
+use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind, Part};
 use sparsegp::training::BatchSource;
 use std::path::Path;
 use std::sync::Arc;
@@ -113,8 +113,8 @@ fn check_without_table(columns: &SchemaOptions, options: &FitOptions) -> Result<
         (options.growth.is_some(), "⟨inducing auto⟩", on_a_part),
         (options.restarts > 1, "⟨restarts⟩", on_a_part),
         (
-            options.mean == MeanKind::Trees,
-            "⟨mean trees⟩",
+            options.mean == MeanKind::Trees && columns.split.is_some(),
+            "⟨mean trees⟩ with rows held out by group or time",
             "use ⟨mean constant⟩, or fit to a part of the rows",
         ),
         (options.steps.batch_schedule.is_some(), "⟨batch_schedule⟩", "give ⟨batch_size⟩ instead"),
@@ -144,11 +144,6 @@ pub fn fit_file(
     if let Some(start) = request.start {
         check_start_target(start.schema(), request.columns)?;
         start.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
-        if start.schema().trees().is_some() {
-            // The trees of the start may have seen rows of the file, for which their scores would be too good.
-            return Err(Error::usage("the start model has ⟨mean trees⟩, which needs all rows in memory")
-                .hint("leave out ⟨shuffle_buffer⟩, or start from a model with ⟨mean constant⟩"));
-        }
         request.columns.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
     }
     let roles = roles_for(request)?;
@@ -156,7 +151,13 @@ pub fn fit_file(
     let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
     let clock = session.clock(request.options.max_seconds);
     let choosing = &mut session.until(clock, Clock::CHOICES);
-    let mut sampled = Sampled::of(surveyed, request.options, request.start, by_batches, choosing)?;
+    let open = match request.columns.split {
+        // Folds of rows that are not in memory do not respect groups and times.
+        Some(_) => request.options.open.without(&[Part::Mean]),
+        None => request.options.open,
+    };
+    let options = FitOptions { open, ..request.options.clone() };
+    let mut sampled = Sampled::of(surveyed, &options, request.start, by_batches, choosing)?;
     let session = &mut session.until(clock, Clock::TRAINING);
     let (schema, scaling, train) = (sampled.schema.clone(), sampled.scaling.clone(), sampled.train);
     let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);

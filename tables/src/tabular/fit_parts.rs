@@ -12,7 +12,7 @@ use sparsegp::checkpoint::Identity;
 use sparsegp::data::{BatchPlan, Role, Roles, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Session};
-use sparsegp::options::{FitOptions, MeanKind, ModelKind, StepOptions};
+use sparsegp::options::{FitOptions, ModelKind, StepOptions};
 use sparsegp::training::{PartedRows, Parts, Sums, unreadable};
 
 /// The default batch size of mini-batch training on parts. It is large because every round has the fixed cost of reaching all parts.
@@ -43,7 +43,6 @@ impl PartsRequest<'_> {
             ("⟨restarts⟩", options.restarts > 1),
             ("⟨batch_schedule⟩", options.steps.batch_schedule.is_some()),
             ("⟨model glm⟩", options.model == ModelKind::Glm),
-            ("⟨mean trees⟩", options.mean == MeanKind::Trees),
         ];
         match whole.into_iter().find(|(_, asked)| *asked) {
             Some((name, _)) => {

@@ -7,7 +7,8 @@ use super::model::TableModel;
 use super::resolve::{check_start_target, find_schema, resolved};
 use super::rows::known_targets;
 use super::sharing::{Sharing, decide};
-use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
+use super::trees::{cross_fitted_outputs, folds_of};
+use crate::schema::{Feature, Schema, SchemaOptions, UnseenLevels, input_warnings};
 use crate::tables::{Grid, Table, TableBlocks, table_of_cells};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
@@ -15,7 +16,7 @@ use sparsegp::files::{AtomicFile, open_input};
 use sparsegp::hyper::{Clock, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Model, SEVERAL, Tried, Warning, damaged_model, read_model_file};
-use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::options::{FitOptions, MeanKind, ModelKind};
 use sparsegp::registry::Registry;
 use sparsegp::training::{OutputRows, ScaledOutputs, fit_outputs, fit_shared_outputs, update_outputs};
 use std::collections::HashSet;
@@ -192,16 +193,27 @@ fn together(
     if start.is_empty() {
         base.settle(table, &all, true)?;
     }
+    let has_trees = base.trees().is_some();
+    base = base.without_trees();
+    let with_target = |schema: &Schema, base: &Schema| Schema {
+        target: schema.target.clone(),
+        encoding: schema.encoding.clone(),
+        ..base.clone()
+    };
+    let mut schemas: Vec<Schema> = schemas.iter().map(|schema| with_target(schema, &base)).collect();
+    let columns = schemas.iter().map(|schema| known_targets(schema, table)).collect::<Result<Vec<_>>>()?;
+    let mut x = base.design(table, UnseenLevels::New)?;
+    let weights = base.weights(table)?.unwrap_or_default();
+    if has_trees || options.mean == MeanKind::Trees {
+        let folds = folds_of(table, request.columns.split.as_ref(), options.seed)?;
+        let rows = (x.as_ref(), &columns[..], &weights[..]);
+        (base, x) = cross_fitted_outputs((&base, &schemas), rows, &folds, &options, session)?;
+    }
     let options = base.options_of(options)?;
-    let x = base.design(table, UnseenLevels::New)?;
     if start.is_empty() {
         base.take_means(&Scaling::standardise(x.as_ref(), &[]));
     }
-    let weights = base.weights(table)?.unwrap_or_default();
-    let of_target =
-        |schema: Schema| Schema { target: schema.target, encoding: schema.encoding, ..base.clone() };
-    let schemas: Vec<Schema> = schemas.into_iter().map(of_target).collect();
-    let columns = schemas.iter().map(|schema| known_targets(schema, table)).collect::<Result<Vec<_>>>()?;
+    schemas.iter_mut().for_each(|schema| *schema = with_target(schema, &base));
     let targets: Vec<f64> =
         all.iter().flat_map(|&row| columns.iter().map(move |column| column[row])).collect();
     let scaled = ScaledOutputs::of(x.as_ref(), &targets, schemas.len(), &options, &start);
@@ -481,7 +493,8 @@ impl TableOutputs {
             models.push(TableModel::from_bytes_with(name, model, registry)?);
             bytes = rest;
         }
-        let inputs = |model: &TableModel| model.schema().features().len();
+        let of_columns = |feature: &&Feature| feature.is_of_columns();
+        let inputs = |model: &TableModel| model.schema().features().iter().filter(of_columns).count();
         let alike = models.iter().all(|model| inputs(model) == inputs(&models[0]));
         if models.len() < 2 || !alike {
             let what = "its models contradict each other as models of several outputs";

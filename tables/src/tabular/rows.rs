@@ -1,5 +1,6 @@
 //! Some rows of a table as a model sees them: inputs, coded targets, exposures, weights.
 
+use super::trees::with_held_out_scores;
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
 use faer::{Mat, MatRef};
@@ -38,7 +39,21 @@ impl TableRows {
     pub(super) fn of_role(schema: &Schema, table: &Table, roles: &Roles, role: Role) -> Result<TableRows> {
         let table = table.with_values(schema.target_name());
         let chosen = (0..table.rows()).filter(|&row| roles.of(table.row(row)) == role);
-        Ok(TableRows::of(schema, &table)?.part(chosen.collect()).numbered_in(&table))
+        let rows = TableRows::of(schema, &table)?.part(chosen.collect()).numbered_in(&table);
+        Ok(if role == Role::Train { with_held_out_scores(schema, rows) } else { rows })
+    }
+
+    /// Creates rows without targets of inputs in original units, `n × D`, with their weights.
+    pub(super) fn of_inputs(x: MatRef<'_, f64>, weights: &[f64]) -> TableRows {
+        TableRows {
+            rows: (0..x.nrows()).collect(),
+            columns: x.transpose().to_owned(),
+            targets: Vec::new(),
+            exposure: Vec::new(),
+            weights: weights.to_vec(),
+            other_ends: Vec::new(),
+            offsets: Offsets::None,
+        }
     }
 
     /// Numbers rows of a table as in its file.

@@ -4,6 +4,7 @@ use super::model::TableModel;
 use super::reservoir::Reservoir;
 use super::resolve::{chosen_for, levels_of, resolved, scaling_for, two_valued};
 use super::rows::TableRows;
+use super::trees::{cross_fitted, folds_of_numbers, try_trees, with_held_out_scores};
 use crate::schema::table_facts::TableFacts;
 use crate::schema::{
     GroupLevels, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, constant_inputs, odd_values,
@@ -16,7 +17,7 @@ use sparsegp::collapsed::Dataset;
 use sparsegp::data::{BatchPlan, Role, Roles, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::Session;
-use sparsegp::options::{FitOptions, Part};
+use sparsegp::options::{FitOptions, MeanKind, Part};
 use sparsegp::training::choices::Chosen;
 use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, Start, TrainingRows, WARM_ROWS, fit_rows};
 use std::borrow::Cow;
@@ -64,20 +65,17 @@ impl Sampled {
         let options = resolved(options, &surveyed.schema, start)?;
         options.validate()?;
         let Surveyed { schema, mut warnings, two_values, train, validation, .. } = surveyed;
-        let options = schema.options_of(options)?;
         warnings.extend(two_values.and_then(|(low, high)| two_valued(&schema, low, high)));
-        let part = |sample: Table| TableRows::of(&schema, &sample).map(|rows| rows.numbered_in(&sample));
-        let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
-        // Options that need all rows in memory stay unchanged.
-        let open = options.open.without(&[Part::Mean, Part::Neighbours, Part::Objective]);
-        let options = if start.is_none() { FitOptions { open, ..options } } else { options };
-        let chosen = chosen_for(&options, start, &schema, &start_rows, session)?;
+        let samples = (&surveyed.start, &surveyed.check);
+        let Begun { schema, chosen, start: mut start_rows, check: mut check_rows } =
+            Begun::of(schema.without_trees(), samples, options, start, session)?;
         let options = decide(chosen.options.clone(), train);
-        let scaling = scaling_for(&options, start, &start_rows, || surveyed.scaling)?;
+        let plain = || with_scores_scaled(surveyed.scaling, &schema, &check_rows);
+        let scaling = scaling_for(&options, start, &start_rows, plain)?;
         let options = options.with_units_of(&scaling);
         start_rows.scale(&scaling);
         check_rows.scale(&scaling);
-        let held_out = surveyed.validation_sample.map(part).transpose()?;
+        let held_out = surveyed.validation_sample.map(|sample| numbered(&schema, &sample)).transpose()?;
         let scaled = held_out.as_ref().map(|part| part.scaled(&scaling));
         if held_out.as_ref().is_some_and(|part| part.targets.len() < validation) {
             warnings
@@ -128,6 +126,68 @@ impl Sampled {
         fitted.decided_by(self.chosen);
         Ok(TableModel::of(fitted, self.schema, self.scaling, &self.options, self.train, self.notes))
     }
+}
+
+/// What the samples of training rows decide: the trees and all other unset options.
+struct Begun {
+    schema: Schema,
+    chosen: Chosen,
+    start: TableRows,
+    check: TableRows,
+}
+
+impl Begun {
+    fn of(
+        mut schema: Schema,
+        (start_sample, check_sample): (&Table, &Table),
+        options: FitOptions,
+        from: Option<&TableModel>,
+        session: &mut Session<'_>,
+    ) -> Result<Begun> {
+        let training = |schema: &Schema, sample: &Table| {
+            numbered(schema, sample).map(|rows| with_held_out_scores(schema, rows))
+        };
+        let mut check = numbered(&schema, check_sample)?;
+        let folds = folds_of_numbers(&check.rows);
+        if options.mean == MeanKind::Trees {
+            schema = cross_fitted(&schema, &check, &folds, &options, session)?.0;
+        }
+        let mut start = training(&schema, start_sample)?;
+        let options = schema.options_of(options)?;
+        // Options that need all rows in memory stay unchanged.
+        let open = options.open.without(&[Part::Neighbours, Part::Objective]);
+        let options = if from.is_none() { FitOptions { open, ..options } } else { options };
+        let mut chosen = chosen_for(&options, from, &schema, &start, session)?;
+        if from.is_none()
+            && options.open.contains(Part::Mean)
+            && !session.is_late()
+            && let Some((choice, options)) = try_trees(&schema, &check, &folds, &chosen, session)?
+        {
+            if options.is_some() {
+                schema = cross_fitted(&schema, &check, &folds, &chosen.options, session)?.0;
+                start = training(&schema, start_sample)?;
+            }
+            chosen = chosen.then(choice, options);
+        }
+        if schema.trees().is_some() {
+            check = training(&schema, check_sample)?;
+        }
+        Ok(Begun { schema, chosen, start, check })
+    }
+}
+
+/// Reads a sample of rows, numbered as in the table.
+fn numbered(schema: &Schema, sample: &Table) -> Result<TableRows> {
+    TableRows::of(schema, sample).map(|rows| rows.numbered_in(sample))
+}
+
+/// Returns a scaling of the inputs without scores of trees, completed by that of the scores of some rows.
+fn with_scores_scaled(mut scaling: Scaling, schema: &Schema, rows: &TableRows) -> Scaling {
+    if let Some((_, own)) = schema.trees() {
+        let of_rows = Scaling::standardise(rows.inputs(), &rows.targets);
+        scaling.inputs.splice(own.start..own.start, of_rows.inputs[own].iter().copied());
+    }
+    scaling
 }
 
 /// Makes the batches of a plan with a seed.

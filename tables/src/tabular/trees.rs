@@ -6,6 +6,7 @@ use super::rows::TableRows;
 use crate::schema::{Schema, SplitBy};
 use crate::tables::Table;
 use faer::{Mat, MatRef};
+use rand::RngExt;
 use rand::seq::SliceRandom;
 use sparsegp::data::{Purpose, Scaling, generator};
 use sparsegp::error::{Error, ErrorKind, Result};
@@ -16,7 +17,7 @@ use sparsegp::model::Choice;
 use sparsegp::options::{FitOptions, MeanKind, ModelKind, Part, TargetWarp};
 use sparsegp::training::TrainingData;
 use sparsegp::training::choices::{Chosen, close_rows};
-use sparsegp_trees::{Loss, Settings, Targets, cross_fit};
+use sparsegp_trees::{CrossFit, Loss, Settings, Targets, cross_fit};
 
 /// The number of folds.
 const FOLDS: usize = 5;
@@ -68,6 +69,18 @@ pub(super) fn cross_fitted(
     options: &FitOptions,
     session: &mut Session<'_>,
 ) -> Result<(Schema, Vec<f64>)> {
+    let fit = boosted(schema, rows, folds, options, session)?;
+    Ok((schema.with_trees(fit.forest), fit.held_out))
+}
+
+/// Boosts trees as [`cross_fitted`] does.
+fn boosted(
+    schema: &Schema,
+    rows: &TableRows,
+    folds: &[usize],
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<CrossFit> {
     let n = rows.targets.len();
     if !schema.offset_names().is_empty() && options.warp_target != TargetWarp::None {
         return Err(Error::usage("⟨mean trees⟩ cannot be combined with ⟨offset⟩ and ⟨warp_target⟩ together")
@@ -99,7 +112,52 @@ pub(super) fn cross_fitted(
     let stopped = || session.is_interrupted() || session.is_late();
     let fit = cross_fit(&columns, &targets, loss, &folds, &Settings::default(), &stopped);
     session.check()?;
-    Ok((schema.with_trees(fit.forest), fit.held_out))
+    Ok(fit)
+}
+
+/// Boosts trees for each of several targets with the same inputs x (`n × D`), from the rows in which the target is known; `columns` has the
+/// targets, NaN where unknown. Returns the schema with all trees, and the inputs with the scores of every target. A row in which a target
+/// is unknown has the average of all folds, none of which saw that target.
+pub(super) fn cross_fitted_outputs(
+    (base, schemas): (&Schema, &[Schema]),
+    (x, columns, weights): (MatRef<'_, f64>, &[Vec<f64>], &[f64]),
+    folds: &[usize],
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<(Schema, Mat<f64>)> {
+    let rows = TableRows::of_inputs(x, weights);
+    let (mut forests, mut held_out) = (Vec::new(), Vec::new());
+    for (schema, targets) in schemas.iter().zip(columns) {
+        let known: Vec<usize> = (0..targets.len()).filter(|&row| !targets[row].is_nan()).collect();
+        let own: Vec<usize> = known.iter().map(|&row| folds[row]).collect();
+        let part = TableRows { targets: targets.clone(), ..rows.clone() }.part(known.clone());
+        let fit = boosted(schema, &part, &own, options, session)?;
+        forests.push(fit.forest);
+        held_out.push((known, fit.held_out));
+    }
+    let names = schemas.iter().map(|schema| schema.target_name().to_owned()).collect();
+    let schema = base.with_trees_of(forests, names);
+    let mut x = with_scores(&rows, &schema, None).columns.transpose().to_owned();
+    let inputs = schema.trees().into_iter().flat_map(|(_, inputs)| inputs);
+    for (input, (known, scores)) in inputs.zip(held_out) {
+        known.iter().zip(scores).for_each(|(&row, score)| x[(row, input)] = score);
+    }
+    Ok((schema, x))
+}
+
+/// Returns the folds of rows of a table that is not in memory, by their numbers in the table. The numbers are hashed, because rows may
+/// follow a period.
+pub(super) fn folds_of_numbers(rows: &[usize]) -> Vec<usize> {
+    rows.iter().map(|&row| generator(0, Purpose::Trees, 1 + row as u64).random_range(0..FOLDS)).collect()
+}
+
+/// Returns training rows of a table that is not in memory with the scores of the trees that did not see the fold of each row.
+pub(super) fn with_held_out_scores(schema: &Schema, mut rows: TableRows) -> TableRows {
+    if schema.trees().is_some() {
+        let folds = folds_of_numbers(&rows.rows);
+        schema.write_held_out_trees(rows.columns.as_mut().transpose_mut(), &folds);
+    }
+    rows
 }
 
 /// Returns the targets of trees, their exposures, and the additions to their scores: numbers are taken without their offset, an offset of counts
@@ -173,7 +231,7 @@ pub(super) fn with_scores(
         _ if input < own.end => 0.0,
         _ => rows.columns[(input - scores.count(), row)],
     };
-    let mut x = Mat::from_fn(rows.targets.len(), schema.dims(), cell);
+    let mut x = Mat::from_fn(rows.columns.ncols(), schema.dims(), cell);
     schema.write_trees(x.as_mut());
     if let Some((places, held_out)) = held_out {
         for (&row, held_out) in places.iter().zip(held_out.chunks_exact(scores.count())) {

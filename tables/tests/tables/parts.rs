@@ -85,7 +85,12 @@ fn cuts(n: usize) -> [Vec<usize>; 3] {
     [vec![n], vec![n / 3, n - n / 3], vec![5, 0, n / 2, 1, 0, 2, n - n / 2 - 8]]
 }
 
-fn fit_parts(columns: &SchemaOptions, options: &FitOptions, table: &Table, sizes: &[usize]) -> TableModel {
+pub fn fit_parts(
+    columns: &SchemaOptions,
+    options: &FitOptions,
+    table: &Table,
+    sizes: &[usize],
+) -> TableModel {
     let request = PartsRequest { columns, options, batch_size_given: true };
     let holders = Holders::new(request, table, sizes);
     let mut ignore = |_: &Event| {};

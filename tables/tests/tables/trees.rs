@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A table whose target jumps by levels that come in no order and by a threshold, and is smooth otherwise.
 fn with_jumps(rows: usize, seed: u64) -> Table {
+    csv(text_with_jumps(rows, seed))
+}
+
+fn text_with_jumps(rows: usize, seed: u64) -> String {
     let mut normals = Normals::new(seed);
     let mut text = "shop,size,age,price\n".to_owned();
     for _ in 0..rows {
@@ -15,7 +19,15 @@ fn with_jumps(rows: usize, seed: u64) -> Table {
         let age = if normals.next() > 1.5 { String::new() } else { age.to_string() };
         text += &format!("shop {shop},{size},{age},{price}\n");
     }
-    csv(text)
+    text
+}
+
+/// Returns the text of a table whose inputs tell nothing of the target.
+fn noise(rows: usize, seed: u64) -> String {
+    let mut normals = Normals::new(seed);
+    let mut row = || (0..5).map(|_| normals.next().to_string()).collect::<Vec<_>>().join(",");
+    let rows: Vec<String> = (0..rows).map(|_| row()).collect();
+    format!("a,b,c,d,price\n{}\n", rows.join("\n"))
 }
 
 fn trees() -> FitOptions {
@@ -86,12 +98,7 @@ fn automatic_choices_take_trees_for_jumps_and_not_for_noise() {
     assert_eq!(chosen(&with_jumps(700, 3)).options().mean, MeanKind::Trees);
 
     // Trees fit noise well that they see. Scores that leaked would be an input that predicts the target.
-    let noise = |rows: usize, seed: u64| {
-        let mut normals = Normals::new(seed);
-        let columns: Vec<Vec<f64>> = (0..5).map(|_| (0..rows).map(|_| normals.next()).collect()).collect();
-        numbers(["a", "b", "c", "d", "price"].into_iter().zip(columns))
-    };
-    let (table, new) = (noise(600, 4), noise(2000, 5));
+    let (table, new) = (csv(noise(600, 4)), csv(noise(2000, 5)));
     let asked = fit(&table, &target("price"), &trees()).expect("a fit");
     for model in [chosen(&table), asked] {
         // The density of the standard normal, which no model can surpass on new rows, and one that saw the rows hardly.
@@ -120,7 +127,7 @@ fn a_group_or_a_time_never_has_scores_of_trees_that_saw_it() {
         let options = FitOptions { validation_fraction: 0.2, ..trees() };
         let request = FitRequest::new(&table, &columns, &options);
         let fit = fit_table(&request, &mut |_| {}).expect("a fit");
-        fit.model.schema().trees().expect("trees").0.forest().rounds()
+        fit.model.schema().trees().expect("trees").0.forests()[0].rounds()
     };
     assert!(leaked(None) > 20, "rows of a group inform each other");
     assert!(leaked(Some(SplitBy::Group("who".into()))) <= 5, "nothing tells a new group's mean");
@@ -233,7 +240,7 @@ fn explanations_count_trees_as_part_of_the_columns() {
 }
 
 #[test]
-fn fits_without_all_rows_or_enough_rows_refuse_trees() {
+fn arrays_and_few_rows_refuse_trees() {
     let few = with_jumps(60, 1);
     let error = fit(&few, &target("price"), &trees()).map(|_| ()).expect_err("60 rows").to_string();
     assert!(error.contains("there are 60 training rows, expected at least 100"), "{error}");
@@ -243,12 +250,6 @@ fn fits_without_all_rows_or_enough_rows_refuse_trees() {
         .expect_err("arrays")
         .to_string();
     assert!(error.contains("needs a table"), "{error}");
-    let (x, names) = (Mat::from_fn(10, 1, |i, _| i as f64), ["a", "b"].map(str::to_owned));
-    let rows = OutputRows { x: x.as_ref(), targets: &[0.0, 1.0].repeat(10), weights: &[] };
-    let mut ignore = |_: &Event| {};
-    let error = fit_shared_outputs(rows, &names, (&trees(), None), &[], &mut Session::new(&mut ignore));
-    let error = error.map(|_| ()).expect_err("shared").to_string();
-    assert!(error.contains("mean = trees cannot be combined with outputs = shared"), "{error}");
 }
 
 /// An interruption while trees are boosted ends the fit; the end of the time keeps the rounds so far, which are fewer.
@@ -267,8 +268,108 @@ fn boosting_heeds_interruptions_and_the_time() {
     let rounds = |seconds: Option<f64>| {
         let options = FitOptions { max_seconds: seconds, ..trees() };
         let model = fit(&table, &columns, &options).expect("a fit");
-        model.schema().trees().map_or(0, |(scores, _)| scores.forest().rounds())
+        model.schema().trees().map_or(0, |(scores, _)| scores.forests()[0].rounds())
     };
     let (short, whole) = (rounds(Some(1e-6)), rounds(None));
     assert!(short <= 1 && whole > 5, "{short} of {whole} rounds");
+}
+
+fn outputs(table: &Table, options: &FitOptions, sharing: Sharing) -> TableOutputs {
+    let targets = ["price", "rent"].map(str::to_owned);
+    let columns = target("price");
+    let sharing = Some(sharing);
+    let request = OutputsRequest {
+        table,
+        columns: &columns,
+        targets: &targets,
+        options,
+        test_fraction: 0.0,
+        sharing,
+        start: None,
+    };
+    fit_outputs_in(&request, &mut Session::new(&mut |_| {})).expect("a fit").models
+}
+
+/// Targets that share a kernel or processes have the scores of all of them as inputs. The trees of a target are those of a fit to it alone,
+/// from the rows in which it is known.
+#[test]
+fn targets_that_share_have_trees_each() {
+    let with_rent = |rows: usize, seed: u64, known: fn(usize) -> bool| {
+        let table = with_jumps(rows, seed);
+        let Some(Column::Number(prices)) = table.column("price") else { panic!("numbers") };
+        let rent = |(row, price): (usize, &f64)| if known(row) { 3.0 - 0.5 * price } else { f64::NAN };
+        let rent = prices.iter().enumerate().map(rent).collect();
+        let mut columns = table.columns().to_vec();
+        columns.push(NamedColumn { name: "rent".into(), column: Column::Number(rent) });
+        Table::new("f.csv", columns).expect("a table")
+    };
+    let (table, new) = (with_rent(600, 1, |row| row % 3 > 0), with_rent(400, 2, |_| true));
+    let alone = fit(&table, &SchemaOptions { exclude: vec!["rent".into()], ..target("price") }, &trees());
+    let alone = alone.expect("a fit");
+    let alone = alone.schema().trees().expect("trees").0;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("m");
+    for sharing in [Sharing::Kernel, Sharing::Processes(1)] {
+        let plain = outputs(&table, &FitOptions { mean: MeanKind::Constant, ..trees() }, sharing);
+        outputs(&table, &trees(), sharing).save(&path).expect("written");
+        let models = TableOutputs::load(&path).expect("models");
+        for (model, plain) in models.models().zip(plain.models()) {
+            let (density, covered) = scores(model, &new);
+            assert!(density > scores(plain, &new).0 + 0.2, "{sharing}: {density} {:?}", scores(plain, &new));
+            assert!((0.91..=0.985).contains(&covered), "{covered}");
+            let names = model.schema().input_names();
+            assert_eq!(names[names.len() - 2..], ["trees=price", "trees=rent"]);
+            assert_eq!(model.schema().trees().expect("trees").0.forests()[0], alone.forests()[0]);
+        }
+    }
+    // Targets that share nothing may have trees or none, in one file.
+    let [with, without] = [MeanKind::Trees, MeanKind::Constant].map(|mean| {
+        let options = FitOptions { mean, ..trees() };
+        outputs(&table, &options, Sharing::Own).into_models()
+    });
+    TableOutputs::from(vec![with[0].clone(), without[1].clone()]).save(&path).expect("written");
+    assert_eq!(TableOutputs::load(&path).expect("models").models().len(), 2);
+}
+
+/// Returns the fit to a file whose rows stay there, and the fit to parts of the same rows.
+fn fits_without_a_table(text: &str, options: &FitOptions) -> [TableModel; 2] {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("f.csv");
+    std::fs::write(&path, text).expect("written");
+    let (table, columns) = (csv(text), target("price"));
+    let request = FileFitRequest {
+        path: &path,
+        columns: &columns,
+        options,
+        test_fraction: 0.0,
+        shuffle_buffer: Some(64),
+        start: None,
+    };
+    let streamed = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit").model;
+    let half = table.rows() / 2;
+    [streamed, super::parts::fit_parts(&columns, options, &table, &[half, table.rows() - half])]
+}
+
+/// Rows in files and parts have scores from trees that did not see them; the trees are boosted on a sample, here of all rows.
+#[test]
+fn rows_that_are_not_in_memory_have_trees() {
+    let (text, new) = (text_with_jumps(900, 1), with_jumps(400, 2));
+    let options = FitOptions { objective: ObjectiveKind::Elbo, ..trees() };
+    let plain = FitOptions { mean: MeanKind::Constant, ..options.clone() };
+    let plain = scores(&fit(&csv(&text), &target("price"), &plain).expect("a fit"), &new).0;
+    let models = fits_without_a_table(&text, &options);
+    for model in &models {
+        let (density, covered) = scores(model, &new);
+        assert!(density > plain + 0.2, "{density} {plain}");
+        assert!((0.91..=0.985).contains(&covered), "{covered}");
+    }
+    let [streamed, parted] = models.map(|model| model.schema().trees().expect("trees").0.clone());
+    assert_eq!(streamed, parted);
+    // Scores that leaked would be an input that predicts noise.
+    let text = noise(900, 3);
+    for model in fits_without_a_table(&text, &options) {
+        let best = -0.5 * (2.0 * std::f64::consts::PI).ln() - 0.5;
+        let (own, others) = (scores(&model, &csv(&text[..])).0, scores(&model, &csv(noise(2000, 5))).0);
+        assert!(own < best + 0.12 && others > best - 0.05, "{best}: {own} {others}");
+    }
 }
