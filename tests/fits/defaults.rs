@@ -129,6 +129,32 @@ fn noise_that_the_evidence_leaves_open_is_not_taken_for_zero() {
     }
 }
 
+/// The lengthscales of many columns fit the noise of few rows, so there is one for all, unless the columns differ clearly.
+#[test]
+fn few_rows_have_one_lengthscale_unless_their_columns_differ() {
+    let (mut gain, mut covered) = (0.0, 0.0);
+    for seed in 1..9 {
+        let mut normals = Normals::new(seed);
+        let (x, new) = (normals.mat(30, 6), normals.mat(200, 6));
+        let mut observed = |x: &Mat<f64>| -> Vec<f64> {
+            let row = |i: usize| 0.6 * (x[(i, 0)] + x[(i, 1)] - x[(i, 2)]) + 0.6 * normals.next();
+            (0..x.nrows()).map(row).collect()
+        };
+        let (y, truth) = (observed(&x), observed(&new));
+        let [plain, chosen] = [FitOptions::default(), chosen()].map(|options| {
+            fit(&x, &y, options).predict(new.as_ref(), &[]).expect("predictions").report(&truth)
+        });
+        gain += (plain.nll.expect("a density") - chosen.nll.expect("a density")) / 8.0;
+        covered += chosen.coverage.and_then(|shares| shares.central_95).expect("intervals") / 8.0;
+    }
+    assert!(gain > 0.3 && covered > 0.9, "{gain} {covered}");
+
+    let mut normals = Normals::new(1);
+    let x = normals.mat(50, 5);
+    let y: Vec<f64> = (0..50).map(|i| (3.0 * x[(i, 0)]).sin() + 0.1 * normals.next()).collect();
+    assert!(fit(&x, &y, chosen()).options().kernel.contains("(ard)"));
+}
+
 /// With an inducing input at every distinct input the bounds on the log evidence meet, however often rows repeat.
 #[test]
 fn bounds_meet_if_every_distinct_input_is_an_inducing_input() {

@@ -19,13 +19,21 @@ pub(super) const WITH_LINES: &str = "matern32(ard) + linear";
 
 /// Returns the options with a linear term in all columns beside their kernel and beside the smoothest one, if their kernel has no other
 /// terms.
-pub(super) fn with_lines(options: &FitOptions) -> Vec<FitOptions> {
+pub(super) fn with_lines(options: &FitOptions, _: usize) -> Vec<FitOptions> {
     let (kernel, smoothest) = (options.kernel.as_str(), KERNELS[1]);
     if kernel != FIRST_KERNEL && !KERNELS.contains(&kernel) {
         return Vec::new();
     }
     let kernels = [kernel].into_iter().chain((kernel != smoothest).then_some(smoothest));
     kernels.map(|kernel| FitOptions { kernel: format!("{kernel} + linear"), ..options.clone() }).collect()
+}
+
+/// Returns the options with one lengthscale for all columns, if their kernel has one for each of several: few rows cannot tell so many apart.
+pub(super) fn isotropic(options: &FitOptions, columns: usize) -> Vec<FitOptions> {
+    let kernel = options.kernel.strip_suffix(" + linear").unwrap_or(&options.kernel);
+    let known = kernel == FIRST_KERNEL || KERNELS.contains(&kernel);
+    let kernel = options.kernel.replace("(ard)", "");
+    (known && columns > 1).then(|| FitOptions { kernel, ..options.clone() }).into_iter().collect()
 }
 
 /// The minimum number of rows per column for a linear term: with fewer rows it overfits, and so few held-out rows do not show it.

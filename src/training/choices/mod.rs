@@ -16,11 +16,11 @@ use crate::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, Open, Part};
 use crate::training::failure::unless_failed;
 use crate::training::fit::scaling_of;
 use crate::training::rows::TrainingData;
-use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values, with_lines};
+use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, isotropic, values, with_lines};
 pub use fallback::Chosen;
 use std::sync::Arc;
 use std::time::Instant;
-use trial::{FEWEST_ROWS, INDUCING, Judged, NEGLIGIBLE, Trials, leaves_inducing_open};
+use trial::{FEWEST_COUNTS, FEWEST_ROWS, INDUCING, Judged, NEGLIGIBLE, Trials, leaves_inducing_open};
 pub use trial::{Losses, close_rows, held_out};
 
 /// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
@@ -52,6 +52,9 @@ const PLACES: usize = 3;
 /// more neighbours among all rows, so 20 neighbours are not chosen. The kernel with a linear term is
 /// not tried either: only close rows show how rough a function is.
 const THINNED: usize = 8;
+
+/// The number of rows up to which one lengthscale for all columns is tried.
+const FEW_FOR_LENGTHSCALES: usize = 2000;
 
 /// The maximum number of classes for which the kernel is chosen.
 const MANY_CLASSES: usize = 5;
@@ -191,10 +194,12 @@ fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
     let slow = options.likelihood_kind().is_joint();
     let trains_otherwise =
         options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some();
-    let closed: [(bool, &[Part]); 8] = [
-        // So few rows can only tell counts from numbers.
-        (linear || few, &all_but_likelihood),
-        (few && options.task.is_some(), &[Likelihood]),
+    let exact = options.likelihood_kind().has_gaussian_noise() && options.is_exact_for(data.len());
+    let closed: [(bool, &[Part]); 9] = [
+        // So few rows can tell counts from numbers, and kernels by the evidence of exact GPs.
+        (linear || few && !exact, &all_but_likelihood),
+        (few, &[Neighbours, Objective]),
+        (few && (options.task.is_some() || data.len() < FEWEST_COUNTS), &[Likelihood]),
         (!options.standardize, &[WarpInputs, WarpTarget]),
         // An offset has the scale of f, which they determine.
         (options.offsets > 0, &[WarpTarget, Likelihood]),
@@ -277,14 +282,20 @@ impl<'s, 'a> Search<'s, 'a> {
                 };
                 parts.push(choice);
             }
-            if lines && !self.session.is_late() {
-                let with = with_lines(&best.options);
-                let choice;
-                (best, choice) = self.decide(part, best, with)?;
-                parts
-                    .last_mut()
-                    .into_iter()
-                    .for_each(|known| known.tried.extend(choice.tried[1..].iter().cloned()));
+            let more = [
+                (lines, with_lines as fn(&FitOptions, usize) -> Vec<FitOptions>),
+                (part == Part::Kernel && self.rows.train.len() <= FEW_FOR_LENGTHSCALES, isotropic),
+            ];
+            for (_, of) in more.into_iter().filter(|(applies, _)| *applies && open.contains(part)) {
+                let values = of(&best.options, self.rows.train.x.ncols());
+                if !values.is_empty() && !self.session.is_late() {
+                    let choice: Choice;
+                    (best, choice) = self.decide(part, best, values)?;
+                    parts
+                        .last_mut()
+                        .into_iter()
+                        .for_each(|known| known.tried.extend_from_slice(&choice.tried[1..]));
+                }
             }
         }
         if open.contains(Part::Inducing) && !self.session.is_late() {

@@ -1,6 +1,6 @@
 //! Short fits to some of the training rows, and their losses on held-out rows, in the user's units.
 
-use super::candidates::{may_be_amounts, may_be_counts};
+use super::candidates::may_be_amounts;
 use crate::collapsed::Dataset;
 use crate::data::{Purpose, Scaling, generator};
 use crate::error::{Error, Result};
@@ -113,9 +113,7 @@ impl Trials {
     fn of_at_most(most: usize, rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         let TrainingData { train: data, levels, .. } = rows;
         let (train, held) = match held_out(data.len(), seed, 0, most) {
-            None if data.len() >= FEWEST_COUNTS && may_be_counts(data.targets.y) => {
-                split_rows(data.len(), seed, 0, data.len())
-            }
+            None if data.len() >= FEWEST_EXACT => split_rows(data.len(), seed, 0, data.len()),
             parts => parts?,
         };
         let (train, held) = (RowBuffer::taken(data, &train), RowBuffer::taken(data, &held));
@@ -214,8 +212,14 @@ impl Trials {
         let plan = Plan::new(options, &prototype.likelihood, train.len())?;
         let mut model = initial_model(train, &plan, &prototype)?;
         let values = from.descriptors().into_iter().zip(from.natural());
-        let known: HashMap<String, f64> =
+        let mut known: HashMap<String, f64> =
             values.map(|(descriptor, value)| (stem(&descriptor), value)).collect();
+        // One lengthscale of all inputs says little of those of each, and the other way round.
+        let lengthscales =
+            |of: &LatentPrior| of.descriptors().iter().filter(|one| one.role.0 == Role::Lengthscale).count();
+        if lengthscales(from) != lengthscales(&model) {
+            known.retain(|name, _| !name.contains("lengthscale"));
+        }
         model.change_values(|descriptor, value| {
             let found = known.get(&stem(descriptor)).filter(|_| descriptor.is_named());
             found.copied().unwrap_or(value)
@@ -315,18 +319,26 @@ impl Judged {
         let Some((own, others)) = self.evidence.zip(other.evidence).filter(|_| is_same_target) else {
             return (gain, error);
         };
-        let held = self.losses.0.len() as f64;
-        let all = held + self.model.training_rows() as f64;
+        let (held, trained) = (self.losses.0.len() as f64, self.model.training_rows() as f64);
+        let all = held + trained;
+        let by_chance = |rows: f64| other.evidence_by_chance(rows) - self.evidence_by_chance(rows);
         let is_free = (self.is_free_of_noise() || other.is_free_of_noise())
             && self.options.warp_inputs == other.options.warp_inputs;
         if let Some((own, others)) = self.evidence_of_all.zip(other.evidence_of_all)
             && is_free
-            && (others - own).abs() * all > DECISIVE
+            && (others - own - by_chance(all)).abs() * all > DECISIVE
         {
-            return (others - own, 0.0);
+            return (others - own - by_chance(all), 0.0);
         }
         let share = held / all;
-        (share * gain + (1.0 - share) * (others - own), share * error)
+        (share * gain + (1.0 - share) * (others - own - by_chance(trained)), share * error)
+    }
+
+    /// Returns the evidence, in nats per row, that the best values of the hyper-parameters gain by chance: one nat for each, and more if the rows
+    /// are few (AICc, Hurvich & Tsai 1989).
+    fn evidence_by_chance(&self, rows: f64) -> f64 {
+        let count = self.model.latent().named_values().len() as f64;
+        (count + count * (count + 1.0) / (rows - count - 1.0).max(1.0)) / rows
     }
 
     /// Returns true if the bound of a fit with other noise lies below the evidence of this exact GP. Where the kernel misses a function
@@ -433,8 +445,11 @@ pub(super) const FEWEST_ROWS: usize = 60;
 /// The share of the rows that is held out, and the maximum number of held-out rows.
 const HELD_OUT: (f64, usize) = (0.3, 2000);
 
-/// The minimum number of rows for holding some of them out to decide between numbers and counts, whose losses differ by nats.
+/// The minimum number of rows for holding some of them out to decide between numbers and counts, whose losses differ by nats, …
 pub(super) const FEWEST_COUNTS: usize = 20;
+
+/// … and between the kernels of exact GPs, whose evidence counts more than the loss of held-out rows.
+const FEWEST_EXACT: usize = 10;
 
 /// Splits `n` rows at random; returns the indices of at most `most` rows to fit to and of the held-out rows, both sorted, or `None` if there
 /// are too few rows. Splits with different `run`s are independent.
