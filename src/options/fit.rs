@@ -381,13 +381,12 @@ impl FitOptions {
 
     /// Returns true if q can be stored as sites, in a model without grouped effects.
     fn can_keep_sites(&self) -> bool {
-        self.takes_exact_steps() && self.effects.is_empty()
+        self.takes_exact_steps() && self.model == ModelKind::Gp && self.effects.is_empty()
     }
 
     /// Returns true if q has a full covariance and takes exact natural gradients of an ELBO, with the last iterate as the result.
     fn takes_exact_steps(&self) -> bool {
         self.objective == ObjectiveKind::Elbo
-            && self.model == ModelKind::Gp
             && self.steps.family == Family::Full
             && self.steps.q_update == QUpdate::Ngd
             && self.steps.q_average == Average::None
@@ -538,10 +537,13 @@ impl FitOptions {
         let effects: usize = self.effects.iter().map(EffectTerm::coefficients).sum();
         let m = self.inducing_for(n) + effects;
         let kind = self.likelihood_kind();
-        let most_work = match () {
-            () if kind.target_kind().is_of_classes() => ALTERNATING_WORK_OF_CLASSES,
-            () if kind.is_joint() => ALTERNATING_WORK_OF_TWO,
-            () => ALTERNATING_WORK,
+        let of_classes = || kind.target_kind().is_of_classes();
+        let most_work = match self.model {
+            // Steps of Adam leave the parameters of a likelihood far from the optimum. Linear models of classes have none.
+            ModelKind::Glm => usize::MAX * usize::from(!of_classes()),
+            ModelKind::Gp if of_classes() => ALTERNATING_WORK_OF_CLASSES,
+            ModelKind::Gp if kind.is_joint() => ALTERNATING_WORK_OF_TWO,
+            ModelKind::Gp => ALTERNATING_WORK,
         };
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)
