@@ -282,7 +282,8 @@ impl Schema {
         copied: &[String],
     ) -> Result<TableBlocks> {
         let missing = schemas.first().map_or(&[][..], |schema| &schema.missing);
-        let how = How { groups: None, delimiter, copied, missing };
+        let interval = schemas.iter().find_map(|schema| schema.interval());
+        let how = How { groups: None, delimiter, copied, missing, interval };
         let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
         let blocks = TableBlocks::new(path, block_rows, &|name| used.contains(name), how)?;
         for schema in schemas {
