@@ -139,6 +139,9 @@ pub struct SchemaOptions {
     pub target_kind: Option<TargetKind>,
     /// True if a target written as numbers is a regression target, not counts or classes, unless `target_kind` is set.
     pub numbers: bool,
+    /// Like `numbers`, but numbers from 0 to 1 with a clear share of exact ends are shares, and numbers with exact zeros may be amounts.
+    #[serde(skip)]
+    pub continuous: bool,
     /// True if the target has classes, of any number, unless `target_kind` is set.
     pub classes: bool,
     /// With two classes, the class that is coded 1; `None` chooses one (see [`Schema::infer`]).
