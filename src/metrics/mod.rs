@@ -13,7 +13,7 @@ pub use confusion::Confusion;
 use serde::{Deserialize, Serialize};
 #[doc(hidden)]
 pub use survival::SurvivalGroup;
-pub(crate) use survival::{integrated_brier, survival_groups};
+pub(crate) use survival::{Survives, integrated_brier, survival_groups};
 
 /// The number of bins of the histogram of probability integral transforms and of the reliability curve.
 const BINS: usize = 10;

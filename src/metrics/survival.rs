@@ -156,17 +156,16 @@ impl KaplanMeier {
     }
 }
 
+/// Returns P(T > t) of a row.
+pub(crate) type Survives<'a> = dyn Fn(usize, f64) -> f64 + Sync + 'a;
+
 /// The number of times over which the Brier score is averaged.
 const TIMES: usize = 33;
 
 /// Returns the Brier score of survival probabilities, averaged over 33 equally spaced times from the first to the last decile of the observed
 /// events, with weights by the inverse probability of not being censored (Graf et al. 1999). `survival` returns P(T > t) of a row. Rows
 /// whose `other_ends` are neither NaN nor infinite do not count; `None` without events or without censored rows.
-pub(crate) fn integrated_brier(
-    times: &[f64],
-    other_ends: &[f64],
-    survival: &(dyn Fn(usize, f64) -> f64 + Sync),
-) -> Option<f64> {
+pub(crate) fn integrated_brier(times: &[f64], other_ends: &[f64], survival: &Survives<'_>) -> Option<f64> {
     let known = |row: &usize| other_ends[*row].is_nan() || other_ends[*row] == f64::INFINITY;
     let rows: Vec<usize> = (0..times.len()).filter(known).collect();
     let is_event = |row: usize| other_ends[row].is_nan();
@@ -218,7 +217,7 @@ const MOST_ROWS: usize = 500;
 pub(crate) fn survival_groups(
     times: &[f64],
     other_ends: &[f64],
-    survival: &(dyn Fn(usize, f64) -> f64 + Sync),
+    survival: &Survives<'_>,
 ) -> Vec<SurvivalGroup> {
     let is_event = |row: usize| other_ends[row].is_nan();
     let known = |row: &usize| is_event(*row) || other_ends[*row] == f64::INFINITY;

@@ -2,7 +2,7 @@
 
 use super::Predictions;
 use crate::likelihood::TargetKind;
-use crate::metrics::{SurvivalGroup, integrated_brier, survival_groups};
+use crate::metrics::{SurvivalGroup, Survives, integrated_brier, survival_groups};
 use crate::parallel::*;
 
 impl Predictions {
@@ -65,7 +65,7 @@ pub fn survival_curves(blocks: &[(&Predictions, &[f64])]) -> Vec<SurvivalGroup> 
 /// Passes the targets of all blocks, the other ends of their intervals and P(Y > y) of their rows to `work`; `None` if no target is censored.
 fn with_survival<T>(
     blocks: &[(&Predictions, &[f64])],
-    work: fn(&[f64], &[f64], &(dyn Fn(usize, f64) -> f64 + Sync)) -> T,
+    work: fn(&[f64], &[f64], &Survives<'_>) -> T,
 ) -> Option<T> {
     if !blocks.iter().any(|(of, _)| of.has_other_ends()) {
         return None;
