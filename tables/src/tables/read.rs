@@ -228,7 +228,7 @@ impl TableBlocks {
         let (copied, missing) = (how.copied.to_vec(), Markers::new(how.missing));
         let (block_rows, mut names) = (block_rows.max(1), names.clone());
         let has = |end: &&str| names.iter().any(|name| name == end);
-        let interval = how.interval.filter(|ends| ends.iter().all(|end| has(&end)));
+        let interval = how.interval.filter(|ends| ends.iter().all(has));
         let joined = interval.map(interval_name).filter(|name| !names.contains(name));
         names.extend(joined);
         let interval = interval.map(|ends| ends.map(str::to_owned));
