@@ -16,6 +16,7 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     let models = TableOutputs::load(&args.model)?;
     let missing = models.models().next().map(|model| model.schema().missing_values().to_vec());
     let table = read_table_with(&args.data, args.delimiter, &missing.unwrap_or_default())?;
+    let table = table.with_interval(models.models().find_map(|model| model.schema().interval()));
     let mut unfamiliar = Unfamiliar::default();
     models.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &table))?;
     unfamiliar.tell(&args.data);

@@ -183,9 +183,13 @@ class Estimator(Stored):
         self.__dict__.pop("_model", None)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
+        own = self._given_options()
+        # Numbers may be shares or amounts with exact ends, which the engine recognises unless it is asked for a regression.
+        continuous = own.get("task") == "regression"
+        options, betas = engine_options(self._engine_params(), **{**own, **given, **({"task": None} if continuous else {})})
         known = (exposure, groups, offset, censored)
         table, columns = self._training_table(X, y, self._named_targets, sample_weight, *known)
+        columns["continuous"] = continuous
         given = {"betas": betas, "conformal": self.conformal}
         model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, **given, **hearing))
         self._take_model(model, **custom_parts(self._engine_params()))
@@ -260,13 +264,7 @@ class Estimator(Stored):
         columns = {
             "target": named[0],
             "targets": named,
-            "exposure": None,
-            "trials": None,
-            "noise_std": None,
-            "censored": None,
-            "lower": None,
-            "upper": None,
-            "weights": None,
+            **dict.fromkeys(("exposure", "trials", "noise_std", "censored", "lower", "upper", "weights")),
             "keep": table.names if keep_all else _tables.names_of(self.keep),
             "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(X, self.categorical, self.ordered),

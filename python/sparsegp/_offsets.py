@@ -15,7 +15,7 @@ def training_columns(offset: Any, rows: int, taken: set) -> tuple[list[str], lis
     is an array. ``taken`` has the names in use, and gets the new ones."""
     if _tables.is_formula(offset):
         return _tables.names_of(offset), []
-    values = _values(offset, rows)
+    values = matrix(offset, rows)
     names = []
     for function in range(values.shape[1]):
         names.append(_tables.free_name("offset" if values.shape[1] == 1 else f"offset.{function}", taken))
@@ -38,7 +38,7 @@ def prediction_columns(offset: Any, rows: int, needed: list[str], present: list[
         raise ValueError("offset is given, but the model was fitted without offset")
     if not absent:
         raise ValueError(f"offset is given, but X has its columns {', '.join(needed)}: leave one of both out")
-    values = _values(offset, rows)
+    values = matrix(offset, rows)
     if values.shape[1] != len(absent):
         raise ValueError(f"offset has {values.shape[1]} columns, expected {len(absent)} as in the fit")
     return _named(absent, values)
@@ -61,7 +61,7 @@ def zero_if_absent(X: Any, needed: list[str]) -> Array | None:
     return np.zeros((len(X) if hasattr(X, "__len__") else X.shape[0], len(absent)))
 
 
-def _values(offset: Any, rows: int) -> Array:
+def matrix(offset: Any, rows: int) -> Array:
     """Returns offsets as an array with a column for each function."""
     values = np.asarray(_tables.unmasked(offset), dtype=np.float64)
     values = values[:, None] if values.ndim == 1 else values

@@ -385,6 +385,8 @@ class SparseGPCountRegressor(Regression, _Parameters):
         forget: float = 0.0,
         offset: Any = None,
         trials: Column = None,
+        censored: Column = None,
+        other_ends: Column = None,
     ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
@@ -408,13 +410,15 @@ class SparseGPCountRegressor(Regression, _Parameters):
             Known additions to the latent function, as in :meth:`fit`.
         trials : array-like of shape (n,), optional
             The number of trials of each row, as in :meth:`fit`.
+        censored, other_ends : array-like of shape (n,), optional
+            Which counts are censored, or the other ends of their intervals, as in :meth:`fit`.
 
         Returns
         -------
         self
         """
-        exposure = _exposures.given(exposure, trials)
-        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, exposure, forget, offset)
+        exposure, censored = _exposures.given(exposure, trials), _exposures.censored_or_ends(censored, other_ends)
+        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, exposure, forget, offset, censored)
 
     def score(
         self,
@@ -425,8 +429,11 @@ class SparseGPCountRegressor(Regression, _Parameters):
         *,
         offset: Column = None,
         trials: Column = None,
+        censored: Column = None,
+        other_ends: Column = None,
     ) -> float:
-        """The coefficient of determination R² of the predicted means.
+        """The coefficient of determination R² of the predicted means; with censored counts, the concordance as in
+        :meth:`SparseGPRegressor.score`.
 
         Parameters
         ----------
@@ -442,15 +449,15 @@ class SparseGPCountRegressor(Regression, _Parameters):
             Offsets, for models that were fitted with an array of them.
         trials : array-like of shape (n,), optional
             Numbers of trials, for a model that was fitted with them.
+        censored, other_ends : array-like of shape (n,), optional
+            Which counts are censored, or the other ends of their intervals, as in :meth:`fit`.
 
         Returns
         -------
         float
         """
-        from sklearn.metrics import r2_score
-
-        means = self.predict(X, exposure=exposure, offset=offset, trials=trials)
-        return float(r2_score(y, means, sample_weight=sample_weight))
+        known = {"exposure": exposure, "offset": offset, "trials": trials}
+        return self._score(X, y, sample_weight, _exposures.censored_or_ends(censored, other_ends), **known)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

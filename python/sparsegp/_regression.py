@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from . import _exposures, _sparsegp
 from ._base import Estimator
@@ -89,6 +91,7 @@ class Regression(RegressorMixin, Estimator):
         *,
         forget: float = 0.0,
         offset: Any = None,
+        noise_std: Column = None,
         censored: Column = None,
         other_ends: Column = None,
     ) -> Self:
@@ -110,6 +113,8 @@ class Regression(RegressorMixin, Estimator):
             The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
         offset : str, list of str or array-like of shape (n,) or (n, functions), optional
             Known additions to the latent function, as in :meth:`fit`.
+        noise_std : array-like of shape (n,), optional
+            The known standard error of each target, as in :meth:`fit`.
         censored, other_ends : array-like of shape (n,), optional
             Which targets are censored, or the other ends of their intervals, as in :meth:`fit`.
 
@@ -118,7 +123,8 @@ class Regression(RegressorMixin, Estimator):
         self
         """
         known = {"offset": offset, "censored": _exposures.censored_or_ends(censored, other_ends)}
-        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget, **known)
+        exposure = _exposures.given(None, noise_std=noise_std)
+        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, exposure, forget, **known)
 
     def _first_level(self) -> float:
         """The lowest ordered level, which is added to the engine's codes 0, 1, …; 0 for other targets."""
@@ -364,6 +370,47 @@ class Regression(RegressorMixin, Estimator):
         draw = partial(_sparsegp.draws_together, model) if joint else model.draws
         draws = draw(table, int(n_samples), seed_of(random_state), threads=self.n_threads)
         return draws + self._first_level()
+
+    def score(
+        self, X: Rows, y: Column, sample_weight: Column = None, *, censored: Column = None, other_ends: Column = None
+    ) -> float:
+        """The coefficient of determination R² of the predicted means; with censored targets, the concordance instead.
+
+        The concordance is the share of pairs of rows with a known order whose predicted means are in this order, as in scikit-survival. A
+        model that was fitted with censored targets needs ``censored`` or ``other_ends`` here too.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like of shape (n,)
+            The targets.
+        sample_weight : array-like of shape (n,), optional
+            The weights of the rows' errors in R².
+        censored, other_ends : array-like of shape (n,), optional
+            Which targets are censored, or the other ends of their intervals, as in :meth:`fit`.
+
+        Returns
+        -------
+        float
+        """
+        return self._score(X, y, sample_weight, _exposures.censored_or_ends(censored, other_ends))
+
+    def _score(self, X, y, sample_weight, censored, exposure=None, offset=None, trials=None) -> float:
+        self._fitted()
+        if censored is None and (self._columns["censored"] is not None or self._columns["lower"] is not None):
+            raise ValueError(
+                "the model was fitted with censored targets, so score needs censored or other_ends (all False or all NaN for known targets)"
+            )
+        if censored is not None:
+            known = {"exposure": _exposures.given(exposure, trials), "offset": offset}
+            model, table = self._prediction_table(X, y=y, censored=censored, **known)
+            report = json.loads(model.scores(table, threads=self.n_threads))
+            if report["r2"] is None:
+                if sample_weight is not None:
+                    raise ValueError("sample_weight is given, but the concordance has no weights")
+                return float("nan") if report["concordance"] is None else report["concordance"]
+        return float(r2_score(y, self.predict(X, exposure=exposure, offset=offset, trials=trials), sample_weight=sample_weight))
 
     def crps(
         self, X: Rows, y: Column, exposure: Column = None, *, offset: Column = None, trials: Column = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _sparsegp, _tables
+from . import _exposures, _offsets, _sparsegp, _tables
 from ._options import custom_of, custom_parts, engine_options, seed_of
 from ._types import Array, Seed
 from .kernels import Kernel
@@ -122,8 +122,28 @@ class SVGP:
         self.theta = state["theta"]
         self.posterior = state["posterior"]
 
+    def _rows(self, X: Any, y: Any, exposure: Any, trials: Any, offset: Any) -> tuple[Array, Array, Array | None, Array | None]:
+        """Returns inputs, targets, exposures or numbers of trials, and offsets (n × functions) as arrays."""
+        X, y = _array(X, 2, "X"), _array(y, 1, "y")
+        role, values = _exposures.unwrapped(_exposures.given(exposure, trials))
+        if role == "trials" and not self._counts_successes():
+            raise ValueError(f"trials is given, but the likelihood is {self._arguments['likelihood']!r}, expected 'binomial' or 'beta-binomial'")
+        values = None if values is None else _array(values, 1, role)
+        return X, y, values, None if offset is None else _offsets.matrix(offset, len(X))
+
+    def _counts_successes(self) -> bool:
+        return self._arguments["likelihood"] in ("binomial", "beta-binomial")
+
     def loss(
-        self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None, scale: float = 1.0, hyper: bool = False
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        scale: float = 1.0,
+        hyper: bool = False,
+        trials: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> float:
         """Evaluate the objective, which training minimises, on a batch, and store its gradients for :meth:`step`. The
         objective is ``scale · Σ loss of a row + β KL(q ‖ p) − Σ log p(θ)``, where p(θ) are the priors of
@@ -141,13 +161,16 @@ class SVGP:
             The weight of each row of the batch: the number of all rows divided by ``b``.
         hyper : bool, default=False
             Also compute :attr:`theta_gradient`, the gradient with respect to hyper-parameters and inducing inputs.
+        trials : array-like of shape (b,), optional
+            The numbers of trials, for ``"binomial"`` and ``"beta-binomial"``.
+        offset : array-like of shape (b,) or (b, functions), optional
+            Known additions to the latent functions.
 
         Returns
         -------
         float
         """
-        exposure = None if exposure is None else _array(exposure, 1, "exposure")
-        return self._svgp.loss((_array(X, 2, "X"), _array(y, 1, "y"), exposure), float(scale), bool(hyper))
+        return self._svgp.loss(self._rows(X, y, exposure, trials, offset), float(scale), bool(hyper))
 
     def step(self, size: float = 1.0) -> float:
         """Move q by its rule along the gradient of the last :meth:`loss`.
@@ -239,6 +262,8 @@ class SVGP:
         step: float = 0.5,
         learning_rate: float = 0.02,
         random_state: Seed = None,
+        trials: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Array:
         """Train q by its rule, and hyper-parameters and inducing inputs by Adam (Kingma & Ba 2015), on mini-batches.
 
@@ -260,21 +285,25 @@ class SVGP:
             Adam's learning rate; 0 leaves hyper-parameters and inducing inputs unchanged.
         random_state : int, RandomState or None, default=None
             The seed of the order of rows.
+        trials : array-like of shape (n,), optional
+            The numbers of trials, for ``"binomial"`` and ``"beta-binomial"``.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent functions.
 
         Returns
         -------
         ndarray of shape (epochs,)
             The mean objective of every epoch.
         """
-        X, y = _array(X, 2, "X"), _array(y, 1, "y")
-        exposure = None if exposure is None else _array(exposure, 1, "exposure")
-        random, n, trains = np.random.default_rng(seed_of(random_state)), len(X), learning_rate > 0
+        data = self._rows(X, y, exposure, trials, offset)
+        n, trains = len(data[0]), learning_rate > 0
+        random = np.random.default_rng(seed_of(random_state))
         first, second, count, losses = np.zeros_like(self.theta), np.zeros_like(self.theta), 0, []
         for _ in range(int(epochs)):
             order, sums = random.permutation(n), []
             for rows in np.array_split(order, max(1, -(-n // int(batch_size)))):
-                own = None if exposure is None else exposure[rows]
-                sums.append(self.loss(X[rows], y[rows], exposure=own, scale=n / len(rows), hyper=trains))
+                part = tuple(None if values is None else values[rows] for values in data)
+                sums.append(self._svgp.loss(part, n / len(rows), trains))
                 gradient = self.theta_gradient if trains else None
                 self.step(step)
                 if gradient is None:
@@ -287,7 +316,13 @@ class SVGP:
         return np.array(losses)
 
     def to_estimator(
-        self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> SparseGPRegressor | SparseGPClassifier | SparseGPCountRegressor:
         """Return a fitted estimator with a copy of the model, which can predict, be saved, and learn from new rows.
 
@@ -300,6 +335,10 @@ class SVGP:
             Their targets, with at least one row of every class or ordered level.
         exposure : array-like of shape (n,), optional
             Exposures of counts.
+        trials : array-like of shape (n,), optional
+            The numbers of trials, for ``"binomial"`` and ``"beta-binomial"``.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent functions.
 
         Returns
         -------
@@ -323,26 +362,34 @@ class SVGP:
         """
         from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
 
-        X, y = _array(X, 2, "X"), _array(y, 1, "y")
-        exposure = None if exposure is None else _array(exposure, 1, "exposure")
+        X, y, exposure, offset = rows = self._rows(X, y, exposure, trials, offset)
         if not len(X) == len(y) == len(y if exposure is None else exposure):
             raise ValueError(f"X has {len(X)} rows and y {len(y)}, expected equal numbers, also of exposures if they are given")
         table, more = _tables.matrix_table(X), [("y", ("number", y))]
         columns = dict.fromkeys(("exposure", "trials", "noise_std", "censored", "weights", "positive_label"))
         columns |= {"target": "y", "keep": table.names, "exclude": [], "categorical": [], "ordered": [], "groups": []}
         if exposure is not None:
-            role = "trials" if self._arguments["likelihood"] in ("binomial", "beta-binomial") else "exposure"
-            columns[role] = "exposure"
+            columns["trials" if self._counts_successes() else "exposure"] = "exposure"
             more.append(("exposure", ("number", exposure)))
+        columns["offset"], new = _offsets.training_columns(offset, len(X), {*table.names, "y", "exposure"})
+        more.extend(new)
         table = table.with_columns(_sparsegp.Table.of_columns("y", more))
-        model = self._svgp.table_model(table, columns, (X, y, exposure))
+        model = self._svgp.table_model(table, columns, rows)
         kind, given = model.columns()["kind"], self._arguments
         cls = next(one for one in (SparseGPCountRegressor, SparseGPClassifier, SparseGPRegressor) if kind in one._kinds)
         shared = {name: given[name] for name in ("kernel", "likelihood", "objective", "beta", "n_threads", "random_state")}
         estimator = cls(**shared, auto="none", n_inducing=len(given["inducing_points"]), standardize=False)
         return estimator._with_model(model, **custom_parts(given))
 
-    def log_density(self, X: ArrayLike, y: ArrayLike, exposure: ArrayLike | None = None) -> Array:
+    def log_density(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        exposure: ArrayLike | None = None,
+        *,
+        trials: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Array:
         """The log predictive density of every target.
 
         Parameters
@@ -353,13 +400,16 @@ class SVGP:
             The targets.
         exposure : array-like of shape (n,), optional
             Exposures of counts.
+        trials : array-like of shape (n,), optional
+            The numbers of trials, for ``"binomial"`` and ``"beta-binomial"``.
+        offset : array-like of shape (n,) or (n, functions), optional
+            Known additions to the latent functions.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        exposure = None if exposure is None else _array(exposure, 1, "exposure")
-        return self._svgp.log_density((_array(X, 2, "X"), _array(y, 1, "y"), exposure))
+        return self._svgp.log_density(self._rows(X, y, exposure, trials, offset))
 
     @property
     def hyperparameters(self) -> dict[str, float]:

@@ -48,6 +48,8 @@ pub struct Columns {
     categorical: Vec<String>,
     ordered: Vec<(String, Vec<String>)>,
     #[pyo3(default)]
+    continuous: bool,
+    #[pyo3(default)]
     trials: Option<String>,
     #[pyo3(default)]
     noise_std: Option<String>,
@@ -80,6 +82,7 @@ impl Columns {
             groups: groups.collect::<sparsegp::Result<_>>()?,
             places,
             target: self.target,
+            continuous: self.continuous,
             exposure: self.exposure,
             trials: self.trials,
             noise_std: self.noise_std,

@@ -51,9 +51,28 @@ struct State {
     evaluated: (bool, bool),
 }
 
-/// The inputs, targets and optional exposures of a batch.
+/// The inputs and targets of a batch, and its optional exposures (or numbers of trials) and offsets.
 #[derive(FromPyObject)]
-struct Observed(Matrix, Vector, Option<Vector>);
+struct Observed(Matrix, Vector, Option<Vector>, Option<Matrix>);
+
+/// The checked rows of a batch.
+struct Checked {
+    x: Mat<f64>,
+    y: Vec<f64>,
+    exposure: Vec<f64>,
+    /// `n × C`; empty without offsets.
+    offsets: Mat<f64>,
+}
+
+impl Checked {
+    fn targets(&self) -> Targets<'_> {
+        Targets { exposure: &self.exposure, offsets: self.offsets.as_ref(), ..Targets::of(&self.y) }
+    }
+
+    fn dataset(&self) -> Dataset<'_> {
+        Dataset { x: self.x.as_ref(), targets: self.targets() }
+    }
+}
 
 /// A covariance, or its diagonal.
 #[derive(FromPyObject, IntoPyObject)]
@@ -99,9 +118,10 @@ impl State {
     }
 
     /// Computes the objective at a batch, without the priors of hyper-parameters, and stores its gradients.
-    fn evaluate(&mut self, x: &Mat<f64>, targets: Targets<'_>, scale: f64, hyper: bool) -> f64 {
-        self.model.reserve(x.nrows());
-        let batch = Batch { x: x.as_ref(), targets, scale };
+    fn evaluate(&mut self, rows: &Checked, scale: f64, hyper: bool) -> f64 {
+        self.model.reserve(rows.x.nrows());
+        let Dataset { x, targets } = rows.dataset();
+        let batch = Batch { x, targets, scale };
         let value = self.model.evaluate_under(batch, hyper, self.rules.factor());
         self.evaluated = (value.is_finite(), hyper);
         value
@@ -118,10 +138,17 @@ impl State {
         Ok(())
     }
 
-    /// Checks the rows of a batch, and returns inputs, targets and exposures.
-    fn checked(&self, Observed(x, y, exposure): Observed) -> PyResult<(Mat<f64>, Vec<f64>, Vec<f64>)> {
+    /// Checks the rows of a batch.
+    fn checked(&self, Observed(x, y, exposure, offsets): Observed) -> PyResult<Checked> {
         let (x, y, exposure) = (x.0, y.0, exposure.map_or_else(Vec::new, |exposure| exposure.0));
         self.check(&x)?;
+        let offsets = offsets.map_or_else(Mat::new, |offsets| offsets.0);
+        let (found, expected) = (offsets.shape(), (x.nrows(), self.model.posteriors().len()));
+        if offsets.ncols() > 0 && found != expected {
+            return Err(PyValueError::new_err(format!(
+                "offset has shape {found:?}, expected {expected:?}: a column for each latent function"
+            )));
+        }
         for (name, values) in [("y", &y), ("exposure", &exposure)] {
             if !values.is_empty() && values.len() != x.nrows() {
                 let (found, expected) = (values.len(), x.nrows());
@@ -145,7 +172,7 @@ impl State {
                 "y has {found}, expected at most the {most} trials of its row"
             )));
         }
-        Ok((x, y, exposure))
+        Ok(Checked { x, y, exposure, offsets })
     }
 
     fn need(&self, hyper: bool) -> PyResult<()> {
@@ -203,10 +230,9 @@ impl Svgp {
     /// Computes the objective at a batch, `scale·Σ ℓ_i + β KL − Σ log p(θ)` with the priors of
     /// hyper-parameters, and stores its gradients.
     fn loss(&self, py: Python<'_>, rows: Observed, scale: f64, hyper: bool) -> PyResult<f64> {
-        let (x, y, exposure) = self.state(py).checked(rows)?;
+        let rows = self.state(py).checked(rows)?;
         self.work(py, |state| {
-            let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
-            let value = state.evaluate(&x, targets, scale, hyper);
+            let value = state.evaluate(&rows, scale, hyper);
             value + state.free.penalty(&state.model.model.natural())
         })
     }
@@ -220,12 +246,11 @@ impl Svgp {
         columns: Columns,
         rows: Observed,
     ) -> PyResult<Model> {
-        let (x, y, exposure) = self.state(py).checked(rows)?;
+        let rows = self.state(py).checked(rows)?;
         let columns = columns.options().map_err(raised)?;
         let model = self.work(py, |state| {
-            let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
-            let objective = state.evaluate(&x, targets, 1.0, false);
-            let fitted = Fitted::by_hand(&state.model.model, state.model.posteriors(), objective, y.len());
+            let (objective, count) = (state.evaluate(&rows, 1.0, false), rows.y.len());
+            let fitted = Fitted::by_hand(&state.model.model, state.model.posteriors(), objective, count);
             table_model(&FitRequest::new(&table.0, &columns, &state.given), fitted)
         })?;
         Ok(Model::new(Arc::new(model.map_err(raised)?), self.custom.clone()))
@@ -305,11 +330,8 @@ impl Svgp {
 
     /// Returns the log predictive density of every target.
     fn log_density(&self, py: Python<'_>, rows: Observed) -> PyResult<Vector> {
-        let (x, y, exposure) = self.state(py).checked(rows)?;
-        let losses = self.work(py, |state| {
-            let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
-            state.posterior().losses(Dataset { x: x.as_ref(), targets }, Score::LogLoss)
-        })?;
+        let rows = self.state(py).checked(rows)?;
+        let losses = self.work(py, |state| state.posterior().losses(rows.dataset(), Score::LogLoss))?;
         Ok(Vector(losses.into_iter().map(|loss| -loss).collect()))
     }
 

@@ -107,6 +107,32 @@ def test_censored_rows_update_a_model():
     assert np.all(model.predict(NEW)[high] > taken.predict(NEW)[high])
 
 
+def concordance(time, event, mean):
+    """By counting pairs."""
+    pairs, right = 0, 0.0
+    for i in np.flatnonzero(event):
+        later = (time > time[i]) | ((time == time[i]) & ~event)
+        pairs += later.sum()
+        right += (mean[later] > mean[i]).sum() + 0.5 * (mean[later] == mean[i]).sum()
+    return right / pairs
+
+
+def test_the_score_of_censored_targets_is_their_concordance():
+    values = 10 + np.sin(2 * X[:, 0]) + 0.3 * RNG.normal(size=300)
+    capped, cut = np.minimum(values, 10.5), values >= 10.5
+    model = SparseGPRegressor(likelihood="gaussian", **PARAMETERS).fit(X, capped, censored=cut)
+    mean = model.predict(X)
+    assert model.score(X, capped, censored=cut) == pytest.approx(concordance(capped, ~cut, mean), abs=1e-12)
+    ends = np.where(cut, np.inf, np.nan)
+    assert model.score(X, capped, other_ends=ends) == model.score(X, capped, censored=cut)
+    share = 1 - np.mean((values - mean) ** 2) / np.var(values)
+    assert model.score(X, values, censored=np.zeros(300, bool)) == pytest.approx(share, rel=1e-12)
+    with pytest.raises(ValueError, match="score needs censored or other_ends"):
+        model.score(X, capped)
+    with pytest.raises(ValueError, match="the concordance has no weights"):
+        model.score(X, capped, np.ones(300), censored=cut)
+
+
 def test_capped_counts():
     rates = np.exp(1 + 0.7 * X[:, 0])
     counts = RNG.poisson(rates).astype(float)
@@ -118,6 +144,16 @@ def test_capped_counts():
     at = model.log_density(NEW, np.full(20, 5.0), censored=np.ones(20, bool))
     below = [np.exp(model.log_density(NEW, np.full(20, float(k)), censored=np.zeros(20, bool))) for k in range(5)]
     np.testing.assert_allclose(np.exp(at), 1 - np.sum(below, axis=0), rtol=1e-6)
+    capped, cut = np.minimum(counts, 5), counts >= 5
+    assert model.score(X, capped, censored=cut) == pytest.approx(concordance(capped, ~cut, model.predict(X)), abs=1e-12)
+    # A model of the first half learns from the second: with the cap it keeps near the truth, without it falls below.
+    halves = {}
+    for name, second in (("known", cut[150:]), ("ignored", np.zeros(150, bool))):
+        half = clone(model).partial_fit(X[:150], capped[:150], censored=cut[:150])
+        halves[name] = half.partial_fit(X[150:], capped[150:], censored=second).predict(NEW)
+    high = truth > 5
+    assert np.abs(np.log(halves["known"] / truth)[high]).mean() < 0.15
+    assert np.all(halves["ignored"][high] < halves["known"][high])
 
 
 def survival_data(n=300):
@@ -141,13 +177,7 @@ def test_survival_in_the_manner_of_scikit_survival(tmp_path):
     assert model.predict_survival_function(NEW).shape == (20, len(np.unique(y["time"][y["event"]])))
     scores = model.scores(X, y)
     assert set(scores) == {"nll", "concordance", "integrated_brier", "survival_gap"}
-    # By counting pairs.
-    mean, pairs, right = model.predict(X), 0, 0.0
-    for i in np.flatnonzero(y["event"]):
-        later = y["time"] > y["time"][i]
-        pairs += later.sum()
-        right += (mean[later] > mean[i]).sum() + 0.5 * (mean[later] == mean[i]).sum()
-    assert model.score(X, y) == pytest.approx(right / pairs, abs=1e-12)
+    assert model.score(X, y) == pytest.approx(concordance(y["time"], y["event"], model.predict(X)), abs=1e-12)
     frame = pandas.DataFrame({"time": y["time"], "event": y["event"]})
     np.testing.assert_array_equal(SparseGPSurvivalRegressor(**PARAMETERS).fit(X, frame).predict(NEW), model.predict(NEW))
     model.save(tmp_path / "model")

@@ -80,3 +80,28 @@ def test_invalid_places_are_refused(stations):
     ]:
         with pytest.raises(ValueError, match=words):
             SparseGPRegressor("rbf(ard)", auto="none", **places).fit(X, y)
+
+
+def test_a_map_of_measurements_with_errors_is_the_kriging_of_the_surface():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.uniform(0, 10, (80, 2)), columns=["x", "y"])
+    errors = np.where(np.arange(80) % 2, 0.05, 1.0)
+    y = np.sin(frame["x"]) + np.cos(0.7 * frame["y"]) + errors * random.normal(size=80)
+    options = {"fix_inducing": True, "jitter": 1e-12}
+    model = SparseGPRegressor(
+        "rbf", likelihood="gaussian-known-noise-only", n_inducing=80, auto="none", plane=["x", "y"], options=options
+    ).fit(frame, y, noise_std=errors)
+    points = sparsegp.grid(x=(0, 10, 5), y=(0, 10, 5))
+    mean, std = model.predict(points, return_std=True)
+    # Kriging with the errors on the diagonal, without noise at the points of the map.
+    found = model.hyperparameters_
+    variance, length, constant = (found[name] for name in ("kernel.variance", "kernel.lengthscales[x, y]", "mean.constant"))
+
+    def covariance(a, b):
+        return variance * np.exp(-0.5 * ((a[:, None] - b[None]) ** 2).sum(-1) / length**2)
+
+    places, targets = frame.to_numpy(), points.to_numpy(float)
+    cross = covariance(targets, places)
+    weights = np.linalg.solve(covariance(places, places) + np.diag(errors**2), cross.T).T
+    np.testing.assert_allclose(mean, constant + weights @ (y - constant), atol=1e-6)
+    np.testing.assert_allclose(std, np.sqrt(variance - (weights * cross).sum(axis=1)), atol=1e-6)

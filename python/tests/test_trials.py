@@ -66,6 +66,32 @@ def test_numbers_with_exact_ends():
         assert np.all(mean > 0) and np.all(low >= 0)
 
 
+def test_exact_ends_are_recognised_as_by_the_program():
+    share = np.clip(1.4 * P - 0.2 + 0.1 * RNG.normal(size=300), 0, 1)
+    model = SparseGPRegressor(auto="none", **PARAMETERS).fit(X, share)
+    assert model.document_["config"]["likelihood"] == "ordered-beta"
+    (note,) = (told for told in model.warnings_ if "they are taken for shares" in told)
+    assert "likelihood='gaussian'" in note
+    number = SparseGPRegressor(likelihood="gaussian", auto="none", **PARAMETERS).fit(X, share)
+    assert number.document_["config"]["likelihood"] == "gaussian"
+    # Objectives with Gaussian noise, and targets without exact ends, are of numbers.
+    for objective, y in (("vfe", share), (None, np.clip(share, 1e-3, 1 - 1e-3))):
+        model = SparseGPRegressor(objective=objective, auto="none", **PARAMETERS).fit(X, y)
+        assert model.document_["config"]["likelihood"] == "gaussian"
+    X_more = RNG.uniform(-2, 2, (900, 1))
+    zero = RNG.uniform(size=900) > 1 / (1 + np.exp(-2 * X_more[:, 0]))
+    amount = np.where(zero, 0.0, RNG.gamma(2, np.exp(0.5 * X_more[:, 0])))
+    chosen = SparseGPRegressor(auto="likelihood", **PARAMETERS).fit(X_more, amount)
+    assert chosen.document_["config"]["likelihood"] == "hurdle-gamma"
+    # P(Y = 0) is 0.88 at −1, so its median is 0.
+    _, median = chosen.predict([[-1.0], [1.9]], quantiles=[0.5])
+    assert median[0, 0] == 0 and median[1, 0] > 1
+    # Whole numbers are numbers: counts have their own estimator.
+    counts = RNG.poisson(np.exp(1.5 + X_more[:, 0])).astype(float)
+    model = SparseGPRegressor(auto="likelihood", **PARAMETERS).fit(X_more, counts)
+    assert model.document_["config"]["task"] == "regression" and "count" not in model._columns["kind"]
+
+
 def test_partitions_have_trials():
     distributed = pytest.importorskip("distributed")
     import dask.array as da

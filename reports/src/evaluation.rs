@@ -6,8 +6,8 @@ use super::figures::Observed;
 use super::next::{Facts, Suggestion, next};
 use faer::MatRef;
 use sparsegp::error::{Result, Say, spoken};
-use sparsegp::metrics::{Metrics, Report};
-use sparsegp::model::{Predictions, integrated_brier_score};
+use sparsegp::metrics::{Metrics, Report, SurvivalGroup};
+use sparsegp::model::{Predictions, integrated_brier_score, survival_curves};
 use sparsegp_tables::explain::Rows;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Table;
@@ -25,6 +25,8 @@ pub struct Evaluation {
     pub report: Report,
     /// The points.
     pub observed: Observed,
+    /// Observed and predicted survival of groups of rows, if some are censored and rows were kept.
+    pub survival: Vec<SurvivalGroup>,
     /// The sums behind the scores.
     pub metrics: Metrics,
     /// A sample of the rows, if it was requested.
@@ -131,10 +133,12 @@ impl<'a> Evaluator<'a> {
     pub fn finish(self) -> Evaluation {
         let censored: Vec<_> = self.censored.iter().map(|(of, targets)| (of, &targets[..])).collect();
         let integrated_brier = integrated_brier_score(&censored);
+        let survival = if self.kept.is_some() { survival_curves(&censored) } else { Vec::new() };
         Evaluation {
             rows: self.metrics.rows(),
             report: Report { integrated_brier, ..self.metrics.report() },
             observed: self.observed,
+            survival,
             metrics: self.metrics,
             kept: self.kept,
             train: self.baselines.and_then(|baselines| baselines.training.as_ref()).map(TrainFigures::of),
@@ -152,6 +156,7 @@ pub struct KeptRows {
     inputs: Vec<f64>,
     targets: Vec<f64>,
     exposure: Vec<f64>,
+    other_ends: Vec<f64>,
     seen: usize,
     /// The number of times that every other row was dropped.
     halvings: u32,
@@ -167,14 +172,14 @@ impl KeptRows {
 
     /// Adds rows as the model sees them.
     pub fn push_part(&mut self, part: &TableRows) {
-        self.push(part.inputs(), &part.targets, &part.exposure);
+        self.push(part.inputs(), &part.targets, &part.exposure, &part.other_ends);
     }
 
     /// Adds at most `most` of these rows without their targets: for figures of the function, but not for relevance.
     pub fn push_inputs(&mut self, part: &TableRows, most: usize) {
         let count = part.targets.len().min(most);
         let exposure = &part.exposure[..part.exposure.len().min(count)];
-        self.push(part.inputs().subrows(0, count), &vec![f64::NAN; count], exposure);
+        self.push(part.inputs().subrows(0, count), &vec![f64::NAN; count], exposure, &[]);
     }
 
     /// Adds the rows of a table, and their targets if the table has all of them.
@@ -186,16 +191,18 @@ impl KeptRows {
         let schema = model.schema();
         let inputs = schema.design(table, unseen)?;
         let targets = schema.target_where_known(table)?.unwrap_or_else(|| vec![f64::NAN; table.rows()]);
-        self.push(inputs.as_ref(), &targets, &schema.exposure(table)?.unwrap_or_default());
+        let exposure = schema.exposure(table)?.unwrap_or_default();
+        self.push(inputs.as_ref(), &targets, &exposure, &schema.other_ends(table)?.unwrap_or_default());
         Ok(())
     }
 
-    fn push(&mut self, inputs: MatRef<'_, f64>, targets: &[f64], exposure: &[f64]) {
+    fn push(&mut self, inputs: MatRef<'_, f64>, targets: &[f64], exposure: &[f64], other_ends: &[f64]) {
         for (row, &target) in targets.iter().enumerate() {
             if self.seen.is_multiple_of(1 << self.halvings) {
                 self.inputs.extend(inputs.row(row).iter());
                 self.targets.push(target);
                 self.exposure.extend(exposure.get(row));
+                self.other_ends.extend(other_ends.get(row));
             }
             self.seen += 1;
             if self.targets.len() > self.most {
@@ -212,21 +219,23 @@ impl KeptRows {
         self.inputs = every_other(&self.inputs, self.width);
         self.targets = every_other(&self.targets, 1);
         self.exposure = every_other(&self.exposure, 1);
+        self.other_ends = every_other(&self.other_ends, 1);
         self.halvings += 1;
     }
 
     /// Returns the rows.
     pub fn rows(&self) -> Rows<'_> {
         let x = MatRef::from_row_major_slice(&self.inputs, self.targets.len(), self.width);
-        Rows { x, exposure: &self.exposure, targets: &self.targets }
+        Rows { x, exposure: &self.exposure, targets: &self.targets, other_ends: &self.other_ends }
     }
 
     pub(crate) fn labelled(&self) -> KeptRows {
         let (width, most) = (self.width, self.targets.len());
         let (mut known, rows) = (KeptRows { width, most, ..KeptRows::default() }, self.rows());
         for row in (0..most).filter(|&row| !self.targets[row].is_nan()) {
-            let exposure = rows.exposure.get(row..=row).unwrap_or_default();
-            known.push(rows.x.subrows(row, 1), &rows.targets[row..=row], exposure);
+            let own = |values: &'_ [f64]| values.get(row..=row).unwrap_or_default().to_vec();
+            let (exposure, other_ends) = (own(rows.exposure), own(rows.other_ends));
+            known.push(rows.x.subrows(row, 1), &rows.targets[row..=row], &exposure, &other_ends);
         }
         known
     }
@@ -241,7 +250,7 @@ mod tests {
         let mut kept = KeptRows { width: 1, most: 100, ..KeptRows::default() };
         let rows: Vec<f64> = (0..1000).map(f64::from).collect();
         for part in rows.chunks(37) {
-            kept.push(MatRef::from_row_major_slice(part, part.len(), 1), part, &[]);
+            kept.push(MatRef::from_row_major_slice(part, part.len(), 1), part, &[], &[]);
         }
         let rows = kept.rows();
         assert!((50..=100).contains(&rows.len()));

@@ -11,7 +11,9 @@ use calibration::Calibration;
 use classification::Classes;
 pub use confusion::Confusion;
 use serde::{Deserialize, Serialize};
-pub(crate) use survival::integrated_brier;
+#[doc(hidden)]
+pub use survival::SurvivalGroup;
+pub(crate) use survival::{Survives, integrated_brier, survival_groups};
 
 /// The number of bins of the histogram of probability integral transforms and of the reliability curve.
 const BINS: usize = 10;
@@ -112,7 +114,7 @@ pub struct Report {
     pub brier: Option<f64>,
     /// Counts: the mean of |predictive mean − y| / max(1, y).
     pub mre: Option<f64>,
-    /// The mean squared error divided by the population variance of the target over the same rows.
+    /// The mean squared error divided by the population variance of the target over the same rows; `None` if some of them are censored.
     pub smse: Option<f64>,
     /// The coefficient of determination R², one minus `smse`.
     #[serde(default)]
@@ -253,9 +255,9 @@ impl Metrics {
         self.classes.report(&mut report);
         self.counts.report(&mut report);
         self.survivals.report(&mut report);
-        if self.task == Task::Ordinal {
-            // The variance of level indices depends on how the levels were defined, so it is not
-            // comparable across data sets.
+        if self.task == Task::Ordinal || self.survivals.some_censored {
+            // The variance of level indices depends on how the levels were defined, and that of known targets alone on the censoring, so they
+            // are not comparable across data sets.
             (report.smse, report.r2) = (None, None);
         }
         report

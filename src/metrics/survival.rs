@@ -16,12 +16,15 @@ struct Time {
 pub(super) struct Survivals {
     times: Vec<Time>,
     means: Vec<f64>,
+    /// True if some targets are censored, in any way.
+    pub(super) some_censored: bool,
     transforms: Vec<Time>,
 }
 
 impl Survivals {
     /// Adds a row. Times that are known to lie in another interval than from y to infinity do not count.
     pub(super) fn push(&mut self, row: &Compared, other_end: f64) {
+        self.some_censored |= !other_end.is_nan();
         if !other_end.is_nan() && other_end != f64::INFINITY {
             return;
         }
@@ -115,21 +118,27 @@ impl RankCounts {
 struct KaplanMeier {
     /// The times of events, in order, and the estimate from each of them on.
     steps: Vec<(f64, f64)>,
+    /// The standard error of each estimate (Greenwood 1926).
+    errors: Vec<f64>,
 }
 
 impl KaplanMeier {
     fn of(mut times: Vec<Time>) -> KaplanMeier {
         times.sort_unstable_by(|a, b| a.time.total_cmp(&b.time));
-        let (mut steps, mut alive, mut at_risk) = (Vec::new(), 1.0, times.len());
+        let (mut steps, mut errors, mut alive, mut sum, mut at_risk) =
+            (Vec::new(), Vec::new(), 1.0, 0.0, times.len());
         for tied in times.chunk_by(|a, b| a.time == b.time) {
             let events = tied.iter().filter(|time| time.is_event).count();
             if events > 0 {
-                alive *= 1.0 - events as f64 / at_risk as f64;
+                let (died, left) = (events as f64, (at_risk - events) as f64);
+                alive *= left / at_risk as f64;
+                sum += died / (at_risk as f64 * left);
                 steps.push((tied[0].time, alive));
+                errors.push(if left > 0.0 { alive * f64::sqrt(sum) } else { 0.0 });
             }
             at_risk -= tied.len();
         }
-        KaplanMeier { steps }
+        KaplanMeier { steps, errors }
     }
 
     /// The estimate of P(T > t).
@@ -147,17 +156,16 @@ impl KaplanMeier {
     }
 }
 
+/// Returns P(T > t) of a row.
+pub(crate) type Survives<'a> = dyn Fn(usize, f64) -> f64 + Sync + 'a;
+
 /// The number of times over which the Brier score is averaged.
 const TIMES: usize = 33;
 
 /// Returns the Brier score of survival probabilities, averaged over 33 equally spaced times from the first to the last decile of the observed
 /// events, with weights by the inverse probability of not being censored (Graf et al. 1999). `survival` returns P(T > t) of a row. Rows
 /// whose `other_ends` are neither NaN nor infinite do not count; `None` without events or without censored rows.
-pub(crate) fn integrated_brier(
-    times: &[f64],
-    other_ends: &[f64],
-    survival: &(dyn Fn(usize, f64) -> f64 + Sync),
-) -> Option<f64> {
+pub(crate) fn integrated_brier(times: &[f64], other_ends: &[f64], survival: &Survives<'_>) -> Option<f64> {
     let known = |row: &usize| other_ends[*row].is_nan() || other_ends[*row] == f64::INFINITY;
     let rows: Vec<usize> = (0..times.len()).filter(known).collect();
     let is_event = |row: usize| other_ends[row].is_nan();
@@ -184,6 +192,64 @@ pub(crate) fn integrated_brier(
     let ends = 0.5 * (scores[0] + scores[TIMES - 1]);
     let mean = (scores.iter().sum::<f64>() - ends) / (TIMES - 1) as f64;
     Some(mean).filter(|mean| mean.is_finite())
+}
+
+/// Rows with similar predictions: the Kaplan–Meier estimate of P(T > t) beside the mean predicted one.
+#[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
+pub struct SurvivalGroup {
+    /// The number of rows.
+    pub rows: usize,
+    /// The times of events in order, each with the estimate from there on and its standard error (Greenwood 1926).
+    pub observed: Vec<(f64, f64, f64)>,
+    /// Equally spaced times up to the last one of the group, each with the mean predicted probability.
+    pub predicted: Vec<(f64, f64)>,
+}
+
+/// The largest number of groups, the fewest events of each on average, and the numbers of times and of rows that a mean prediction takes.
+const GROUPS: usize = 4;
+const EVENTS: usize = 10;
+const POINTS: usize = 60;
+const MOST_ROWS: usize = 500;
+
+/// Returns groups of nearly equal size of rows that are known or censored on the right, by their predicted P(T > t) at the median time,
+/// the lowest first; none without events or without censored rows. `survival` returns P(T > t) of a row.
+pub(crate) fn survival_groups(
+    times: &[f64],
+    other_ends: &[f64],
+    survival: &Survives<'_>,
+) -> Vec<SurvivalGroup> {
+    let is_event = |row: usize| other_ends[row].is_nan();
+    let known = |row: &usize| is_event(*row) || other_ends[*row] == f64::INFINITY;
+    let mut rows: Vec<usize> = (0..times.len()).filter(known).collect();
+    let events = rows.iter().filter(|&&row| is_event(row)).count();
+    if events == 0 || events == rows.len() {
+        return Vec::new();
+    }
+    rows.sort_unstable_by(|&a, &b| times[a].total_cmp(&times[b]));
+    let (first, median) = (times[rows[0]].min(0.0), times[rows[rows.len() / 2]]);
+    let mut ranked: Vec<(f64, usize)> =
+        rows.into_par_iter().map(|row| (survival(row, median), row)).collect();
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let size = ranked.len().div_ceil((events / EVENTS).clamp(1, GROUPS));
+    let of_group = |group: &[(f64, usize)]| {
+        let time = |&(_, row): &(f64, usize)| Time { time: times[row], is_event: is_event(row) };
+        let observed = KaplanMeier::of(group.iter().map(time).collect());
+        let last = group.iter().fold(first, |last, &(_, row)| times[row].max(last));
+        let few: Vec<usize> =
+            group.iter().step_by(group.len().div_ceil(MOST_ROWS)).map(|&(_, row)| row).collect();
+        let predicted = (0..=POINTS).into_par_iter().map(|point| {
+            let t = first + (last - first) * point as f64 / POINTS as f64;
+            (t, few.iter().map(|&row| survival(row, t)).sum::<f64>() / few.len() as f64)
+        });
+        let observed = observed.steps.iter().zip(&observed.errors);
+        SurvivalGroup {
+            rows: group.len(),
+            observed: observed.map(|(&(t, alive), &error)| (t, alive, error)).collect(),
+            predicted: predicted.collect(),
+        }
+    };
+    ranked.chunks(size).map(of_group).collect()
 }
 
 #[cfg(test)]
@@ -232,6 +298,29 @@ mod tests {
         let expected = [1.0, 0.8, 0.8, 0.8 * 2.0 / 3.0, 0.0];
         assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
         assert_eq!(curve.before(1.0), 1.0);
+        // By Greenwood's formula 0.8 √(1/20) and 0.5333 √(1/20 + 1/6), which R prints as 0.179 and 0.248.
+        let errors = [0.8 * 0.05_f64.sqrt(), 1.6 / 3.0 * (0.05 + 1.0 / 6.0_f64).sqrt(), 0.0];
+        assert!(curve.errors.iter().zip(errors).all(|(a, b)| (a - b).abs() < 1e-12), "{:?}", curve.errors);
+    }
+
+    /// Exponential times of four rates, censored at 2: groups are the rates, and the true curves are within four standard errors.
+    #[test]
+    fn groups_by_predictions_have_their_own_curves() {
+        let rate = |row: usize| [0.2, 0.5, 1.0, 3.0][row % 4];
+        let time = |row: usize| -(1.0 - (row as f64 * 0.618_033_988_75).fract()).ln() / rate(row);
+        let times: Vec<f64> = (0..2000).map(|row| time(row).min(2.0)).collect();
+        let ends: Vec<f64> = times.iter().map(|&t| if t < 2.0 { f64::NAN } else { f64::INFINITY }).collect();
+        let groups = survival_groups(&times, &ends, &|row, t| (-rate(row) * t).exp());
+        assert_eq!(groups.iter().map(|group| group.rows).collect::<Vec<_>>(), [500; 4]);
+        for (group, rate) in groups.iter().zip([3.0, 1.0, 0.5, 0.2]) {
+            for &(t, alive) in &group.predicted {
+                assert!((alive - f64::exp(-rate * t)).abs() < 1e-12, "{t} {alive}");
+            }
+            for &(t, alive, error) in &group.observed {
+                assert!((alive - f64::exp(-rate * t)).abs() < 4.0 * error + 0.01, "{rate} {t} {alive}");
+            }
+        }
+        assert!(survival_groups(&times, &[f64::NAN; 2000], &|_, _| 0.5).is_empty());
     }
 
     /// Uniform transforms that are censored at random places leave a small gap; squared ones are far from the diagonal.

@@ -44,5 +44,5 @@ pub use posterior::{Marginals, Posterior, Score};
 pub use predictions::{ConstantModel, Prediction, Predictions};
 pub use slopes::Slopes;
 pub use summary::{BetaCurve, BetaPoint, Choice, Choices, FitSummary, Restart, Search, Tried, Update};
-pub use survival::integrated_brier_score;
+pub use survival::{integrated_brier_score, survival_curves};
 pub use warning::{Input, Severity, Warning};

@@ -2,7 +2,7 @@
 
 use super::Predictions;
 use crate::likelihood::TargetKind;
-use crate::metrics::integrated_brier;
+use crate::metrics::{SurvivalGroup, Survives, integrated_brier, survival_groups};
 use crate::parallel::*;
 
 impl Predictions {
@@ -53,6 +53,20 @@ impl Predictions {
 /// their intervals.
 #[doc(hidden)]
 pub fn integrated_brier_score(blocks: &[(&Predictions, &[f64])]) -> Option<f64> {
+    with_survival(blocks, integrated_brier)?
+}
+
+/// Returns groups of rows by their predictions, with their curves of P(Y > y), for the same blocks.
+#[doc(hidden)]
+pub fn survival_curves(blocks: &[(&Predictions, &[f64])]) -> Vec<SurvivalGroup> {
+    with_survival(blocks, survival_groups).unwrap_or_default()
+}
+
+/// Passes the targets of all blocks, the other ends of their intervals and P(Y > y) of their rows to `work`; `None` if no target is censored.
+fn with_survival<T>(
+    blocks: &[(&Predictions, &[f64])],
+    work: fn(&[f64], &[f64], &Survives<'_>) -> T,
+) -> Option<T> {
     if !blocks.iter().any(|(of, _)| of.has_other_ends()) {
         return None;
     }
@@ -63,8 +77,8 @@ pub fn integrated_brier_score(blocks: &[(&Predictions, &[f64])]) -> Option<f64> 
         .collect();
     let times: Vec<f64> = blocks.iter().flat_map(|(_, targets)| targets.iter().copied()).collect();
     let ends: Vec<f64> = places.iter().map(|&(block, row)| blocks[block].0.other_end(row)).collect();
-    integrated_brier(&times, &ends, &|at, t| {
+    Some(work(&times, &ends, &|at, t| {
         let (block, row) = places[at];
         blocks[block].0.survives(row, t)
-    })
+    }))
 }

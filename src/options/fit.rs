@@ -381,13 +381,12 @@ impl FitOptions {
 
     /// Returns true if q can be stored as sites, in a model without grouped effects.
     fn can_keep_sites(&self) -> bool {
-        self.takes_exact_steps() && self.effects.is_empty()
+        self.takes_exact_steps() && self.model == ModelKind::Gp && self.effects.is_empty()
     }
 
     /// Returns true if q has a full covariance and takes exact natural gradients of an ELBO, with the last iterate as the result.
     fn takes_exact_steps(&self) -> bool {
         self.objective == ObjectiveKind::Elbo
-            && self.model == ModelKind::Gp
             && self.steps.family == Family::Full
             && self.steps.q_update == QUpdate::Ngd
             && self.steps.q_average == Average::None
@@ -465,7 +464,7 @@ impl FitOptions {
             _ if self.trains_together() => 2e-6,
             // Every iteration solves for q, so the last, small gains are expensive. They hardly reduce the error rate.
             LossKind::Elbo if self.solves_for_classes() => 1e-3,
-            // Optima are flat in the parameters whose gains come last: predictions no longer change.
+            // The gains that come last do not change predictions.
             _ if self.is_collapsed() => 2e-5,
             _ => 1e-5,
         })
@@ -537,13 +536,15 @@ impl FitOptions {
             && self.warm_start == FitOptions::default().warm_start;
         let conjugate = self.likelihood_kind().has_gaussian_noise() && self.objective == ObjectiveKind::Elbo;
         // Grouped effects without a closed form are further features.
-        let effects: usize = self.effects.iter().map(EffectTerm::coefficients).sum();
-        let m = self.inducing_for(n) + effects;
+        let m = self.inducing_for(n) + self.effects.iter().map(EffectTerm::coefficients).sum::<usize>();
         let kind = self.likelihood_kind();
-        let most_work = match () {
-            () if kind.target_kind().is_of_classes() => ALTERNATING_WORK_OF_CLASSES,
-            () if kind.is_joint() => ALTERNATING_WORK_OF_TWO,
-            () => ALTERNATING_WORK,
+        let of_classes = kind.target_kind().is_of_classes();
+        let most_work = match self.model {
+            // Steps of Adam leave the parameters of a likelihood far from the optimum. Linear models of classes have none.
+            ModelKind::Glm => usize::MAX * usize::from(!of_classes),
+            ModelKind::Gp if of_classes => ALTERNATING_WORK_OF_CLASSES,
+            ModelKind::Gp if kind.is_joint() => ALTERNATING_WORK_OF_TWO,
+            ModelKind::Gp => ALTERNATING_WORK,
         };
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)

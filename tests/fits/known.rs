@@ -3,11 +3,14 @@
 use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use sparsegp::hyper::StopReason;
 use sparsegp::kernels::Stationary;
-use sparsegp::likelihood::{Gaussian, LogNormal, ObservationModel, StudentT, Weibull};
+use sparsegp::likelihood::{
+    Censored, Gaussian, LogNormal, NegativeBinomial, ObservationModel, StudentT, Weibull,
+};
 use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind};
-use sparsegp::training::{Fit, Inducing, Points};
+use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind};
+use sparsegp::training::{Fit, Inducing, Linear, Points};
 
 fn fixed(options: &mut FitOptions) {
     (options.hyper, options.mean, options.standardize) = (Some(Hyper::Fixed), MeanKind::Zero, false);
@@ -164,5 +167,43 @@ fn censored_times_are_unbiased() {
             known.abs() < 0.1 && ignored < -0.3,
             "{name}: bias {known}, and {ignored} if censoring is ignored"
         );
+    }
+}
+
+/// The default fit of a linear model ends where L-BFGS on coefficients and parameters together does, in at most 60 passes.
+#[test]
+fn linear_models_with_other_parameters_end_at_the_optimum() {
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let x = Mat::from_fn(600, 2, |i, d| (i as f64 * [0.37, 0.71][d]) % 2.0 - 1.0);
+    // Poisson counts of gamma distributed rates, which are exponential here: α = 1. Those of 8 or more are censored at 8.
+    let mut count = |rate: f64| {
+        let rate = -rate * (1.0 - random.random::<f64>()).ln();
+        let (mut count, mut left) = (0.0, (-rate).exp() / random.random::<f64>().max(1e-300));
+        while left < 1.0 && count < 8.0 {
+            count += 1.0;
+            left /= random.random::<f64>().max(1e-300);
+        }
+        count
+    };
+    let counts: Vec<f64> = (0..600).map(|i| count((1.0 + x[(i, 0)]).exp())).collect();
+    let ends: Vec<f64> = counts.iter().map(|&y| if y < 8.0 { f64::NAN } else { f64::INFINITY }).collect();
+    let numbers: Vec<f64> =
+        (0..600).map(|i| x[(i, 0)] + [0.1, -0.3, 0.2, -0.1, 4.0][i % 5] * x[(i, 1)]).collect();
+    let cases: [(ObservationModel, &[f64], &[f64]); 2] = [
+        (Censored::new(NegativeBinomial::new(0.3)).into(), &counts, &ends),
+        (StudentT::new(1.0, 5.0).into(), &numbers, &[]),
+    ];
+    for (likelihood, y, ends) in cases {
+        let fit = Fit::new(Linear::default(), likelihood).other_ends(ends);
+        let own = fit.clone().fit(&x, y).expect("a fit");
+        let together = fit.with(|options| {
+            options.hyper = Some(Hyper::Joint);
+            options.hyper_optimizer = Some(HyperOptimizer::Lbfgs);
+            options.tolerance = Some(1e-10);
+        });
+        let together = together.fit(&x, y).expect("a fit");
+        let (own, best) = (own.summary(), together.summary().objective);
+        assert!((own.objective - best).abs() < 1e-4, "{} instead of {best}", own.objective);
+        assert!(own.stop_reason == StopReason::Converged && own.epochs <= 60, "{}", own.epochs);
     }
 }

@@ -5,18 +5,18 @@ use clap::Args;
 use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
 use sparsegp_tables::schema::{Censoring, Places, SchemaOptions, SplitBy, Surface};
-use sparsegp_tables::tables::{Table, column_names, read_table_with};
+use sparsegp_tables::tables::{Table, column_names, interval_name, read_table_with};
 use std::path::Path;
 
 /// The options about columns.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnArgs {
-    /// Column to predict; fit takes several, separated by commas
+    /// Column to predict; fit takes several, separated by commas. Optional with both --lower and --upper
     ///
     /// Targets are never inputs. If a column has exactly this name, commas included, it is the only target.
-    #[arg(long, value_name = "COL")]
-    pub target: String,
+    #[arg(long, value_name = "COL", required_unless_present_all = ["lower", "upper"])]
+    pub target: Option<String>,
     /// Columns to predict from, separated by commas [default: all others]
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub features: Option<Vec<String>>,
@@ -77,7 +77,8 @@ pub struct ColumnArgs {
     pub censored: Option<String>,
     /// Column of the lower ends of intervals that end at the target: equal to it if it is known, empty if there is no lower end
     ///
-    /// With --upper too, the target is either end of its interval, and both columns are equal to it if it is known.
+    /// With --upper too, the target is either end of its interval, and both columns are equal to it if it is known. Without --target, these
+    /// two columns say all that is known of it.
     #[arg(long, value_name = "COL", conflicts_with = "cap")]
     pub lower: Option<String>,
     /// Column of the upper ends of intervals that begin at the target: equal to it if it is known, empty if there is no upper end
@@ -132,28 +133,39 @@ impl ColumnArgs {
     /// Returns the names of the target columns. If a column has exactly the name `--target`, commas included, it is the only target.
     pub fn targets(&self, data: &Path) -> Result<Vec<String>> {
         let names = || column_names(data, self.delimiter);
-        if !self.target.contains(',') || names()?.is_some_and(|names| names.contains(&self.target)) {
-            return Ok(vec![self.target.clone()]);
+        let target = self.target();
+        if self.target.is_none()
+            || !target.contains(',')
+            || names()?.is_some_and(|names| names.contains(&target))
+        {
+            return Ok(vec![target]);
         }
-        Ok(self.target.split(',').map(str::to_owned).collect())
+        Ok(target.split(',').map(str::to_owned).collect())
+    }
+
+    /// Returns `--target`, or the name of the target that the ends of its interval say.
+    fn target(&self) -> String {
+        let ends = || Some(interval_name([self.lower.as_deref()?, self.upper.as_deref()?]));
+        self.target.clone().or_else(ends).unwrap_or_default()
     }
 
     /// Reads a file of rows.
     pub fn read(&self, path: &Path) -> Result<Table> {
-        read_table_with(path, self.delimiter, &self.missing)
+        let table = read_table_with(path, self.delimiter, &self.missing)?;
+        Ok(table.with_interval(self.schema_options().interval()))
     }
 
     /// Returns the columns of one of several targets; the others are not inputs.
     pub fn of_target(&self, target: &str, targets: &[String]) -> ColumnArgs {
         let others = targets.iter().filter(|other| *other != target).cloned();
         let exclude = self.exclude.iter().cloned().chain(others).collect();
-        ColumnArgs { target: target.to_owned(), exclude, ..self.clone() }
+        ColumnArgs { target: Some(target.to_owned()), exclude, ..self.clone() }
     }
 
     /// Returns the options of the schema.
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions {
-            target: self.target.clone(),
+            target: self.target(),
             features: self.features.clone(),
             exclude: self.exclude.clone(),
             categorical: self.categorical.clone(),

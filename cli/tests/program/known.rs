@@ -127,20 +127,23 @@ fn a_cap_and_upper_ends_are_censoring() {
         .fails(3, &["bad.csv", "row 1", "not below the target"]);
 }
 
+/// Returns inputs, one end of the interval that is known of a time, and both ends, of which either may be missing.
+fn interval(row: usize) -> [String; 5] {
+    let [a, b, noise] = unit(row);
+    let time = (0.5 + 1.5 * a + 0.4 * (-(1.0 - noise).ln()).ln()).exp();
+    let (end, lower, upper) = match row % 4 {
+        0 => (time, time.to_string(), time.to_string()),
+        1 => (time.floor() + 1.0, String::new(), (time.floor() + 1.0).to_string()),
+        2 => (0.7 * time, (0.7 * time).to_string(), String::new()),
+        _ => (0.8 * time, (0.8 * time).to_string(), (1.3 * time).to_string()),
+    };
+    [a.to_string(), b.to_string(), end.to_string(), lower, upper]
+}
+
 /// A table of intervals with either end missing; the target is one of the ends.
 #[test]
 fn intervals_may_lack_either_end() {
-    let text = csv_text("a,b,end,lower,upper", 0..400, |row| {
-        let [a, b, noise] = unit(row);
-        let time = (0.5 + 1.5 * a + 0.4 * (-(1.0 - noise).ln()).ln()).exp();
-        let (end, lower, upper) = match row % 4 {
-            0 => (time, time.to_string(), time.to_string()),
-            1 => (time.floor() + 1.0, String::new(), (time.floor() + 1.0).to_string()),
-            2 => (0.7 * time, (0.7 * time).to_string(), String::new()),
-            _ => (0.8 * time, (0.8 * time).to_string(), (1.3 * time).to_string()),
-        };
-        format!("{a},{b},{end},{lower},{upper}")
-    });
+    let text = csv_text("a,b,end,lower,upper", 0..400, |row| interval(row).join(","));
     let work = Work::with("data.csv", text);
     let known = fit(&work, "--target end --lower lower --upper upper --auto none --epochs 20 --model-out m");
     assert_eq!(known["config"]["censored"]["lower"], "lower");
@@ -171,6 +174,57 @@ fn intervals_may_lack_either_end() {
     work.run("fit bad.csv --target end --lower upper")
         .fails(3, &["bad.csv", "row 1", "not above the target"]);
     work.run("fit data.csv --target end --lower lower --cap 4").fails(2, &["--lower", "--cap"]);
+}
+
+/// Two columns of ends without a target say the same as with a target that is either end, in memory and on disk.
+#[test]
+fn two_ends_need_no_target() {
+    let with_end = csv_text("a,b,end,LO,HI", 0..400, |row| interval(row).join(","));
+    let mut without = csv_text("a,b,LO,HI", 0..400, |row| {
+        let [a, b, _, lower, upper] = interval(row);
+        [a, b, lower, upper].join(",")
+    });
+    let work = Work::with("end.csv", with_end);
+    work.write("ends.csv", without.clone());
+    let how = "--lower LO --upper HI --auto none --epochs 20";
+    let nll = |file: &str, more: &str, name: &str| {
+        let line =
+            format!("{file} --features a,b --test-fraction 0.25 --json {how} {more} --model-out {name}");
+        number(&work.quick_fit(&line).json(), "/test/nll")
+    };
+    let known = nll("end.csv", "--target end", "m");
+    assert_eq!(nll("ends.csv", "", "n"), known);
+    let from_disk = |file: &str, target: &str| nll(file, &format!("{target} --shuffle-buffer 64"), "d");
+    assert_eq!(from_disk("ends.csv", ""), from_disk("end.csv", "--target end"));
+    let scored = |model: &str, file: &str| {
+        let document = work.run(&format!("evaluate {model} {file} --json")).json();
+        (number(&document, "/test/nll"), number(&document, "/test/concordance"))
+    };
+    assert_eq!(scored("n", "ends.csv"), scored("m", "end.csv"));
+    let means =
+        |model: &str, file: &str| work.run(&format!("predict {model} {file} --out -")).csv().numbers("mean");
+    assert_eq!(means("n", "ends.csv"), means("m", "end.csv"));
+    work.write("new.csv", "a,b\n0.2,0.5\n0.5,0.5\n");
+    assert_eq!(means("n", "new.csv"), means("m", "new.csv"));
+    let updated = |model: &str, file: &str| {
+        work.run(&format!("update {model} {file} --model-out u")).ok();
+        means("u", "new.csv")
+    };
+    assert_eq!(updated("n", "ends.csv"), updated("m", "end.csv"));
+    work.run("explain n ends.csv").ok();
+    // Nothing is known of a row without both ends.
+    without.push_str("0.5,0.5,,\n");
+    work.write("more.csv", without);
+    let run = work.quick_fit(&format!("more.csv --features a,b {how}"));
+    assert!(run.stderr().contains("1 of 401 rows have no target 'LO..HI'"), "{}", run.stderr());
+    work.write("bad.csv", "a,LO,HI\n0.1,3,4\n0.2,4,\n0.3,6,5\n");
+    work.run("fit bad.csv --lower LO --upper HI")
+        .fails(3, &["bad.csv", "row 3", "LO", "found 6", "a number not above the upper end of the interval"]);
+    work.write("words.csv", "a,LO,HI\n0.1,3,4\n0.2,4,\n0.3,5,soon\n");
+    work.run("fit words.csv --lower LO --upper HI --likelihood weibull")
+        .fails(3, &["words.csv", "row 3", "soon"]);
+    work.run("fit bad.csv --lower LO").fails(2, &["--target"]);
+    work.run("fit bad.csv --lower LO --upper TOP").fails(3, &["bad.csv", "TOP"]);
 }
 
 /// Counts that are capped at 6 are 6 or more, so their mean is above that of the capped counts.
@@ -227,6 +281,11 @@ fn survival_and_hazards_are_predicted_and_scored() {
     assert!((0.7..1.0).contains(&number(&document, "/test/concordance")), "{document}");
     assert!((0.0..0.2).contains(&number(&document, "/test/integrated_brier")), "{document}");
     assert!((0.0..0.2).contains(&number(&document, "/test/survival_gap")), "{document}");
+    // The variance of known targets alone says nothing.
+    assert!(document["test"]["r2"].is_null() && document["test"]["smse"].is_null(), "{document}");
+    work.run("fit data.csv --features a,b --target months --censored cut --auto none --epochs 5 --inducing 10 --quiet --test-fraction 0.25 --report r.html").ok();
+    let page = work.read("r.html");
+    assert!(page.contains("Observed and predicted survival") && page.contains("group 4: 25 rows"), "{page}");
     work.write("new.csv", "a,b\n0.2,0.5\n0.9,0.5\n");
     let found = work.run("predict m new.csv --survival -1,2,2.001,5 --hazard 2 --out -").csv();
     let at = |name: &str| found.numbers(name);

@@ -79,6 +79,39 @@ fn averages_over_cells_have_the_columns_of_the_grid_and_end_at_the_poles() {
     work.refuses(2, &format!("{GRID} --out g.csv"), &cases);
 }
 
+/// A map of measurements with known errors is of the surface: it needs no errors, and its variance has no noise.
+#[test]
+fn a_map_of_measurements_with_errors_is_of_the_surface() {
+    let work = work();
+    let with = |line: (usize, &str)| match line.0 {
+        0 => format!("{},error", line.1),
+        row => format!("{},{}", line.1, if row % 2 == 0 { 0.1 } else { 2.0 }),
+    };
+    let text = work.read("stations.csv");
+    let lines: Vec<String> = text.lines().enumerate().map(with).collect();
+    work.write("stations.csv", lines.join("\n") + "\n");
+    let errors = "--noise-std error --noise-std-only --epochs 10 --model-out m";
+    work.run(&format!("{FIT} {errors}")).ok();
+    let map = work.run(&format!("{GRID} --latent --out -")).csv();
+    // The least noise is 1e-5 standard deviations of the target, about 4.
+    for (variance, latent) in map.numbers("variance").into_iter().zip(map.numbers("latent_variance")) {
+        assert!((0.0..4e-9).contains(&(variance - latent)), "{variance} {latent}");
+    }
+    let point = |i: usize| format!("{},{},300,soil,2", 105 + 5 * (i / 3), 42 + 4 * (i % 3));
+    work.write("points.csv", csv_text("lon,lat,height,ground,error", 0..9, point));
+    let again = work.run("predict m points.csv --out -").csv();
+    assert_eq!(again.numbers("mean"), map.numbers("mean"));
+    for (measured, own) in again.numbers("variance").into_iter().zip(map.numbers("variance")) {
+        assert!((measured - own - 4.0).abs() < 4e-9, "{measured} {own}");
+    }
+    // Averages over cells of 10 m are those of points.
+    let cells = GRID.replace("105:115:5,lat=42:50:4", "105:105.0002:0.0001,lat=42:42.0002:0.0001");
+    let cells = work.run(&format!("{cells} --average 2 --out -")).csv();
+    assert!((cells.numbers("mean")[0] - map.numbers("mean")[0]).abs() < 1e-3, "{cells:?}");
+    let ratio = cells.numbers("variance")[0] / map.numbers("variance")[0];
+    assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
+}
+
 /// The last columns of a CSV file, column by column, with square roots of variances.
 fn columns(csv: &Csv, count: usize) -> Vec<Vec<f64>> {
     let column = |name: &String| match name.contains("variance") {

@@ -2,10 +2,11 @@
 //! characteristic.
 
 use super::{
-    Axis, BLUE, Chart, Curves, Drawing, GREY, INK, Lettering, TEXT, THICK, THIN, curves, is_finite, plot,
+    Axis, BLUE, Chart, Curves, Drawing, GREY, INK, Lettering, Sample, TEXT, THICK, THIN, colour, curves,
+    ends, is_finite, named, plot,
 };
 use sparsegp::functions::normal::HALF_95;
-use sparsegp::metrics::Report;
+use sparsegp::metrics::{Report, SurvivalGroup};
 
 /// Draws the histogram of probability integral transforms of this number of rows. If the predictions are calibrated, it is flat, and 95 %
 /// of the bars lie in the band.
@@ -78,6 +79,52 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
 pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
     let line = Curves::line(("false positive rate", "true positive rate"), points.iter().copied());
     curves(&Curves { diagonal: true, unmarked: true, ..line })
+}
+
+/// The width of a line of predictions behind an observed one, and the number of intervals of an observed line.
+const WIDE: u32 = 4 * THICK;
+const INTERVALS: usize = 5;
+
+/// Draws P(Y > y) of groups of rows: the steps of the Kaplan–Meier estimate with 95 % intervals, in front of a wide line of the mean
+/// prediction. `None` without groups.
+pub(crate) fn survival(groups: &[SurvivalGroup], target: &str) -> Option<Drawing> {
+    let (first, last) =
+        ends(groups.iter().flat_map(|group| &group.predicted).map(|point| point.0).filter(|t| t.is_finite()));
+    let several = groups.len() > 1;
+    let name = |(index, group): (usize, &SurvivalGroup)| {
+        if several { format!("group {}: {} rows", index + 1, group.rows) } else { String::new() }
+    };
+    let texts: Vec<String> = groups.iter().enumerate().map(name).collect();
+    let names =
+        texts.iter().enumerate().map(|(index, text)| (text.as_str(), Sample::Line(colour(index), None)));
+    let names = named(names);
+    (first < last).then(|| {
+        plot(
+            Axis::linear(target, first..last),
+            Axis::linear("share of rows with a larger target", 0.0..1.02),
+            &names,
+            |chart| {
+                for (index, group) in groups.iter().enumerate() {
+                    chart.line(group.predicted.iter().copied(), colour(index).faint(0.3), WIDE);
+                }
+                for (index, SurvivalGroup { observed, predicted, .. }) in groups.iter().enumerate() {
+                    let (mut alive, mut steps) = (1.0, vec![(first, 1.0)]);
+                    for &(t, after, _) in observed {
+                        steps.extend([(t, alive), (t, after)]);
+                        alive = after;
+                    }
+                    steps.extend(predicted.last().map(|point| (point.0, alive)));
+                    chart.line(steps, colour(index), THICK);
+                    for &(t, alive, error) in
+                        observed.iter().skip(1).step_by(observed.len().div_ceil(INTERVALS))
+                    {
+                        let half = HALF_95 * error;
+                        chart.whisker(t, ((alive - half).max(0.0), (alive + half).min(1.0)), colour(index));
+                    }
+                }
+            },
+        )
+    })
 }
 
 fn draw_share(chart: &Chart<'_>, (x, share): (f64, f64), rows: u64) {

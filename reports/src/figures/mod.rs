@@ -10,7 +10,7 @@ mod regression;
 mod series;
 mod surface;
 
-pub(crate) use calibration::{calibration, coverage, reliability, roc};
+pub(crate) use calibration::{calibration, coverage, reliability, roc, survival};
 pub(crate) use curves::trace;
 pub use curves::{CurveSeries, Curves, curves};
 pub use drawing::Drawing;

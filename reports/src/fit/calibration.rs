@@ -2,7 +2,7 @@
 
 use super::percent;
 use crate::evaluation::Evaluation;
-use crate::figures::{calibration, coverage, reliability, roc};
+use crate::figures::{calibration, coverage, reliability, roc, survival};
 use crate::html::{Block, Figure, figures};
 use crate::words::number;
 use sparsegp::likelihood::Task;
@@ -12,6 +12,11 @@ use sparsegp_tables::tabular::TableModel;
 /// The number of standard deviations beyond which a deviation is mentioned, and its minimum as a share.
 const SURE: f64 = 3.0;
 const LEAST: f64 = 0.02;
+
+const SURVIVED: &str = "The share of test rows whose target is larger than a number, by groups of predictions: in group 1, large targets \
+    are least probable. Steps are the Kaplan–Meier estimate from known and censored rows, with 95 % intervals; the wide lines behind them are mean \
+    predictions. If predictions are calibrated, the steps follow the wide lines. The farther apart the groups are, the more the predictions \
+    tell the rows apart.";
 
 pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
     let levels = model.schema().encoding().levels();
@@ -30,6 +35,7 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
         Points above the grey line show that probabilities are too low, points below it that they are too \
         high.{error}"
     );
+    let curves = survival(&test.survival, model.schema().target_name());
     let found = report.auc.map_or(String::new(), |auc| format!(" The area below is {}.", number(auc)));
     let characteristic = format!(
         "The share of {of} that is found, plotted against the share of false alarms, as the threshold of the \
@@ -43,6 +49,7 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
             calibration(report, rows),
         ),
         Figure::of("coverage", "Coverage", &covered(report, rows, discrete), coverage(report, rows)),
+        Figure::of("survival", "Observed and predicted survival", SURVIVED, curves),
         Figure::of("reliability", "Reliability of probabilities", &reliable, reliability(&points)),
         Figure::of("roc", "Receiver operating characteristic", &characteristic, curve),
     ])

@@ -124,14 +124,19 @@ impl Chosen {
             return Ok(None);
         };
         let with = FitOptions { found: Vec::new(), open: Open::NOTHING, ..with.clone() };
-        let mut richer = unless_failed(others.judge(&with, Some(best), session))?;
-        if with.neighbours.is_some() {
+        let alone = if with.neighbours.is_some() {
             // Direct losses without neighbours are minimised by mini-batches, which short fits cannot judge.
             let alone = FitOptions { objective: ObjectiveKind::Elbo, ..with.without_neighbours() };
-            let alone = unless_failed(others.judge(&alone, Some(best), session))?;
-            let both = [richer, alone].into_iter().flatten();
-            richer = both.reduce(|best, of| if of.loss() < best.loss() { of } else { best });
-        }
+            unless_failed(others.judge(&alone, Some(best), session))?
+        } else {
+            None
+        };
+        // Without Gaussian noise, short fits with neighbours keep the hyper-parameters of their start: those of the new inputs have to be
+        // trained before.
+        let trained = alone.as_ref().filter(|_| !with.likelihood_kind().has_gaussian_noise());
+        let richer = unless_failed(others.judge(&with, trained.or(Some(best)), session))?;
+        let both = [richer, alone].into_iter().flatten();
+        let richer = both.reduce(|best, of| if of.loss() < best.loss() { of } else { best });
         let Some(mut richer) = richer.filter(|_| !session.is_late()) else { return Ok(None) };
         let (gain, error) = plain.losses().gain_of(richer.losses());
         let objection = || doubt((gain, error), LEAST_GAIN).or_else(|| more_error(&plain, &richer));

@@ -230,7 +230,7 @@ mod tests {
         let grouping = InputColumn { kind: InputKind::Codes { names }, ..InputColumn::number("g", 2) };
         let with_slope = InputColumn { slope: Some(3), ..InputColumn::number("x0", 0) };
         let explainer = Explainer::new(&model, vec![with_slope, InputColumn::number("x1", 1), grouping]);
-        let background = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+        let background = Rows { x: x.as_ref(), exposure: &[], targets: &y, other_ends: &[] };
         let settings = Settings { orders: 60, ..Settings::default() };
         let exact = explainer.by_terms(x.as_ref().subrows(4, 1), background).expect("a sum over columns");
         let names: Vec<&str> = exact[0].parts.iter().map(|part| part.name.as_str()).collect();

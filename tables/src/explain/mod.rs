@@ -12,7 +12,7 @@
 //! let model = Fit::default().fit(x.as_ref(), &y)?;
 //!
 //! let explainer = Explainer::of_inputs(&model);
-//! let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+//! let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y, other_ends: &[] };
 //! let relevance = explainer.relevance(rows, &Settings::default());
 //! assert_eq!(relevance[0].column, 0);
 //!
@@ -86,6 +86,8 @@ pub struct Rows<'a> {
     pub exposure: &'a [f64],
     /// Their targets, coded as for the model, or none if they are not known.
     pub targets: &'a [f64],
+    /// The other ends of the intervals of censored targets, NaN for known ones, or none if all are known.
+    pub other_ends: &'a [f64],
 }
 
 impl Settings {
@@ -178,11 +180,13 @@ impl Rows<'_> {
 
     /// Returns the exposures of the rows with these indices.
     fn exposure_of(&self, rows: &[usize]) -> Vec<f64> {
-        match self.exposure {
-            [] => Vec::new(),
-            exposure => rows.iter().map(|&row| exposure[row]).collect(),
-        }
+        at_rows(self.exposure, rows)
     }
+}
+
+/// Returns the values of the rows with these indices, or none if there are none.
+fn at_rows(values: &[f64], rows: &[usize]) -> Vec<f64> {
+    if values.is_empty() { Vec::new() } else { rows.iter().map(|&row| values[row]).collect() }
 }
 
 #[cfg(test)]

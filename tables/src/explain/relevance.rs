@@ -1,7 +1,7 @@
 //! The relevance of columns: how far f may change along them, and how much permuting them raises
 //! the loss.
 
-use super::{Explainer, InputColumn, InputKind, Rows, Settings, offsets_of};
+use super::{Explainer, InputColumn, InputKind, Rows, Settings, at_rows, offsets_of};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use sparsegp::data::{Moments, Purpose, generator};
@@ -247,9 +247,10 @@ impl Explainer<'_> {
         let (count, repeats) = (order.len(), settings.repeats.clamp(1, order.len() - 1));
         let (mut inputs, exposure) = (rows.inputs_of(&order), rows.exposure_of(&order));
         self.complete(inputs.as_mut().transpose_mut());
-        let targets: Vec<f64> = order.iter().map(|&row| rows.targets[row]).collect();
+        let (targets, other_ends) = (at_rows(rows.targets, &order), at_rows(rows.other_ends, &order));
         let loss = |inputs: &Mat<f64>| -> Vec<f64> {
             let predictions = self.model.predict_rows(inputs.transpose(), exposure.clone());
+            let predictions = predictions.with_other_ends(&other_ends);
             let losses = predictions.losses(&targets).into_iter();
             losses
                 .map(|(log_density, square)| if self.model.mean_only() { square } else { -log_density })

@@ -139,6 +139,9 @@ pub struct SchemaOptions {
     pub target_kind: Option<TargetKind>,
     /// True if a target written as numbers is a regression target, not counts or classes, unless `target_kind` is set.
     pub numbers: bool,
+    /// Like `numbers`, but numbers from 0 to 1 with a clear share of exact ends are shares, and numbers with exact zeros may be amounts.
+    #[serde(skip)]
+    pub continuous: bool,
     /// True if the target has classes, of any number, unless `target_kind` is set.
     pub classes: bool,
     /// With two classes, the class that is coded 1; `None` chooses one (see [`Schema::infer`]).
@@ -282,7 +285,8 @@ impl Schema {
         copied: &[String],
     ) -> Result<TableBlocks> {
         let missing = schemas.first().map_or(&[][..], |schema| &schema.missing);
-        let how = How { groups: None, delimiter, copied, missing };
+        let interval = schemas.iter().find_map(|schema| schema.interval());
+        let how = How { groups: None, delimiter, copied, missing, interval };
         let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
         let blocks = TableBlocks::new(path, block_rows, &|name| used.contains(name), how)?;
         for schema in schemas {

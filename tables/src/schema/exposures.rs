@@ -3,6 +3,7 @@
 use super::columns::{Schema, SchemaOptions};
 use super::facts::Role;
 use crate::tables::column::number_text;
+use crate::tables::interval_name;
 use crate::tables::table::{Table, quoted};
 use serde::{Deserialize, Serialize};
 use sparsegp::error::{Error, Result};
@@ -38,6 +39,12 @@ impl Censoring {
     /// Returns the columns of the other ends of intervals, if either is named.
     pub fn of_ends(lower: Option<String>, upper: Option<String>) -> Option<Censoring> {
         (lower.is_some() || upper.is_some()).then_some(Censoring::Ends { lower, upper })
+    }
+
+    /// Returns the columns of the lower and the upper ends if a target of this name has no column of its own.
+    fn interval(&self, target: &str) -> Option<[&str; 2]> {
+        let Censoring::Ends { lower: Some(lower), upper: Some(upper) } = self else { return None };
+        Some([lower.as_str(), upper]).filter(|ends| interval_name(*ends) == target)
     }
 
     /// The columns that training needs, each with its role in messages.
@@ -80,7 +87,20 @@ fn words_of_ends(table: &Table, name: &str) -> Result<Option<Vec<f64>>> {
     (0..table.rows()).map(end).collect::<Result<_>>().map(Some)
 }
 
+impl SchemaOptions {
+    /// The columns of the lower and the upper ends of the target, if it has no column of its own.
+    pub fn interval(&self) -> Option<[&str; 2]> {
+        let known = self.known.as_ref().and_then(Schema::interval);
+        known.or_else(|| self.censored.as_ref()?.interval(&self.target))
+    }
+}
+
 impl Schema {
+    /// The columns of the lower and the upper ends of the target, if it has no column of its own.
+    pub fn interval(&self) -> Option<[&str; 2]> {
+        self.censored.as_ref()?.interval(&self.target)
+    }
+
     /// Refuses a column whose role needs another kind of target.
     pub(crate) fn check_exposure_kind(&self, options: &SchemaOptions) -> Result<()> {
         let kind = self.encoding.kind();
@@ -204,6 +224,9 @@ impl Schema {
                             high,
                             "a number not below the target, or an empty cell if there is no upper end",
                         ),
+                        (Some(name), _) if low > high => {
+                            (name, low, "a number not above the upper end of the interval")
+                        }
                         _ => (self.target.as_str(), target, "the lower or the upper end of its interval"),
                     };
                     Err(table.unfit(row, name, &number_text(found), expected))

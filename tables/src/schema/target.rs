@@ -298,6 +298,9 @@ impl TargetEncoding {
                 }
             }
             None if options.numbers && !target.facts.has_text() => TargetKind::Real,
+            None if options.continuous && !target.facts.has_text() => {
+                target.guess_shares("⟨likelihood gaussian⟩", &mut notes).unwrap_or(TargetKind::Real)
+            }
             None => target.guess(&mut notes)?,
         };
         let encoding = match (kind, positive_label) {
@@ -340,9 +343,8 @@ impl Target<'_> {
         if distinct <= 2 {
             return TargetKind::Real;
         }
-        if let Some(words) = self.shares() {
-            notes.push(format!("{}: {words}", self.column));
-            return TargetKind::Share;
+        if let Some(kind) = self.guess_shares("⟨task regression⟩", notes) {
+            return kind;
         }
         let Some(values) = self.facts.whole_numbers() else { return TargetKind::Real };
         let whole = Whole::of(values);
@@ -351,9 +353,10 @@ impl Target<'_> {
         if whole == Whole::Counts { TargetKind::Count } else { TargetKind::Real }
     }
 
-    /// Returns one line about a target of shares, which may be exactly 0 or 1: all numbers lie from 0 to 1, [`INSIDE`] distinct ones lie
+    /// Recognises a target of shares, which may be exactly 0 or 1: all numbers lie from 0 to 1, [`INSIDE`] distinct ones lie
     /// between the ends, and a clear share of the rows is at an end. A column that was scaled to its range has one row at each end only.
-    fn shares(&self) -> Option<String> {
+    /// The note names the option that takes them for numbers.
+    fn guess_shares(&self, option: &str, notes: &mut Vec<String>) -> Option<TargetKind> {
         let (low, high) = self.facts.plain.range;
         if low < 0.0 || high > 1.0 || self.facts.has_text() {
             return None;
@@ -366,9 +369,11 @@ impl Target<'_> {
         let fewest = ENDS.0.max((ENDS.1 * self.facts.present as f64).ceil() as u64);
         let found = self.facts.distinct.levels.len() >= INSIDE && zeros + ones >= fewest;
         found.then(|| {
-            format!(
-                "numbers from 0 to 1, {zeros} of them exactly 0 and {ones} exactly 1: they are taken for shares; ⟨task regression⟩ takes them for numbers"
-            )
+            notes.push(format!(
+                "{}: numbers from 0 to 1, {zeros} of them exactly 0 and {ones} exactly 1: they are taken for shares; {option} takes them for numbers",
+                self.column
+            ));
+            TargetKind::Share
         })
     }
 

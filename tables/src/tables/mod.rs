@@ -26,4 +26,4 @@ pub use read::large_size;
 pub(crate) use read::table_of_cells;
 pub use read::{TableBlocks, column_names, read_csv, read_table, read_table_with};
 pub use reading::{Reading, Readings};
-pub use table::{NamedColumn, RowNames, Table};
+pub use table::{NamedColumn, RowNames, Table, interval_name};

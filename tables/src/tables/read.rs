@@ -5,7 +5,7 @@ use super::columnar;
 use super::csv::CsvRows;
 use super::format::{FIRST_BYTES, GZIP, RowSource, is_parquet, unreadable};
 use super::marker::Markers;
-use super::table::{Lines, NamedColumn, Table, absent, quoted};
+use super::table::{Lines, NamedColumn, Table, absent, interval_name, quoted};
 use flate2::bufread::MultiGzDecoder;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::open_input;
@@ -64,6 +64,8 @@ pub(crate) struct How<'a> {
     pub copied: &'a [String],
     /// Values that count as missing cells, in addition to the usual ones.
     pub missing: &'a [String],
+    /// The columns of the ends of the target, if it has no column of its own; see [`Table::with_interval`].
+    pub interval: Option<[&'a str; 2]>,
 }
 
 /// Returns the number of rows of each row group of a Parquet file; `None` for files that can be read in only one order.
@@ -178,6 +180,9 @@ pub struct TableBlocks {
     rows: Box<dyn RowSource>,
     builders: Vec<Option<ColumnBuilder>>,
     copied: Vec<String>,
+    /// The names of all columns, with that of a target without a column of its own.
+    names: Vec<String>,
+    interval: Option<[String; 2]>,
     missing: Markers,
     block_rows: usize,
     any: bool,
@@ -202,6 +207,7 @@ impl TableBlocks {
         how: How<'_>,
     ) -> Result<TableBlocks> {
         let source = input.name.clone();
+        let wanted = |name: &str| wanted(name) || how.interval.is_some_and(|ends| ends.contains(&name));
         let read = |name: &str| wanted(name) || how.copied.iter().any(|copied| copied == name);
         let rows = input.rows(&read, how)?;
         let names = &rows.head().names;
@@ -220,8 +226,14 @@ impl TableBlocks {
             builders[place] = Some(ColumnBuilder::new(wanted(name), true));
         }
         let (copied, missing) = (how.copied.to_vec(), Markers::new(how.missing));
-        let block_rows = block_rows.max(1);
-        Ok(TableBlocks { source, rows, builders, copied, missing, block_rows, any: false, done: false })
+        let (block_rows, mut names) = (block_rows.max(1), names.clone());
+        let has = |end: &&str| names.iter().any(|name| name == end);
+        let interval = how.interval.filter(|ends| ends.iter().all(has));
+        let joined = interval.map(interval_name).filter(|name| !names.contains(name));
+        names.extend(joined);
+        let interval = interval.map(|ends| ends.map(str::to_owned));
+        let (any, done) = (false, false);
+        Ok(TableBlocks { source, rows, builders, copied, names, interval, missing, block_rows, any, done })
     }
 
     /// Accepts a file with only a header, which gives no blocks.
@@ -234,9 +246,9 @@ impl TableBlocks {
         &self.source
     }
 
-    /// The names of all columns of the file, in order, including columns that are skipped.
+    /// The names of all columns of the file, in order, including columns that are skipped, and of a target without a column of its own.
     pub fn names(&self) -> &[String] {
-        &self.rows.head().names
+        &self.names
     }
 
     /// Returns the next block; empty at the end of the file.
@@ -259,7 +271,8 @@ impl TableBlocks {
         }
         let place = |copy: &NamedColumn| self.copied.iter().position(|name| *name == copy.name);
         copies.sort_by_key(place);
-        let table = Table::from_block(self.source.clone(), columns, rows, first, lines);
+        let ends = self.interval.as_ref().map(|ends| ends.each_ref().map(String::as_str));
+        let table = Table::from_block(self.source.clone(), columns, rows, first, lines).with_interval(ends);
         Ok(table.with_notes(head.decimal_comma.as_deref(), &head.notes).with_copies(copies))
     }
 }

@@ -15,6 +15,11 @@ use std::sync::Arc;
 /// The minimum similarity (Jaro–Winkler, 1 is equal) of a name that a hint suggests for an absent name.
 const CLOSE: f64 = 0.75;
 
+/// Returns the name of a target without a column of its own, whose interval the columns of its lower and upper ends say.
+pub fn interval_name([lower, upper]: [&str; 2]) -> String {
+    format!("{lower}..{upper}")
+}
+
 /// A column and its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedColumn {
@@ -127,6 +132,29 @@ impl Table {
     /// Returns a cell that shows decimal commas, if the text has them.
     pub(crate) fn decimal_comma(&self) -> Option<&str> {
         self.origin.decimal_comma.as_deref()
+    }
+
+    /// Adds the column of a target that only the two ends of its interval say: the lower end, or the upper one where there is no lower one.
+    /// Ends that are not numbers take its place, so that messages about the target show them. Without either column, the table stays as it is.
+    #[must_use]
+    pub fn with_interval(mut self, ends: Option<[&str; 2]>) -> Table {
+        let Some([lower, upper]) = ends else { return self };
+        let name = interval_name([lower, upper]);
+        let (Some(low), Some(high), None) = (self.column(lower), self.column(upper), self.column(&name))
+        else {
+            return self;
+        };
+        let column = match (self.numbers(lower), self.numbers(upper)) {
+            (Err(_), _) => low.clone(),
+            (_, Err(_)) => high.clone(),
+            (Ok(low), Ok(high)) => {
+                let end = |(&low, &high): (&f64, &f64)| if low.is_finite() { low } else { high };
+                Column::Number(low.iter().zip(high.iter()).map(end).collect())
+            }
+        };
+        self.places.insert(name.clone(), self.columns.len());
+        self.columns.push(NamedColumn { name, column });
+        self
     }
 
     /// Returns a table of the wanted columns, each converted by its reading.

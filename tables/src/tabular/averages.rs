@@ -6,7 +6,6 @@ use crate::tables::{Column, Grid, NamedColumn, Table};
 use faer::MatRef;
 use rayon::prelude::*;
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Model;
 
 /// The average of the function over a cell, in units of the target, without the noise of single observations.
@@ -55,7 +54,7 @@ impl TableModel {
     /// A usage error that names ⟨average⟩.
     pub fn check_averages(&self, grid: &Grid, parts: usize) -> Result<usize> {
         let likelihood = &self.latent().likelihood;
-        let of_target = likelihood.target_kind() == TargetKind::Real && likelihood.functions() == 1;
+        let of_target = likelihood.target_kind().is_standardised() && likelihood.functions() == 1;
         let is_mixture = likelihood.mixing().is_some();
         if !(of_target || is_mixture) {
             let name = likelihood.name();

@@ -17,7 +17,7 @@ use sparsegp::model::{BetaCurve, BetaPoint, Score};
 use sparsegp::options::{Betas, FitOptions, Hyper, MeanKind, Part};
 use sparsegp::training::choices::Chosen;
 use sparsegp::training::search::{GridFit, beta_curve, fit_beta_grid, longer_options, refit_options};
-use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays_in};
+use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays_in, suited};
 use std::time::Instant;
 
 /// The request for a fit: the table, the meaning of its columns, and the rows for training.
@@ -173,7 +173,7 @@ impl PreparedFit {
         if self.options.mean == MeanKind::Trees {
             self.add_trees(session)?;
         }
-        let options = may_choose_kind(self.options.clone(), request);
+        let options = may_choose_kind(self.options.clone(), request, &self.train.targets);
         Ok(PreparedFit { options: self.schema.options_of(options)?, ..self })
     }
 
@@ -267,10 +267,12 @@ impl PreparedFit {
     }
 }
 
-/// Returns the options without the task if the user left the choice between numbers and counts open.
-fn may_choose_kind(options: FitOptions, request: &FitRequest<'_>) -> FitOptions {
+/// Returns the options without the task if the user left the choice between numbers, counts and amounts open. The targets are `y`.
+fn may_choose_kind(options: FitOptions, request: &FitRequest<'_>, y: &[f64]) -> FitOptions {
     let FitRequest { columns, options: asked, .. } = request;
-    let open = asked.task.is_none() && columns.target_kind.is_none() && !columns.numbers;
+    let may_be_amounts = y.contains(&0.0) && y.iter().any(|y| y.fract() != 0.0);
+    let numbers = columns.numbers || (columns.continuous && !may_be_amounts);
+    let open = asked.task.is_none() && columns.target_kind.is_none() && !numbers;
     FitOptions { task: options.task.filter(|_| !open), ..options }
 }
 
@@ -315,7 +317,8 @@ pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableMode
     let options = schema.options_of(resolved(request.options, &schema, None)?)?;
     let train = TableRows::of(&schema, table)?;
     check_training_target(&schema, table, &train.targets)?;
-    let (inputs, expected) = (train.inputs().ncols(), fitted.model.input_dims());
+    let scaling = suited(&options, Scaling::none(train.inputs().ncols()));
+    let (inputs, expected) = (schema.dims() - options.offsets, fitted.model.input_dims());
     if inputs != expected {
         return Err(Error::usage(format!("the table has {inputs} inputs, the model has {expected}")));
     }
@@ -328,7 +331,7 @@ pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableMode
         return Err(Error::data(format!("{found}, expected rows with each value from 0 to {last}")));
     }
     let count = train.targets.len();
-    Ok(TableModel::of(fitted, schema, Scaling::none(inputs), &options, count, notes))
+    Ok(TableModel::of(fitted, schema, scaling, &options, count, notes))
 }
 
 /// Fits with every β of a grid; see [`fit_beta_grid`].

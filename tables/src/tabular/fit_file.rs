@@ -271,6 +271,7 @@ pub fn check_test_file(
     // Whether a column is left out depends on all of its cells. The fit itself reports problems with the
     // data.
     let table = read_table_with(data, columns.delimiter, &columns.missing);
+    let table = table.map(|table| table.with_interval(columns.interval()));
     match table.and_then(|table| Schema::infer(&table, columns)) {
         Ok((schema, _)) => schema.check_columns(&source, listed()),
         Err(_) => Ok(()),

@@ -58,7 +58,8 @@ pub(crate) fn training_rows(table: &Table, columns: &SchemaOptions, shares: Shar
 /// Returns the roles of the rows of a file that have a target, the same as those of [`split_table`].
 pub(super) fn roles_of_file(path: &Path, columns: &SchemaOptions, shares: Shares) -> Result<Roles> {
     let (target, by) = (columns.target.as_str(), columns.split.as_ref());
-    let how = How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() };
+    let interval = columns.interval();
+    let how = How { delimiter: columns.delimiter, missing: &columns.missing, interval, ..How::default() };
     let wanted = |name: &str| name == target || by.is_some_and(|by| by.column() == name);
     let blocks = || TableBlocks::new(path, BLOCK_ROWS, &wanted, how);
     let (mut labelled, mut rows): (Vec<u32>, usize) = Default::default();

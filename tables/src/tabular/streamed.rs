@@ -64,7 +64,13 @@ impl DataFile {
             &self.path,
             BLOCK_ROWS,
             &|name| names.contains(name),
-            How { groups, delimiter: self.delimiter, missing: &self.schema.missing, ..How::default() },
+            How {
+                groups,
+                delimiter: self.delimiter,
+                missing: &self.schema.missing,
+                interval: self.schema.interval(),
+                copied: &[],
+            },
         )?;
         self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
         Ok(Parts { file: Arc::clone(self), role, blocks, seen: 0, done: false })

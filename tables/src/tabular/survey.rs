@@ -303,7 +303,8 @@ pub(super) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
 fn one_pass(path: &Path, survey: &Survey<'_>) -> Result<PartSurvey> {
     let columns = survey.columns;
     let missing = columns.known.as_ref().map_or(&columns.missing, |schema| &schema.missing);
-    let how = How { delimiter: columns.delimiter, missing, ..How::default() };
+    let interval = columns.interval();
+    let how = How { delimiter: columns.delimiter, missing, interval, ..How::default() };
     let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| columns.uses(name), how)?;
     let names = blocks.names().iter().map(String::as_str);
     let mut sums = PartSurvey::new(blocks.source(), names, survey, 0)?;

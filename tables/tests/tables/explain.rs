@@ -2,6 +2,7 @@
 //! direct predictions, Shapley values over all subsets.
 
 use super::common::*;
+use sparsegp::functions::normal;
 
 fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
     Fit::of(options.clone()).fit(x, y).expect("a fit")
@@ -24,7 +25,7 @@ fn with_kernel(x: &Mat<f64>, y: &[f64], kernel: &str) -> Model {
 }
 
 fn rows_of<'a>(x: &'a Mat<f64>, targets: &'a [f64]) -> Rows<'a> {
-    Rows { x: x.as_ref(), exposure: &[], targets }
+    Rows { x: x.as_ref(), exposure: &[], targets, other_ends: &[] }
 }
 
 fn means(model: &Model, x: MatRef<'_, f64>) -> Vec<f64> {
@@ -69,6 +70,37 @@ fn permuting_with_all_other_rows_gives_the_mean_over_all_pairs() {
     // The relevance of a column that does not affect the target is 0 within its error.
     let idle = found.iter().find(|relevance| relevance.column == 3).expect("the column");
     assert!(increase(idle) < 0.2 * increase(&found[0]));
+}
+
+/// The loss of a censored row is −log P(Y > y) of a normal prediction.
+#[test]
+fn permuting_counts_censored_rows_by_what_is_known_of_them() {
+    let (x, rows) = (inputs(24, 2), 24);
+    let y: Vec<f64> = target(&Mat::from_fn(rows, 4, |i, d| if d < 2 { x[(i, d)] } else { 0.0 }));
+    let other_ends: Vec<f64> = (0..rows).map(|i| if i % 3 == 0 { f64::INFINITY } else { f64::NAN }).collect();
+    let options =
+        FitOptions { likelihood: Some("gaussian-censored".parse().expect("a name")), ..small(5, 10) };
+    let model = Fit::of(options).other_ends(&other_ends).fit(x.as_ref(), &y).expect("a fit");
+    let settings = Settings { repeats: rows - 1, ..Settings::default() };
+    let data = Rows { other_ends: &other_ends, ..rows_of(&x, &y) };
+    let found = Explainer::of_inputs(&model).relevance(data, &settings);
+    let loss = |row: &Mat<f64>, i: usize| {
+        let predictions = model.predict(row.as_ref(), &[]).expect("a prediction");
+        let Prediction { mean, variance, .. } = predictions.row(0);
+        match other_ends[i].is_nan() {
+            true => -predictions.log_density(0, y[i]),
+            false => -normal::cdf((mean - y[i]) / variance.sqrt()).ln(),
+        }
+    };
+    for Relevance { column, permutation, .. } in &found {
+        let with = |i: usize, k: usize| {
+            loss(&Mat::from_fn(1, 2, |_, d| x[(if d == *column { k } else { i }, d)]), i)
+        };
+        let of_row = |i: usize| (0..rows).map(|k| with(i, k) - with(i, i)).sum::<f64>() / (rows - 1) as f64;
+        let expected = mean(&(0..rows).map(of_row).collect::<Vec<_>>());
+        let found = permutation.expect("permuted").mean;
+        assert!((found - expected).abs() < 1e-7 * expected.abs(), "{found}, expected {expected}");
+    }
 }
 
 fn increase(relevance: &Relevance) -> f64 {

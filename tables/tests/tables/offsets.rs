@@ -220,7 +220,8 @@ fn explanations_leave_offsets_at_the_value_of_each_row() {
             let names: Vec<&str> = explainer.columns().iter().map(|column| column.name.as_str()).collect();
             assert_eq!(names, ["x", "e"]);
             let rows = model.rows(&train, UnseenLevels::Error).expect("rows");
-            let background = Rows { x: rows.inputs(), exposure: &[], targets: &rows.targets };
+            let background =
+                Rows { x: rows.inputs(), exposure: &[], targets: &rows.targets, other_ends: &[] };
             let x = rows.inputs().subrows(0, 3);
             for (row, found) in explainer.contributions(x, &[], background, &settings).iter().enumerate() {
                 // Around the background rows with the offset of the explained row.

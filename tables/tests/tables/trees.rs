@@ -213,7 +213,7 @@ fn explanations_count_trees_as_part_of_the_columns() {
     assert_eq!(names, ["shop", "size", "age"]);
     let x = model.schema().design(&table, UnseenLevels::New).expect("inputs");
     let targets = model.schema().target(&table).expect("targets").expect("a target");
-    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &targets };
+    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &targets, other_ends: &[] };
     let relevance = explainer.relevance(rows, &Settings { rows: 200, ..Settings::default() });
     let gain = |column: usize| {
         let found = relevance.iter().find(|of| of.column == column).and_then(|of| of.permutation.as_ref());
