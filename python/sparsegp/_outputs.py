@@ -13,7 +13,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from . import _sparsegp, _tables
-from ._base import Estimator, fitted_part
+from ._attributes import fitted_part
+from ._base import Estimator
 from ._custom import engine_custom
 from ._functions import ExactDraws, MixedDraws, OutputFunctionDraws
 from ._options import seed_of

@@ -17,6 +17,7 @@ use crate::objective::{Loss, Objective};
 use crate::options::LossKind;
 use crate::variational::{Family, Normal};
 use sparsegp_kernels::Role;
+use std::collections::HashSet;
 
 /// A model with Gaussian likelihood on a data set, as a function of its free parameters.
 #[doc(hidden)]
@@ -242,7 +243,7 @@ pub(super) fn train(
     let mut outcome = minimize_solved(&mut objective, job, monitor)?;
     let mut noise_mode = None;
     if let Some(data) = rows.in_memory().filter(|_| objective.is_exact() && plan.trains)
-        && let Some(found) = with_expected_noise(&mut objective, &outcome.theta, data.targets.y)
+        && let Some(found) = with_expected_noise(&mut objective, &outcome.theta, data)
     {
         (outcome.theta, outcome.value, noise_mode) = (found.theta, found.value, Some(found.mode));
     }
@@ -318,14 +319,25 @@ pub(super) struct Expected {
     pub mode: f64,
 }
 
+/// Returns the number of rows with the inputs and the target of an earlier row; weights count as repeats.
+fn repeats(rows: Dataset<'_>) -> f64 {
+    let bits =
+        |i: usize| rows.x.row(i).iter().chain([&rows.targets.y[i]]).map(|value| value.to_bits()).collect();
+    let distinct: HashSet<Vec<u64>> = (0..rows.len()).map(bits).collect();
+    (rows.targets.total_weight() - distinct.len() as f64).max(0.0)
+}
+
 /// Solves an exact GP at the expectation of the noise variance, if the evidence hardly determines it at the other parameters of `theta`.
 /// Otherwise the objective stays at `theta`.
+///
+/// A repeated row has the density `O(1/σ)` given the first, however wrong the model is, so its share `−½ log σ²` of the evidence is left out.
 pub(super) fn with_expected_noise(
     objective: &mut CollapsedObjective<'_>,
     theta: &[f64],
-    targets: &[f64],
+    rows: Dataset<'_>,
 ) -> Option<Expected> {
-    let scale = Moments::of(targets.iter().copied()).variance()?;
+    let scale = Moments::of(rows.targets.y.iter().copied()).variance()?;
+    let repeats = repeats(rows);
     let descriptors = objective.place().model.descriptors();
     let noise = descriptors.iter().position(|d| d.role.0 == Role::Noise && !d.fixed && d.tie.is_none())?;
     let natural = objective.place().natural_at(theta);
@@ -341,7 +353,7 @@ pub(super) fn with_expected_noise(
     let range = (Gaussian::NOISE_FLOOR * scale, scale);
     let mean = expected(found, range, |variance| {
         let theta = moved(objective, variance)?;
-        objective.evidence_at(&theta)
+        Some(objective.evidence_at(&theta)? + 0.5 * repeats * variance.ln())
     });
     let end = mean.filter(|mean| *mean >= MATTERS * scale && *mean >= FAR * found);
     let solved = end.and_then(|mean| {

@@ -129,6 +129,23 @@ fn noise_that_the_evidence_leaves_open_is_not_taken_for_zero() {
     }
 }
 
+/// Without noise, rows that repeat others have any density, which says nothing about the noise of the others.
+#[test]
+fn repeated_rows_do_not_remove_the_noise() {
+    for seed in 1..5 {
+        let mut normals = Normals::new(seed);
+        let x = normals.mat(60, 4);
+        let x = Mat::from_fn(64, 4, |i, j| x[(i % 60, j)]);
+        let mut y: Vec<f64> = (0..60).map(|i| 0.5 * x[(i, 0)] + normals.next()).collect();
+        let again: Vec<f64> = (0..64).map(|i| 0.5 * x[(i, 0)] + normals.next()).collect();
+        y.extend_from_within(..4);
+        for options in [chosen(), FitOptions { kernel: "matern32".into(), ..FitOptions::default() }] {
+            let loss = fit(&x, &y, options).predict(x.as_ref(), &[]).expect("predictions").report(&again).nll;
+            assert!(loss.is_some_and(|loss| loss < 3.0), "{seed}: {loss:?}");
+        }
+    }
+}
+
 /// The lengthscales of many columns fit the noise of few rows, so there is one for all, unless the columns differ clearly.
 #[test]
 fn few_rows_have_one_lengthscale_unless_their_columns_differ() {

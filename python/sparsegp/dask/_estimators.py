@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
 from .. import _exposures, _means, _sparsegp, _tables
-from .._base import fitted_part
+from .._attributes import fitted_part
 from .._documentation import filled
 from .._options import engine_options
 from .._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor, _Parameters

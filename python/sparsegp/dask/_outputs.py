@@ -6,7 +6,7 @@ import dask.array as da
 import numpy as np
 from sklearn.base import RegressorMixin, clone
 
-from .._base import fitted_part
+from .._attributes import fitted_part
 from .._outputs import SparseGPMultiOutputRegressor
 from ._estimators import DaskSparseGPRegressor, _DaskEstimator, _Numbers
 from ._partitions import is_frame

@@ -217,7 +217,8 @@ impl Trials {
         // One lengthscale of all inputs says little of those of each, and the other way round.
         let lengthscales =
             |of: &LatentPrior| of.descriptors().iter().filter(|one| one.role.0 == Role::Lengthscale).count();
-        if lengthscales(from) != lengthscales(&model) {
+        let (own, others) = (lengthscales(from), lengthscales(&model));
+        if own != others && own.min(others) == 1 {
             known.retain(|name, _| !name.contains("lengthscale"));
         }
         model.change_values(|descriptor, value| {
