@@ -341,7 +341,8 @@ pub(super) fn with_expected_noise(
     let descriptors = objective.place().model.descriptors();
     let noise = descriptors.iter().position(|d| d.role.0 == Role::Noise && !d.fixed && d.tie.is_none())?;
     let natural = objective.place().natural_at(theta);
-    let found = natural[noise];
+    // The transform does not admit the floor itself.
+    let found = natural[noise].max(1.001 * Gaussian::NOISE_FLOOR);
     if found > SMALL * scale {
         return None;
     }
